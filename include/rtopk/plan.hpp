@@ -1,0 +1,98 @@
+// Problem -> Plan: what is asked for, and what will run. Both are plain values that can be printed and compared.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <rtopk/types.hpp>
+
+namespace rtopk {
+
+/// One row-wise selection: of every row of a `rows` x `cols` matrix, the k largest (or smallest) elements.
+///
+/// Exact (the default): the k chosen indices are distinct, nothing left out beats anything chosen, and among equal
+/// values at the border the lowest indices win, so the result is unique. Comparison is as in torch.topk: NaN is greater
+/// than every number, -0 equals +0. Returned values are the input's bits.
+struct Problem {
+  std::int64_t rows = 0;        ///< >= 0.
+  std::int64_t cols = 0;        ///< >= 1.
+  std::int64_t k = 0;           ///< 1 <= k <= cols.
+  std::int64_t row_stride = 0;  ///< Elements from one row to the next, >= cols; 0 means cols.
+
+  DType dtype = DType::f32;
+  Direction direction = Direction::largest;
+  Order order = Order::unsorted;
+  Form form = Form::pairs;
+  IndexType index_type = IndexType::i64;  ///< i32 or i64 for pairs, u8 or u16 for CBSR; not used by other forms.
+
+  bool values = true;   ///< Write values (pairs; CBSR always has them).
+  bool indices = true;  ///< Write indices (pairs; CBSR always has them).
+  bool passes = false;  ///< Write the number of search passes of each row.
+
+  /// Early stopping, Algorithm 2 of the paper: this many bisection passes, then the first k elements at or above the
+  /// lower bound, in index order. 0: none. At most 10000.
+  std::int32_t max_iter = 0;
+  /// Early stopping, Algorithm 1 of the paper: bisection until the interval is at most epsilon * |best value| wide.
+  /// 0: exact. Finite, in [0, 1]. Not together with max_iter. Rows that hold a NaN or an infinity are always exact.
+  double epsilon = 0.0;
+  Search search = Search::fast;  ///< For exact selections.
+
+  Device device{};
+
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+/// What a plan must know of the machine. Filled by query_traits, or by hand to plan for a machine that is not here.
+struct Traits {
+  Device device{};
+  std::int32_t threads = 1;  ///< CPU: how many threads share the rows.
+
+  std::int32_t compute_capability = 0;   ///< CUDA: 90 for sm_90.
+  std::int32_t multiprocessors = 0;      ///< CUDA.
+  std::int64_t shared_bytes_per_block = 0;  ///< CUDA: the opt-in limit.
+
+  friend bool operator==(const Traits&, const Traits&) = default;
+};
+
+/// Which code runs.
+enum class Family : std::uint8_t {
+  reference,      ///< Scalar, obvious, slow: what every other family is tested against.
+  cpu_row,        ///< Search by counting over the whole row, which stays in the nearest cache.
+  cpu_stream,     ///< One read of a long row; only what can still win is kept in a buffer and searched.
+  cpu_bisection,  ///< The paper's bisection over the whole row.
+};
+
+[[nodiscard]] RTOPK_API const char* name(Family family) noexcept;
+
+/// What will run, with its numbers.
+struct Plan {
+  Problem problem{};
+  Family family = Family::reference;
+
+  std::int32_t threads = 1;            ///< CPU: tasks that share the blocks of rows, each with its own scratch.
+  std::int64_t rows_per_block = 1;     ///< CPU: rows that one task takes at a time.
+  std::int64_t candidate_capacity = 0;  ///< CPU, cpu_stream: elements that the buffer holds before it is pruned.
+
+  std::size_t scratch_bytes = 0;    ///< CPU: of one task.
+  std::size_t workspace_bytes = 0;  ///< What run() needs, in all. Any alignment. May be 0.
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// Reads the traits of `device`. `threads` is the number of CPUs this process may use.
+RTOPK_API Status query_traits(Device device, Traits& traits) noexcept;
+
+/// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated or launched.
+RTOPK_API Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept;
+
+/// The same, with the traits of `problem.device` as query_traits reads them.
+RTOPK_API Status make_plan(const Problem& problem, Plan& plan) noexcept;
+
+/// A plan that runs the scalar reference (on the CPU, single-threaded): the oracle for checks and tests.
+RTOPK_API Status make_reference_plan(const Problem& problem, Plan& plan) noexcept;
+
+/// One `name=value` per line, for people and for logs.
+[[nodiscard]] RTOPK_API std::string to_string(const Plan& plan);
+
+}  // namespace rtopk

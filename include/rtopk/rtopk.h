@@ -1,0 +1,118 @@
+/* rtopk for C: the same Problem -> plan -> run as <rtopk/rtopk.hpp>, where the contract is written out.
+ *
+ *   rtopk_problem problem;
+ *   rtopk_problem_init(&problem);
+ *   problem.rows = n; problem.cols = m; problem.k = 32;
+ *   rtopk_plan plan;
+ *   rtopk_status status = rtopk_make_plan(&problem, &plan);
+ *   if (status.code != RTOPK_OK) puts(status.text);
+ *   void* workspace = malloc(rtopk_workspace_bytes(&plan));
+ *   rtopk_output output = {.values = values, .indices = indices};
+ *   status = rtopk_run(&plan, matrix, &output, workspace, rtopk_workspace_bytes(&plan), NULL);
+ */
+#ifndef RTOPK_RTOPK_H
+#define RTOPK_RTOPK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define RTOPK_C_API
+#else
+#define RTOPK_C_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Enumerators have the values of their C++ namesakes. Fields are int32_t so that any value can be passed and is checked. */
+enum { RTOPK_F32, RTOPK_F16, RTOPK_BF16, RTOPK_F64, RTOPK_I32 };
+enum { RTOPK_LARGEST, RTOPK_SMALLEST };
+enum { RTOPK_UNSORTED, RTOPK_BY_VALUE, RTOPK_BY_INDEX };
+enum { RTOPK_PAIRS, RTOPK_DENSE, RTOPK_MASK, RTOPK_CBSR };
+enum { RTOPK_INDEX_I32, RTOPK_INDEX_I64, RTOPK_INDEX_U8, RTOPK_INDEX_U16 };
+enum { RTOPK_SEARCH_FAST, RTOPK_SEARCH_BISECTION };
+enum { RTOPK_CPU, RTOPK_CUDA };
+enum {
+  RTOPK_OK,
+  RTOPK_INVALID_ARGUMENT,
+  RTOPK_NOT_SUPPORTED,
+  RTOPK_WORKSPACE_TOO_SMALL,
+  RTOPK_DEVICE_ERROR
+};
+
+typedef struct rtopk_status {
+  int32_t code;   /* RTOPK_OK or what went wrong */
+  char text[256]; /* one line that helps; empty on success */
+} rtopk_status;
+
+typedef struct rtopk_problem {
+  int64_t rows;
+  int64_t cols;
+  int64_t k;
+  int64_t row_stride; /* elements; 0 means cols */
+  int32_t dtype;
+  int32_t direction;
+  int32_t order;
+  int32_t form;
+  int32_t index_type;
+  int32_t values;  /* 1: write values */
+  int32_t indices; /* 1: write indices */
+  int32_t passes;  /* 1: write the number of search passes of each row */
+  int32_t max_iter;
+  int32_t search;
+  double epsilon;
+  int32_t device_kind;
+  int32_t device_ordinal;
+} rtopk_problem;
+
+/* What will run. Its content is private; copy it freely. */
+typedef struct rtopk_plan {
+  uint64_t opaque[64];
+} rtopk_plan;
+
+typedef struct rtopk_output {
+  void* values;
+  void* indices;
+  void* dense;
+  uint8_t* mask;
+  int32_t* passes;
+} rtopk_output;
+
+/* Calls task(task_context, i) once for every i in [0, count), returns when all have returned. */
+typedef struct rtopk_executor {
+  void (*parallel_for)(void* context, int64_t count, void (*task)(void* task_context, int64_t i), void* task_context);
+  void* context;
+} rtopk_executor;
+
+typedef struct rtopk_launch {
+  void* stream;                   /* CUDA: a cudaStream_t */
+  const rtopk_executor* executor; /* CPU: NULL is the library's own threads */
+} rtopk_launch;
+
+/* Fills in the defaults: f32, largest, unsorted pairs with int64 indices, exact, on the CPU. */
+RTOPK_C_API void rtopk_problem_init(rtopk_problem* problem);
+
+RTOPK_C_API rtopk_status rtopk_make_plan(const rtopk_problem* problem, rtopk_plan* plan);
+
+/* For CPU plans: as rtopk_make_plan, with a number of threads (>= 1) instead of all CPUs. */
+RTOPK_C_API rtopk_status rtopk_make_plan_threads(const rtopk_problem* problem, int32_t threads, rtopk_plan* plan);
+
+/* Bytes that rtopk_run needs; 0 for a null plan. */
+RTOPK_C_API size_t rtopk_workspace_bytes(const rtopk_plan* plan);
+
+/* Writes the plan as text, cut to `size` bytes with its terminating zero; returns the length that the whole text has. */
+RTOPK_C_API size_t rtopk_plan_text(const rtopk_plan* plan, char* text, size_t size);
+
+/* launch may be NULL. */
+RTOPK_C_API rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_output* output, void* workspace,
+                                   size_t workspace_bytes, const rtopk_launch* launch);
+
+RTOPK_C_API const char* rtopk_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RTOPK_RTOPK_H */

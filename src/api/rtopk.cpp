@@ -1,0 +1,82 @@
+// The way in: checks a call, then hands it to the backend of its device.
+#include <rtopk/rtopk.hpp>
+
+#include "core/checks.hpp"
+#include "core/reference.hpp"
+#include "cpu/backend.hpp"
+
+#define RTOPK_TEXT_OF(x) #x
+#define RTOPK_TEXT(x) RTOPK_TEXT_OF(x)
+
+namespace rtopk {
+namespace {
+
+Status no_cuda() {
+  return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
+}
+
+}  // namespace
+
+Status query_traits(Device device, Traits& traits) noexcept {
+  if (device.kind == DeviceKind::cuda) return no_cuda();
+  if (device.kind != DeviceKind::cpu || device.ordinal != 0) {
+    return {StatusCode::invalid_argument, "device is unknown; accepted: cpu with ordinal 0"};
+  }
+  traits = Traits{.device = device, .threads = cpu::available_threads()};
+  return {};
+}
+
+Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  if (problem.device.kind == DeviceKind::cuda) return no_cuda();
+  if (!(traits.device == problem.device)) {
+    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+  }
+  return cpu::make_plan(problem, traits, plan);
+}
+
+Status make_plan(const Problem& problem, Plan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  Traits traits;
+  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
+  return make_plan(problem, traits, plan);
+}
+
+Status make_reference_plan(const Problem& problem, Plan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  if (problem.device.kind != DeviceKind::cpu) {
+    return {StatusCode::not_supported, "device is cuda; accepted for the reference: cpu"};
+  }
+  const std::size_t scratch = core::reference_scratch_bytes(problem);
+  plan = Plan{.problem = problem, .family = Family::reference, .scratch_bytes = scratch, .workspace_bytes = scratch};
+  return {};
+}
+
+Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace, const Launch& launch) noexcept {
+  if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
+  if (plan.problem.device.kind == DeviceKind::cuda) return no_cuda();
+  if (Status status = cpu::check_plan(plan); !status.ok()) return status;
+  if (launch.executor != nullptr && launch.executor->parallel_for == nullptr) {
+    return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
+  }
+  if (plan.problem.rows == 0) return {};
+  if (Status status = core::check_call(plan, input, output, workspace); !status.ok()) return status;
+  cpu::run(plan, input, output, workspace.data, launch.executor);
+  return {};
+}
+
+const char* version() noexcept {
+  return RTOPK_TEXT(RTOPK_VERSION_MAJOR) "." RTOPK_TEXT(RTOPK_VERSION_MINOR) "." RTOPK_TEXT(RTOPK_VERSION_PATCH);
+}
+
+BuildInfo build_info() noexcept {
+  return BuildInfo{
+#if defined(RTOPK_HAVE_HIGHWAY)
+      .highway = true,
+#endif
+      .cpu_target = cpu::simd_target(),
+      .cpu_targets = cpu::simd_targets(),
+  };
+}
+
+}  // namespace rtopk

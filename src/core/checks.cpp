@@ -1,0 +1,193 @@
+#include "checks.hpp"
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <limits>
+
+namespace rtopk::core {
+namespace {
+
+constexpr std::int32_t kMostIterations = 10000;
+constexpr std::int64_t kMostCbsrColumns = 65536;
+
+long long printable(std::int64_t value) { return value; }
+
+Status invalid(const char* argument, std::int64_t value, const char* accepted) {
+  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, printable(value), accepted);
+}
+
+/// Whether a * b * c (none negative) fits in 63 bits.
+bool product_fits(std::int64_t a, std::int64_t b, std::int64_t c) {
+  std::int64_t product = 0;
+  return !__builtin_mul_overflow(a, b, &product) && !__builtin_mul_overflow(product, c, &product);
+}
+
+Status check_enumerators(const Problem& p) {
+  if (size_of(p.dtype) == 0) return invalid("dtype", static_cast<int>(p.dtype), "f32, f16, bf16, f64 or i32");
+  if (p.direction > Direction::smallest) {
+    return invalid("direction", static_cast<int>(p.direction), "largest or smallest");
+  }
+  if (p.order > Order::by_index) return invalid("order", static_cast<int>(p.order), "unsorted, by_value or by_index");
+  if (p.form > Form::cbsr) return invalid("form", static_cast<int>(p.form), "pairs, dense, mask or cbsr");
+  if (size_of(p.index_type) == 0) return invalid("index_type", static_cast<int>(p.index_type), "i32, i64, u8 or u16");
+  if (p.search > Search::bisection) return invalid("search", static_cast<int>(p.search), "fast or bisection");
+  if (p.device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(p.device.kind), "cpu or cuda");
+  return {};
+}
+
+Status check_sizes(const Problem& p) {
+  if (p.rows < 0) return invalid("rows", p.rows, "0 or more");
+  if (p.cols < 1) return invalid("cols", p.cols, "1 or more");
+  if (p.k < 1 || p.k > p.cols) {
+    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(p.k),
+                  printable(p.cols));
+  }
+  if (p.row_stride != 0 && p.row_stride < p.cols) {
+    return status(StatusCode::invalid_argument, "row_stride is %lld; accepted: 0 (tight) or at least cols, which is %lld",
+                  printable(p.row_stride), printable(p.cols));
+  }
+  // 8 bytes is the widest element of any input or output.
+  if (!product_fits(p.rows, stride_of(p), 8) || !product_fits(1, stride_of(p), 8)) {
+    return status(StatusCode::invalid_argument,
+                  "rows is %lld and the row stride %lld; accepted: at most 2^63 bytes of matrix", printable(p.rows),
+                  printable(stride_of(p)));
+  }
+  return {};
+}
+
+Status check_form(const Problem& p) {
+  const bool narrow = p.index_type == IndexType::u8 || p.index_type == IndexType::u16;
+  if (p.form == Form::pairs) {
+    if (!p.values && !p.indices) {
+      return status(StatusCode::invalid_argument, "values and indices are both off; accepted: at least one of them");
+    }
+    if (p.indices && narrow) {
+      return status(StatusCode::invalid_argument, "index_type is %s; accepted for form pairs: i32 or i64",
+                    name(p.index_type));
+    }
+    if (p.indices && p.index_type == IndexType::i32 && p.cols - 1 > std::numeric_limits<std::int32_t>::max()) {
+      return status(StatusCode::invalid_argument, "index_type is i32 and cols %lld; accepted: i64 above 2^31 columns",
+                    printable(p.cols));
+    }
+  }
+  if (p.form == Form::cbsr) {
+    if (p.cols > kMostCbsrColumns) return invalid("cols", p.cols, "at most 65536 for form cbsr");
+    if (!narrow) {
+      return status(StatusCode::invalid_argument,
+                    "index_type is %s; accepted for form cbsr: u8 (up to 256 columns) or u16", name(p.index_type));
+    }
+    if (p.index_type == IndexType::u8 && p.cols > 256) {
+      return status(StatusCode::invalid_argument, "index_type is u8 and cols %lld; accepted: u16 above 256 columns",
+                    printable(p.cols));
+    }
+  }
+  if ((p.form == Form::dense || p.form == Form::mask) && p.order == Order::by_value) {
+    return status(StatusCode::invalid_argument, "order is by_value; accepted for form %s: unsorted or by_index",
+                  name(p.form));
+  }
+  return {};
+}
+
+Status check_limits(const Problem& p) {
+  if (p.max_iter < 0 || p.max_iter > kMostIterations) return invalid("max_iter", p.max_iter, "0 (none) to 10000");
+  if (!(p.epsilon >= 0.0 && p.epsilon <= 1.0)) {
+    return status(StatusCode::invalid_argument, "epsilon is %g; accepted: 0 (exact) to 1", p.epsilon);
+  }
+  if (p.max_iter != 0 && p.epsilon != 0.0) {
+    return status(StatusCode::invalid_argument, "max_iter is %d and epsilon %g; accepted: one of them, the other 0",
+                  p.max_iter, p.epsilon);
+  }
+  if (p.device.kind == DeviceKind::cpu && p.device.ordinal != 0) {
+    return invalid("device.ordinal", p.device.ordinal, "0 for the CPU");
+  }
+  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
+  return {};
+}
+
+/// A piece of memory that a call touches.
+struct Region {
+  const char* argument;
+  const void* data;
+  std::int64_t bytes;
+  std::size_t alignment;
+};
+
+bool overlap(const Region& a, const Region& b) {
+  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
+  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
+  return a_begin < b_begin + static_cast<std::uintptr_t>(b.bytes) &&
+         b_begin < a_begin + static_cast<std::uintptr_t>(a.bytes);
+}
+
+}  // namespace
+
+Status status(StatusCode code, const char* format, ...) noexcept {
+  char text[sizeof(Status)];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return {code, text};
+}
+
+Status check_problem(const Problem& problem) noexcept {
+  for (const auto check : {check_enumerators, check_sizes, check_form, check_limits}) {
+    if (Status result = check(problem); !result.ok()) return result;
+  }
+  return {};
+}
+
+Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept {
+  const Problem& p = plan.problem;
+  const auto element = static_cast<std::int64_t>(size_of(p.dtype));
+  const auto index = static_cast<std::int64_t>(size_of(p.index_type));
+
+  std::array<Region, 7> regions;
+  std::size_t used = 0;
+  const auto add = [&](const char* argument, const void* data, std::int64_t count, std::int64_t size) {
+    regions[used++] = {argument, data, count * size, static_cast<std::size_t>(size)};
+  };
+  add("input", input, (p.rows - 1) * stride_of(p) + p.cols, element);
+  if (writes_values(p)) add("output.values", output.values, p.rows * p.k, element);
+  if (writes_indices(p)) add("output.indices", output.indices, p.rows * p.k, index);
+  if (p.form == Form::dense) add("output.dense", output.dense, p.rows * p.cols, element);
+  if (p.form == Form::mask) add("output.mask", output.mask, p.rows * p.cols, 1);
+  if (p.passes) add("output.passes", output.passes, p.rows, 4);
+
+  for (std::size_t i = 0; i < used; ++i) {
+    const Region& r = regions[i];
+    if (r.data == nullptr) {
+      return status(StatusCode::invalid_argument, "%s is null; accepted: a pointer to %lld bytes", r.argument,
+                    printable(r.bytes));
+    }
+    if (reinterpret_cast<std::uintptr_t>(r.data) % r.alignment != 0) {
+      return status(StatusCode::invalid_argument, "%s is %p; accepted: an address that is a multiple of %zu", r.argument,
+                    r.data, r.alignment);
+    }
+  }
+
+  if (plan.workspace_bytes > 0) {
+    if (workspace.data == nullptr) {
+      return status(StatusCode::workspace_too_small, "workspace.data is null; accepted: a pointer to %zu bytes",
+                    plan.workspace_bytes);
+    }
+    if (workspace.bytes < plan.workspace_bytes) {
+      return status(StatusCode::workspace_too_small, "workspace.bytes is %zu; accepted: at least %zu", workspace.bytes,
+                    plan.workspace_bytes);
+    }
+    regions[used++] = {"workspace", workspace.data, static_cast<std::int64_t>(plan.workspace_bytes), 1};
+  }
+
+  for (std::size_t i = 0; i < used; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (overlap(regions[i], regions[j])) {
+        return status(StatusCode::invalid_argument, "%s overlaps %s; accepted: memory of its own", regions[i].argument,
+                      regions[j].argument);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace rtopk::core

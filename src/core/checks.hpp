@@ -1,0 +1,37 @@
+// What a call must satisfy, checked before anything runs. Every refusal names the argument, what it was and what would be
+// accepted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <rtopk/plan.hpp>
+#include <rtopk/rtopk.hpp>
+
+namespace rtopk::core {
+
+/// A status whose text is made as printf makes it.
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+Status status(StatusCode code, const char* format, ...) noexcept;
+
+Status check_problem(const Problem& problem) noexcept;
+
+/// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid and has rows.
+Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept;
+
+/// Elements from one row to the next.
+[[nodiscard]] constexpr std::int64_t stride_of(const Problem& problem) noexcept {
+  return problem.row_stride == 0 ? problem.cols : problem.row_stride;
+}
+
+[[nodiscard]] constexpr bool writes_values(const Problem& problem) noexcept {
+  return problem.form == Form::cbsr || (problem.form == Form::pairs && problem.values);
+}
+
+[[nodiscard]] constexpr bool writes_indices(const Problem& problem) noexcept {
+  return problem.form == Form::cbsr || (problem.form == Form::pairs && problem.indices);
+}
+
+}  // namespace rtopk::core

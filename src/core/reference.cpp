@@ -1,0 +1,120 @@
+#include "reference.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "checks.hpp"
+#include "dispatch.hpp"
+#include "keys.hpp"
+#include "search.hpp"
+#include "write_row.hpp"
+
+namespace rtopk::core {
+namespace {
+
+/// Puts the positions of the selected elements first in `order`, best first.
+template <class T, Direction direction>
+void select_exactly(const T* row, std::int64_t cols, std::int64_t* order) {
+  std::iota(order, order + cols, std::int64_t{0});
+  std::sort(order, order + cols, [row](std::int64_t a, std::int64_t b) {
+    const auto key_a = directed_key<T, direction>(row[a]);
+    const auto key_b = directed_key<T, direction>(row[b]);
+    return key_a != key_b ? key_a > key_b : a < b;
+  });
+}
+
+template <class T>
+bool all_finite(const T* row, std::int64_t cols) {
+  return std::all_of(row, row + cols, [](T value) {
+    const auto key = key_of(value);
+    return key >= lower_finite_key<T> && key <= upper_finite_key<T>;
+  });
+}
+
+/// Runs the paper's search on a row of finite values; returns what it selects.
+template <class T, Direction direction>
+Selection<ArithmeticOf<T>> bisect(const Problem& problem, const T* row) {
+  using Real = ArithmeticOf<T>;
+  const auto value = [row](std::int64_t i) { return directed_arithmetic<T, direction>(row[i]); };
+  Real least = value(0);
+  Real greatest = value(0);
+  for (std::int64_t i = 1; i < problem.cols; ++i) {
+    least = std::min(least, value(i));
+    greatest = std::max(greatest, value(i));
+  }
+  Bisection<Real> search(least, greatest, problem.k, problem.max_iter, problem.epsilon);
+  while (search.next()) {
+    std::int64_t counted = 0;
+    for (std::int64_t i = 0; i < problem.cols; ++i) counted += value(i) >= search.middle() ? 1 : 0;
+    search.record(counted);
+  }
+  return search.selection();
+}
+
+/// Puts the positions that `selection` takes first in `order`, by ascending index.
+template <class T, Direction direction>
+void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, const T* row, std::int64_t* order) {
+  std::int64_t places_to_fill = problem.k - selection.count_sure;
+  std::int64_t taken = 0;
+  for (std::int64_t i = 0; i < problem.cols && taken < problem.k; ++i) {
+    const auto value = directed_arithmetic<T, direction>(row[i]);
+    if (!selection.fill_only && value >= selection.sure) {
+      order[taken++] = i;
+    } else if (value >= selection.fill && places_to_fill > 0) {
+      order[taken++] = i;
+      --places_to_fill;
+    }
+  }
+}
+
+template <class T, Direction direction>
+void select_row(const Problem& problem, const T* row, const Output& output, std::int64_t number, std::int64_t* order) {
+  const bool stops_early = problem.max_iter > 0 || problem.epsilon > 0;
+  std::int32_t passes = 0;
+  bool exact = true;
+  if ((stops_early || problem.search == Search::bisection) && all_finite(row, problem.cols)) {
+    const auto selection = bisect<T, direction>(problem, row);
+    passes = selection.passes;
+    exact = !stops_early;
+    if (stops_early) take<T, direction>(selection, problem, row, order);
+  }
+  if (exact) select_exactly<T, direction>(row, problem.cols, order);
+
+  if (problem.order == Order::by_value) {
+    std::sort(order, order + problem.k, [row](std::int64_t a, std::int64_t b) {
+      const auto key_a = directed_key<T, direction>(row[a]);
+      const auto key_b = directed_key<T, direction>(row[b]);
+      return key_a != key_b ? key_a > key_b : a < b;
+    });
+  } else {
+    std::sort(order, order + problem.k);
+  }
+
+  using Bits = BitsOf<T>;
+  clear_row<Bits>(problem, output, number);
+  write_chosen(problem, output, number, reinterpret_cast<const Bits*>(row), order, 0, problem.k);
+  if (problem.passes) output.passes[number] = passes;
+}
+
+}  // namespace
+
+std::size_t reference_scratch_bytes(const Problem& problem) noexcept {
+  return (static_cast<std::size_t>(problem.cols) + 1) * sizeof(std::int64_t);  // one more, to align
+}
+
+void reference_rows(const Problem& problem, const void* input, const Output& output, std::int64_t begin,
+                    std::int64_t end, void* scratch) noexcept {
+  std::size_t room = reference_scratch_bytes(problem);
+  auto* order = static_cast<std::int64_t*>(std::align(alignof(std::int64_t), 1, scratch, room));
+  with_element_type(problem.dtype, [&]<class T>(T*) {
+    with_direction(problem.direction, [&](auto tag) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        select_row<T, decltype(tag)::value>(problem, static_cast<const T*>(input) + row * stride_of(problem), output, row,
+                                            order);
+      }
+    });
+  });
+}
+
+}  // namespace rtopk::core

@@ -1,0 +1,25 @@
+// The CPU backend as the rest of the library sees it.
+#pragma once
+
+#include <rtopk/plan.hpp>
+#include <rtopk/rtopk.hpp>
+
+namespace rtopk::cpu {
+
+/// CPUs that this process may use.
+[[nodiscard]] int available_threads() noexcept;
+
+/// Picks family and numbers for a problem that was checked.
+Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept;
+
+/// Whether `plan` is one that run() can carry out: plans are plain values and may have been changed.
+Status check_plan(const Plan& plan) noexcept;
+
+/// Runs a plan and a call that were checked. `executor` may be null.
+void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept;
+
+/// The instruction set that runs here, and all usable ones, best first.
+[[nodiscard]] const char* simd_target() noexcept;
+[[nodiscard]] const char* simd_targets() noexcept;
+
+}  // namespace rtopk::cpu

@@ -1,0 +1,191 @@
+// One pass over a row: count what is at or above a threshold, or mark it. Included by simd_rows.cpp, once for each
+// instruction set.
+
+/// A row's elements. The last, incomplete vectors are read from a padded copy, so that nothing past the row is touched.
+template <class View>
+class Row {
+ public:
+  using Element = typename View::Element;
+  using Key = typename View::Key;
+  using Lane = typename View::Lane;
+  using D = hn::ScalableTag<Lane>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(D{});
+  static constexpr std::size_t kUnit = kLanes < 16 ? 16 : kLanes;  ///< Elements that are marked together.
+
+  HWY_INLINE Row(const Element* elements, std::size_t size)
+      : elements_(elements), size_(size), whole_(size / kUnit * kUnit) {
+    if (whole_ != size_) {
+      std::fill_n(tail_, kUnit, View::Padding());
+      std::copy(elements + whole_, elements + size, tail_);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] const Element* elements() const { return elements_; }
+
+  /// Elements at or above the threshold of `key`, which is above View::lowest_key.
+  [[nodiscard]] HWY_INLINE std::int64_t Count(Key key) const {
+    const D d;
+    const auto threshold = hn::Set(d, View::Threshold(key));
+    std::int64_t marked = 0;
+    // Lanes count in the element's own width: flush before 16 bits overflow.
+    constexpr std::size_t kFlush = sizeof(Lane) == 2 ? 32000 * kUnit : std::size_t{1} << 30;
+    for (std::size_t begin = 0; begin < whole_; begin += kFlush) {
+      marked += CountMarked(d, threshold, elements_ + begin, std::min(kFlush, whole_ - begin));
+    }
+    if (whole_ != size_) marked += CountMarked(d, threshold, tail_, kUnit);
+    const std::size_t seen = whole_ != size_ ? whole_ + kUnit : whole_;
+    return View::marks_below ? static_cast<std::int64_t>(seen) - marked : marked;
+  }
+
+  /// Sets one bit for each element of [begin, end): whether it is at or above the threshold of `key`. Bits past `end` are
+  /// zero, up to a multiple of 64. `begin` is a multiple of 64, and end one too or the row's size.
+  HWY_INLINE void Mark(Key key, std::size_t begin, std::size_t end, std::uint64_t* words) const {
+    const D d;
+    const auto threshold = hn::Set(d, View::Threshold(key));
+    const std::size_t whole_end = std::min(end, whole_);
+    words[(end - begin - 1) / 64] = 0;
+    auto* bytes = reinterpret_cast<std::uint8_t*>(words);
+    for (std::size_t at = begin; at < whole_end; at += kUnit, bytes += kUnit / 8) {
+      MarkUnit(d, threshold, elements_ + at, bytes);
+    }
+    if (whole_end < end) {
+      std::uint8_t last[kUnit / 8];
+      MarkUnit(d, threshold, tail_, last);
+      std::memcpy(bytes, last, (end - whole_end + 7) / 8);
+      if (end % 64 != 0) words[(end - begin - 1) / 64] &= (std::uint64_t{1} << (end % 64)) - 1;
+    }
+  }
+
+ private:
+  using V = hn::Vec<D>;
+  using DCount = hn::RebindToSigned<D>;
+
+  static HWY_INLINE hn::Vec<DCount> Marks(D d, V threshold, const Element* from) {
+    const DCount dc;
+    return hn::BitCast(dc, hn::VecFromMask(d, View::Marked(d, View::Load(d, from), threshold)));
+  }
+
+  static HWY_INLINE std::int64_t CountMarked(D d, V threshold, const Element* from, std::size_t size) {
+    const DCount dc;
+    auto sum0 = hn::Zero(dc);
+    auto sum1 = hn::Zero(dc);
+    auto sum2 = hn::Zero(dc);
+    auto sum3 = hn::Zero(dc);
+    std::size_t i = 0;
+    for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
+      sum0 = hn::Sub(sum0, Marks(d, threshold, from + i));
+      sum1 = hn::Sub(sum1, Marks(d, threshold, from + i + kLanes));
+      sum2 = hn::Sub(sum2, Marks(d, threshold, from + i + 2 * kLanes));
+      sum3 = hn::Sub(sum3, Marks(d, threshold, from + i + 3 * kLanes));
+    }
+    for (; i < size; i += kLanes) sum0 = hn::Sub(sum0, Marks(d, threshold, from + i));
+    const auto sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+    if constexpr (sizeof(Lane) == 2) {
+      const hn::RepartitionToWide<DCount> dw;
+      const hn::Half<DCount> half;
+      const auto wide = hn::Add(hn::PromoteTo(dw, hn::LowerHalf(half, sum)), hn::PromoteTo(dw, hn::UpperHalf(half, sum)));
+      return hn::GetLane(hn::SumOfLanes(dw, wide));
+    } else {
+      return hn::GetLane(hn::SumOfLanes(dc, sum));
+    }
+  }
+
+  /// The mask bits of one unit.
+  static HWY_INLINE void MarkUnit(D d, V threshold, const Element* from, std::uint8_t* bytes) {
+#if HWY_ARCH_ARM
+    // Turning a mask into bits costs most of the pass, and as much for 16 lanes as for 4: narrow the lanes first. They
+    // are all ones or all zeros, so any part of a lane will do.
+    const hn::Repartition<std::uint8_t, D> d8;
+    hn::StoreMaskBits(d8, hn::MaskFromVec(hn::BitCast(d8, NarrowMarks<sizeof(Lane)>(d, threshold, from))), bytes);
+#else
+    for (std::size_t i = 0; i < kUnit; i += kLanes) {
+      const auto mask = View::Marked(d, View::Load(d, from + i), threshold);
+      if constexpr (kLanes >= 8) {
+        hn::StoreMaskBits(d, mask, bytes + i / 8);
+      } else {
+        std::uint8_t bits = 0;
+        hn::StoreMaskBits(d, mask, &bits);
+        bytes[i / 8] = static_cast<std::uint8_t>(i % 8 == 0 ? bits : bytes[i / 8] | (bits << (i % 8)));
+      }
+    }
+#endif
+    if constexpr (View::marks_below) {
+      for (std::size_t i = 0; i < kUnit / 8; ++i) bytes[i] = static_cast<std::uint8_t>(~bytes[i]);
+    }
+  }
+
+#if HWY_ARCH_ARM
+  /// The marks of `width` vectors in the even bytes, words or double words of one.
+  template <std::size_t width>
+  static HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> NarrowMarks(D d, V threshold, const Element* from) {
+    const hn::Repartition<std::uint8_t, D> d8;
+    if constexpr (width == 1) {
+      return hn::BitCast(d8, Marks(d, threshold, from));
+    } else {
+      using Part = std::conditional_t<width == sizeof(Lane), std::uint8_t,
+                                      std::conditional_t<2 * width == sizeof(Lane), std::uint16_t, std::uint32_t>>;
+      const hn::Repartition<Part, D> dp;
+      const auto low = NarrowMarks<width / 2>(d, threshold, from);
+      const auto high = NarrowMarks<width / 2>(d, threshold, from + width / 2 * kLanes);
+      return hn::BitCast(d8, hn::ConcatEven(dp, hn::BitCast(dp, high), hn::BitCast(dp, low)));
+    }
+  }
+#endif
+
+  const Element* elements_;
+  std::size_t size_;
+  std::size_t whole_;  ///< Elements in whole units.
+  Element tail_[kUnit];
+};
+
+/// Lists the positions of the set bits of `count` words, in order, and returns their number; at most 65536 bits.
+/// `positions` is written in whole vectors: it needs room for 8 more.
+template <bool sparse>
+HWY_INLINE std::size_t ListPositions(const std::uint64_t* words, std::size_t count, std::uint16_t* positions) {
+  std::uint16_t* out = positions;
+  if constexpr (sparse) {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < count; ++i, first += 64) {
+      for (std::uint64_t left = words[i]; left != 0; left &= left - 1) {
+        *out++ = static_cast<std::uint16_t>(first + static_cast<std::size_t>(std::countr_zero(left)));
+      }
+    }
+  } else {
+    const hn::CappedTag<std::uint16_t, 8> d16;
+    const hn::Rebind<std::uint8_t, decltype(d16)> d8;
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(words);
+    auto first = hn::Zero(d16);
+    for (std::size_t i = 0; i < 8 * count; ++i) {
+      const std::size_t bits = bytes[i];
+      hn::StoreU(hn::Add(first, hn::PromoteTo(d16, hn::LoadU(d8, kPositionTable.places[bits].data()))), d16, out);
+      out += kPositionTable.counts[bits];
+      first = hn::Add(first, hn::Set(d16, std::uint16_t{8}));
+    }
+  }
+  return static_cast<std::size_t>(out - positions);
+}
+
+/// Reads elements at listed positions. Four at a time, since compilers do not unroll a loop of dependent loads.
+template <class Bits, class Position>
+HWY_INLINE void Gather(const Bits* HWY_RESTRICT from, const Position* HWY_RESTRICT positions, std::size_t count,
+                       Bits* HWY_RESTRICT to) {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const Bits a = from[positions[i]];
+    const Bits b = from[positions[i + 1]];
+    const Bits c = from[positions[i + 2]];
+    const Bits d = from[positions[i + 3]];
+    to[i] = a;
+    to[i + 1] = b;
+    to[i + 2] = c;
+    to[i + 3] = d;
+  }
+  for (; i < count; ++i) to[i] = from[positions[i]];
+}
+
+/// to[i] = base + positions[i].
+template <class Index, class Position>
+HWY_INLINE void AddToAll(const Position* HWY_RESTRICT positions, std::size_t count, Index base, Index* HWY_RESTRICT to) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Index>(base + static_cast<Index>(positions[i]));
+}

@@ -1,0 +1,98 @@
+// Which CPU family runs a problem, and with which numbers.
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "backend.hpp"
+#include "core/checks.hpp"
+#include "core/reference.hpp"
+#include "simd_rows.hpp"
+
+namespace rtopk::cpu {
+namespace {
+
+/// Elements that a task takes at a time: small enough to balance rows of different cost, large enough that taking a block
+/// costs nothing. Independent of the number of threads, so that what one row learns from the one before it (where to look
+/// first) and the reported passes are the same for any number.
+constexpr std::int64_t kElementsPerBlock = 32768;
+
+/// Long rows too come in blocks of a few, so that a row can learn from the one before it, where there are enough rows.
+constexpr std::int64_t kRowsPerBlock = 8;
+
+/// Below this many elements per thread, waking it costs more than it wins (about 20 us against 0.5 ns an element).
+constexpr std::int64_t kElementsPerThread = 65536;
+
+Family pick_family(const Problem& problem) {
+#if defined(RTOPK_HAVE_HIGHWAY)
+  if (problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection) return Family::cpu_bisection;
+  return streams(problem) ? Family::cpu_stream : Family::cpu_row;
+#else
+  static_cast<void>(problem);
+  return Family::reference;
+#endif
+}
+
+std::size_t scratch_bytes_of(const Plan& plan) {
+#if defined(RTOPK_HAVE_HIGHWAY)
+  if (plan.family != Family::reference) return simd_scratch_bytes(plan);
+#endif
+  return core::reference_scratch_bytes(plan.problem);
+}
+
+}  // namespace
+
+int available_threads() noexcept {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
+  if (traits.threads < 1) {
+    return core::status(StatusCode::invalid_argument, "traits.threads is %d; accepted: 1 or more", traits.threads);
+  }
+  Plan made{.problem = problem, .family = pick_family(problem)};
+  made.rows_per_block = std::max({kElementsPerBlock / problem.cols, std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
+  made.scratch_bytes = scratch_bytes_of(made);
+  const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;
+  const std::int64_t worthwhile = problem.rows * problem.cols / kElementsPerThread;
+  made.threads = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
+  made.workspace_bytes = static_cast<std::size_t>(made.threads) * made.scratch_bytes;
+  plan = made;
+  return {};
+}
+
+Status check_plan(const Plan& plan) noexcept {
+  const Family best = pick_family(plan.problem);
+  const bool streamed_row = plan.family == Family::cpu_stream && best == Family::cpu_row;
+  const bool whole_row = plan.family == Family::cpu_row && best == Family::cpu_stream;
+  if (plan.family != Family::reference && plan.family != best && !streamed_row && !whole_row) {
+    return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s or reference",
+                        name(plan.family), name(best));
+  }
+  if (plan.threads < 1 || plan.rows_per_block < 1) {
+    return core::status(StatusCode::invalid_argument,
+                        "plan.threads is %d and plan.rows_per_block %lld; accepted: 1 or more", plan.threads,
+                        static_cast<long long>(plan.rows_per_block));
+  }
+  if (plan.family == Family::cpu_stream && plan.candidate_capacity < candidate_capacity(plan.problem)) {
+    return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: at least %lld",
+                        static_cast<long long>(plan.candidate_capacity),
+                        static_cast<long long>(candidate_capacity(plan.problem)));
+  }
+  const std::size_t scratch = scratch_bytes_of(plan);
+  if (plan.scratch_bytes < scratch || plan.workspace_bytes / plan.scratch_bytes < static_cast<std::size_t>(plan.threads)) {
+    return core::status(StatusCode::invalid_argument,
+                        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
+                        "of %d threads",
+                        plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
+  }
+  return {};
+}
+
+}  // namespace rtopk::cpu

@@ -1,0 +1,40 @@
+// cpu_row: counts over the whole row until the threshold is found, then lists what is at or above it. For rows of which a
+// large part is selected. Included by simd_rows.cpp, once for each instruction set.
+
+template <class T, Direction direction>
+class RowFamily {
+ public:
+  RowFamily(const Plan& plan, const Output& output, Scratch& scratch)
+      : problem_(plan.problem),
+        results_(plan.problem, output, scratch),
+        listing_(scratch) {
+    if constexpr (Held::converts) keys_ = scratch.take<typename Held::Element>(plan.problem.cols);
+  }
+
+  void Select(const T* elements, std::int64_t number) {
+    results_.Begin(elements, number);
+    const auto size = static_cast<std::size_t>(problem_.cols);
+    const auto take = [&](const auto& row, const auto& threshold) {
+      ListSelected(row, threshold, problem_.k, listing_,
+                   [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+                     results_.Add(positions, count, base);
+                   });
+      results_.End(threshold.passes);
+    };
+    if constexpr (Held::converts) {
+      Held::ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), size, keys_);
+      WithThreshold<T, direction>(keys_, size, problem_.k, hint_, take);
+    } else {
+      WithThreshold<T, direction>(elements, size, problem_.k, hint_, take);
+    }
+  }
+
+ private:
+  using Held = HWY_NAMESPACE::Held<T, direction>;
+
+  const Problem& problem_;
+  Results<T, direction> results_;
+  Listing listing_;
+  typename Held::Element* keys_ = nullptr;  ///< The row, if it is searched as keys.
+  Hint hint_;
+};

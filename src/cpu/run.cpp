@@ -1,0 +1,58 @@
+// Spreads the blocks of rows over tasks, each with scratch of its own.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+
+#include "backend.hpp"
+#include "core/reference.hpp"
+#include "floating_environment.hpp"
+#include "simd_rows.hpp"
+#include "threads.hpp"
+
+namespace rtopk::cpu {
+namespace {
+
+struct Job {
+  const Plan& plan;
+  const void* input;
+  const Output& output;
+  std::byte* workspace;
+  std::atomic<std::int64_t> next_row{0};
+};
+
+void select_rows(const Job& job, std::int64_t begin, std::int64_t end, void* scratch) {
+#if defined(RTOPK_HAVE_HIGHWAY)
+  if (job.plan.family != Family::reference) {
+    simd_rows(job.plan, job.input, job.output, begin, end, scratch);
+    return;
+  }
+#endif
+  core::reference_rows(job.plan.problem, job.input, job.output, begin, end, scratch);
+}
+
+void run_task(void* context, std::int64_t task) {
+  auto& job = *static_cast<Job*>(context);
+  const DefaultFloatingEnvironment environment;
+  void* const scratch = job.workspace + static_cast<std::size_t>(task) * job.plan.scratch_bytes;
+  const std::int64_t rows = job.plan.problem.rows;
+  const std::int64_t block = std::min(job.plan.rows_per_block, rows);
+  for (;;) {
+    const std::int64_t begin = job.next_row.fetch_add(block, std::memory_order_relaxed);
+    if (begin >= rows) return;
+    select_rows(job, begin, std::min(rows, begin + block), scratch);
+  }
+}
+
+}  // namespace
+
+void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept {
+  Job job{plan, input, output, static_cast<std::byte*>(workspace)};
+  if (plan.threads == 1 && executor == nullptr) {
+    run_task(&job, 0);
+    return;
+  }
+  const Executor& chosen = executor != nullptr ? *executor : default_executor();
+  chosen.parallel_for(chosen.context, plan.threads, run_task, &job);
+}
+
+}  // namespace rtopk::cpu

@@ -1,0 +1,156 @@
+// cpu_stream: one read of the row. What can still be among the k best goes into a buffer of candidates; when that fills up
+// it is pruned to the k best so far, which raises the bar for the rest. For rows of which a small part is selected.
+// Included by simd_rows.cpp, once for each instruction set.
+
+template <class T, Direction direction, class Place>
+class StreamFamily {
+ public:
+  StreamFamily(const Plan& plan, const Output& output, Scratch& scratch)
+      : problem_(plan.problem),
+        results_(plan.problem, output, scratch),
+        listing_(scratch),
+        candidates_(scratch.take<Candidate>(plan.candidate_capacity)),
+        places_(scratch.take<Place>(plan.candidate_capacity)),
+        chosen_(scratch.take<Place>(kListedAtOnce)),
+        prune_at_(static_cast<std::size_t>(plan.candidate_capacity) - kListedAtOnce) {
+    const auto k = static_cast<double>(problem_.k);
+    const double share_left = 1 - k / static_cast<double>(problem_.cols);
+    // Of rows that look alike about one in two hundred falls short of k candidates with this much to spare.
+    margin_ = 2.5 * std::sqrt(k * share_left) + 2;
+    sparse_ = 32 * (k + margin_) < static_cast<double>(problem_.cols);
+  }
+
+  void Select(const T* elements, std::int64_t number) {
+    results_.Begin(elements, number);
+    const Row<RowView> row(elements, static_cast<std::size_t>(problem_.cols));
+    passes_ = 0;
+    Key bar = 0;
+    if (hint_.known) bar = RowView::FromReal(hint_.value - margin_ * hint_.gap);
+    if (!Finish(row, bar)) {
+      hint_.known = false;
+      Finish(row, 0);
+    }
+    results_.End(passes_);
+  }
+
+ private:
+  using Held = HWY_NAMESPACE::Held<T, direction>;
+  using RowView = typename Held::RowView;
+  using Candidate = typename Held::Element;
+  using Key = core::KeyOf<T>;
+
+  /// Selects the k best. False, and nothing done, if fewer than k elements are at or above `bar`.
+  bool Finish(const Row<RowView>& row, Key bar) {
+    const bool aimed = hint_.known && bar > RowView::lowest_key;
+    double gap = hint_.gap;
+    size_ = 0;
+    ++passes_;
+    for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
+      const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
+      if (bar <= RowView::lowest_key) {
+        AppendAll(row, begin, end);
+      } else {
+        // A raw view cannot express a bar above infinity: it lets infinities through, and pruning sorts them out.
+        const Key key = std::min(bar, RowView::highest_key);
+        Append(row, begin,
+               sparse_ ? listing_.template Fill<true>(row, key, begin, end)
+                       : listing_.template Fill<false>(row, key, begin, end));
+      }
+      if (size_ > prune_at_) {
+        Hint cold;
+        const bool open = Prune(bar, cold);
+        // Elements of the whole row lie closer together than those of its beginning.
+        gap = cold.gap * static_cast<double>(end) / static_cast<double>(row.size());
+        if (!open) break;
+      }
+    }
+    if (size_ < static_cast<std::size_t>(problem_.k)) return false;
+    const double at_bar = RowView::ToReal(bar);
+    const auto surplus = static_cast<std::int64_t>(size_) - problem_.k;
+    Hint first{aimed, at_bar + (static_cast<double>(surplus) + 0.5) * gap, gap};
+    double found = at_bar;
+    if (surplus == 0) {
+      results_.Add(places_, size_, 0);
+    } else {
+      const Border border = FindBest(first, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+        Gather(places_ + base, positions, count, chosen_);
+        results_.Add(chosen_, count, 0);
+      });
+      found = border.value;
+    }
+    if (aimed) {
+      hint_.Learn(found, at_bar, surplus, false);
+    } else {
+      hint_ = {true, found, surplus > 0 ? first.gap : gap};
+    }
+    return true;
+  }
+
+  void AppendAll(const Row<RowView>& row, std::size_t begin, std::size_t end) {
+    const std::size_t count = end - begin;
+    std::memcpy(candidates_ + size_, row.elements() + begin, count * sizeof(T));
+    Held::Convert(candidates_ + size_, count);
+    std::iota(places_ + size_, places_ + size_ + count, static_cast<Place>(begin));
+    size_ += count;
+  }
+
+  void Append(const Row<RowView>& row, std::size_t begin, std::size_t count) {
+    const auto* bits = reinterpret_cast<const Key*>(row.elements() + begin);
+    Gather(bits, listing_.positions, count, reinterpret_cast<Key*>(candidates_ + size_));
+    AddToAll(listing_.positions, count, static_cast<Place>(begin), places_ + size_);
+    Held::Convert(candidates_ + size_, count);
+    size_ += count;
+  }
+
+  /// The border between the k best and the rest: as a key, whether equal elements lost, and as a value.
+  struct Border {
+    Key key;
+    bool ties_lost;
+    double value;
+  };
+
+  /// Finds the k best of the buffer: each(positions in the buffer less base, count, base), in order.
+  template <class Each>
+  HWY_INLINE Border FindBest(Hint& first, Each&& each) {
+    Border border{};
+    WithThreshold<T, direction>(candidates_, size_, problem_.k, first, [&](const auto& row, const auto& threshold) {
+      border = {threshold.key, threshold.count > problem_.k, RowView::ToReal(threshold.key)};
+      passes_ += threshold.passes;
+      ListSelected(row, threshold, problem_.k, listing_, each);
+    });
+    return border;
+  }
+
+  /// Makes room in the buffer and raises the bar. False if nothing can get over it any more.
+  bool Prune(Key& bar, Hint& cold) {
+    std::size_t kept = 0;
+    const Border border = FindBest(cold, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+      // What is kept only moves towards the front.
+      for (std::size_t i = 0; i < count; ++i) places_[kept + i] = places_[base + positions[i]];
+      for (std::size_t i = 0; i < count; ++i) candidates_[kept + i] = candidates_[base + positions[i]];
+      kept += count;
+    });
+    size_ = kept;
+    if (!border.ties_lost) {
+      bar = border.key;
+    } else if (border.key == core::max_key<T>) {
+      return false;
+    } else {
+      bar = border.key + 1;  // equal values that come later lose
+    }
+    return true;
+  }
+
+  const Problem& problem_;
+  Results<T, direction> results_;
+  Listing listing_;
+  Candidate* candidates_;
+  Place* places_;         ///< Where in the row the candidates stand.
+  Place* chosen_;         ///< Where those of a listing stand.
+  std::size_t size_ = 0;
+  std::size_t prune_at_;  ///< The buffer has room for one more listing after that many.
+  double margin_;         ///< Candidates to aim for beyond k.
+  bool sparse_;           ///< Whether most vectors hold no candidate.
+  std::int32_t passes_ = 0;
+  Hint hint_;
+};

@@ -1,0 +1,178 @@
+// The search for one row's exact threshold: where to look first, and where next. Included by simd_rows.cpp, once for each
+// instruction set.
+
+/// Where the thresholds of the rows before this one were: rows of a matrix usually look alike. It only says where to look
+/// first; it cannot change a result.
+struct Hint {
+  bool known = false;
+  double value = 0;  ///< Of the k-th element, averaged.
+  double gap = 0;    ///< Between neighbouring elements there.
+
+  /// Takes in that the k-th element is at `found`, with `elements` elements between it and `from`.
+  HWY_INLINE void Learn(double found, double from, std::int64_t elements, bool anew) {
+    value = anew ? found : value + (found - value) * 0.25;
+    // Few elements say little about the distance between them.
+    if (std::abs(elements) >= 4) {
+      const double seen = std::abs(found - from) / static_cast<double>(std::abs(elements));
+      gap = anew ? seen : gap + (seen - gap) * 0.125;
+    }
+    known = true;
+  }
+};
+
+/// A hint from the row itself: a few of its elements, sorted.
+template <class View>
+Hint SampleHint(const Row<View>& row, std::int64_t k) {
+  constexpr std::size_t kSamples = 32;
+  const std::size_t size = row.size();
+  const std::size_t samples = std::min(size, kSamples);
+  std::array<typename View::Key, kSamples> keys;
+  for (std::size_t i = 0; i < samples; ++i) keys[i] = View::KeyOf(row.elements()[(2 * i + 1) * size / (2 * samples)]);
+  std::sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(samples), std::greater<>());
+  const std::size_t place = std::min(static_cast<std::size_t>(k) * samples / size, samples - 1);
+  const std::size_t above = place < 2 ? 0 : place - 2;
+  const std::size_t below = std::min(place + 2, samples - 1);
+  const double elements = static_cast<double>((below - above) * size + 1) / static_cast<double>(samples);
+  return {true, View::ToReal(keys[place]), (View::ToReal(keys[above]) - View::ToReal(keys[below])) / elements};
+}
+
+/// Secant steps through the last two counts.
+template <class View>
+class Secant {
+ public:
+  using Key = typename View::Key;
+
+  HWY_INLINE Secant(const Row<View>& row, std::int64_t k, double gap, bool may_sample)
+      : row_(row), k_(k), gap_(gap), may_sample_(may_sample) {}
+
+  HWY_INLINE void Record(Key probe, std::int64_t counted) {
+    const double value = View::ToReal(probe);
+    if (has_counted_) {
+      // Nothing between the two looks: the gap is wider than it was taken for.
+      gap_ = counted != counted_ ? std::abs((value - value_) / static_cast<double>(counted - counted_)) : 2 * gap_;
+    }
+    value_ = value;
+    counted_ = counted;
+    has_counted_ = true;
+  }
+
+  HWY_INLINE Key Next(const core::Bracket<Key>& bracket) {
+    // A first look that was far off came from a hint of other data: ask the row itself.
+    if (may_sample_ && std::abs(counted_ - k_) * 8 > static_cast<std::int64_t>(row_.size())) {
+      may_sample_ = false;
+      const Hint own = SampleHint(row_, k_);
+      gap_ = own.gap;
+      return View::FromReal(own.value);
+    }
+    // Half an element further than the difference: between two elements, not on one.
+    const double elements = static_cast<double>(counted_ - k_) + (counted_ > k_ ? 0.5 : -0.5);
+    const Key next = View::FromReal(value_ + elements * gap_);
+    if (next > bracket.low && next <= bracket.high) return next;
+    const double low = View::ToReal(bracket.low);
+    const double share = (static_cast<double>(bracket.count_low - k_) + 0.5) /
+                         (static_cast<double>(bracket.count_low - bracket.count_above) + 1.0);
+    return View::FromReal(low + share * (View::ToReal(bracket.high) - low));
+  }
+
+  [[nodiscard]] double gap() const { return gap_; }
+
+ private:
+  const Row<View>& row_;
+  std::int64_t k_;
+  double gap_;
+  bool may_sample_;
+  bool has_counted_ = false;
+  double value_ = 0;
+  std::int64_t counted_ = 0;
+};
+
+/// Finds the threshold of the row's k-th element, looking first where `hint` says, and improves the hint.
+template <class View>
+HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& row, std::int64_t k, Hint& hint) {
+  using Key = typename View::Key;
+  constexpr std::size_t kWorthSampling = 256;
+  const bool from_sample = !hint.known;
+  if (from_sample) hint = SampleHint(row, k);
+  Secant<View> secant(row, k, hint.gap, !from_sample && row.size() >= kWorthSampling);
+  core::ThresholdSearch<Key> search({View::lowest_key, View::highest_key, static_cast<std::int64_t>(row.size()), 0}, k);
+  if (!search.done()) {
+    Key probe = search.probe(View::FromReal(hint.value));
+    const double first_value = View::ToReal(probe);
+    std::int64_t first_count = -1;
+    for (;;) {
+      const std::int64_t counted = row.Count(probe);
+      search.record(probe, counted);
+      if (first_count < 0) first_count = counted;
+      if (search.done()) break;
+      secant.Record(probe, counted);
+      probe = search.probe(secant.Next(search.bracket()));
+    }
+    hint.Learn(View::ToReal(probe), first_value, first_count - k, from_sample);
+  }
+  return search.result();
+}
+
+/// Finds the threshold of elements as they are held, and calls use(row, threshold) with a view that tells apart everything
+/// that the threshold needs told apart.
+template <class T, Direction direction, class Use>
+void WithThreshold(const typename Held<T, direction>::Element* elements, std::size_t size, std::int64_t k, Hint& hint,
+                   Use&& use) {
+  using View = typename Held<T, direction>::View;
+  const Row<View> row(elements, size);
+  const auto threshold = FindThreshold(row, k, hint);
+  if constexpr (!View::tells_nan_apart) {
+    // The search ended among infinities, from which a raw view cannot tell NaN apart.
+    const bool beyond = direction == Direction::largest
+                            ? threshold.key == View::highest_key && threshold.count != k
+                            : threshold.key == View::lowest_key;
+    if (beyond) {
+      hint.known = false;
+      const Row<ConvertingView<T, direction>> exact_row(elements, size);
+      use(exact_row, FindThreshold(exact_row, k, hint));
+      hint.known = false;
+      return;
+    }
+  }
+  use(row, threshold);
+}
+
+/// Room for the marks and positions of a piece of a row.
+struct Listing {
+  explicit Listing(Scratch& scratch)
+      : words(scratch.take<std::uint64_t>(kListedAtOnce / 64)), positions(scratch.take<std::uint16_t>(kListedAtOnce)) {}
+
+  std::uint64_t* words;
+  std::uint16_t* positions;
+
+  /// Lists where, in [begin, end) of the row, elements are at or above the threshold of `key`. Positions count from
+  /// `begin`.
+  template <bool sparse, class View>
+  HWY_INLINE std::size_t Fill(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end) {
+    row.Mark(key, begin, end, words);
+    return ListPositions<sparse>(words, (end - begin + 63) / 64, positions);
+  }
+};
+
+/// Lists where the selected elements of a row stand, for at most kListedAtOnce elements of it at a time:
+/// each(positions, count, base). Of elements equal to the border the first ones are taken.
+template <class View, class Each>
+HWY_INLINE void ListSelected(const Row<View>& row, const core::Threshold<typename View::Key>& threshold, std::int64_t k,
+                             Listing& listing, Each&& each) {
+  std::int64_t ties = k - threshold.count_above;
+  for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
+    const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
+    std::size_t count = listing.Fill<false>(row, threshold.key, begin, end);
+    std::uint16_t* positions = listing.positions;
+    if (threshold.count > k) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool tie = View::KeyOf(row.elements()[begin + positions[i]]) == threshold.key;
+        positions[kept] = positions[i];
+        kept += !tie || ties > 0 ? 1 : 0;
+        ties -= tie && ties > 0 ? 1 : 0;
+      }
+      count = kept;
+    }
+    if (count > 0) each(positions, count, begin);
+  }
+}

@@ -1,0 +1,178 @@
+// Views: how a kernel sees a row's elements. A view loads vectors, and compares them with a threshold that was given as
+// a directed key. Included by simd_rows.cpp, once for each instruction set.
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class U>
+using SignedOf = std::make_signed_t<U>;
+
+/// Directed keys of elements given as bits, as signed lanes (sign bit flipped): what key_of does, on vectors.
+template <class T, Direction direction, class DU, class V = hn::Vec<DU>>
+HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU du, V bits) {
+  using Key = core::KeyOf<T>;
+  constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
+  const hn::RebindToSigned<DU> ds;
+  if constexpr (core::is_floating<T>) {
+    const auto negative = hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(ds, bits)));
+    const auto magnitude = hn::AndNot(hn::Set(du, sign), bits);
+    const auto centred = hn::Sub(hn::Xor(magnitude, negative), negative);
+    const auto key = hn::Min(hn::Add(centred, hn::Set(du, core::ElementTraits<T>::infinity_bits)),
+                             hn::Set(du, core::max_key<T>));
+    const auto directed_key =
+        direction == Direction::largest ? key : hn::Sub(hn::Set(du, core::max_key<T>), key);
+    return hn::BitCast(ds, hn::Xor(directed_key, hn::Set(du, sign)));
+  } else {
+    const auto lanes = hn::BitCast(ds, bits);
+    return direction == Direction::largest ? lanes : hn::Not(lanes);
+  }
+}
+
+template <class U>
+constexpr SignedOf<U> KeyLane(U directed_key) {
+  return static_cast<SignedOf<U>>(directed_key ^ static_cast<U>(U{1} << (8 * sizeof(U) - 1)));
+}
+
+/// Directed keys as numbers on a scale on which a row's elements lie evenly enough to interpolate: their values. Keys
+/// themselves are logarithmic towards zero.
+template <class T, Direction direction>
+struct RealScale {
+  static double ToReal(core::KeyOf<T> key) {
+    return static_cast<double>(core::directed_arithmetic<T, direction>(core::value_of<T>(core::directed<T, direction>(key))));
+  }
+
+  /// The key near `real`; some key if it is not a number.
+  static core::KeyOf<T> FromReal(double real) {
+    const double value = direction == Direction::largest ? real : -real;
+    T element{};
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      constexpr double least = std::numeric_limits<std::int32_t>::min();
+      constexpr double greatest = std::numeric_limits<std::int32_t>::max();
+      element = static_cast<std::int32_t>(value >= least ? std::min(value, greatest) : least);
+    } else if constexpr (std::is_same_v<T, core::F16>) {
+      element.bits = f16_from_float(static_cast<float>(value));
+    } else if constexpr (std::is_same_v<T, core::BF16>) {
+      element.bits = bf16_from_float(static_cast<float>(value));
+    } else {
+      element = static_cast<T>(value);
+    }
+    return core::directed_key<T, direction>(element);
+  }
+};
+
+/// Elements compared as they are: the fast view of f32, f64 and i32. It cannot tell NaN from what lies next to it in the
+/// order (+infinity), so it knows thresholds from lowest_key to highest_key only.
+template <class T, Direction direction>
+struct RawView : RealScale<T, direction> {
+  using Element = T;
+  using Lane = T;
+  using Key = core::KeyOf<T>;
+  static constexpr bool tells_nan_apart = !core::is_floating<T>;
+  static constexpr Key lowest_key = core::is_floating<T> && direction == Direction::smallest ? 1 : 0;
+  static constexpr Key highest_key = static_cast<Key>(
+      core::is_floating<T> && direction == Direction::largest ? core::max_key<T> - 1 : core::max_key<T>);
+
+  static Lane Threshold(Key key) { return core::value_of<T>(core::directed<T, direction>(key)); }
+  static Key KeyOf(Element element) { return core::directed_key<T, direction>(element); }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Load(D d, const Element* from) {
+    return hn::LoadU(d, from);
+  }
+
+  // Marks either the lanes that are at or above the threshold, or those that are not, whichever is one instruction.
+  static constexpr bool marks_below = direction == Direction::largest || !core::is_floating<T>;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE hn::Mask<D> Marked(D, V lanes, V threshold) {
+    if constexpr (direction == Direction::largest) {
+      return hn::Lt(lanes, threshold);
+    } else if constexpr (core::is_floating<T>) {
+      return hn::Le(lanes, threshold);
+    } else {
+      return hn::Gt(lanes, threshold);
+    }
+  }
+
+  /// An element that is below every threshold above lowest_key.
+  static Element Padding() {
+    if constexpr (core::is_floating<T> && direction == Direction::smallest) {
+      return std::numeric_limits<T>::quiet_NaN();
+    } else {
+      return core::value_of<T>(core::directed<T, direction>(0));
+    }
+  }
+};
+
+/// Lanes that are directed keys, whatever they were made from.
+template <class T, Direction direction>
+struct KeyLaneView : RealScale<T, direction> {
+  using Key = core::KeyOf<T>;
+  using Lane = SignedOf<Key>;
+  static constexpr Key lowest_key = 0;
+  static constexpr Key highest_key = core::max_key<T>;
+  static constexpr bool tells_nan_apart = true;
+
+  static Lane Threshold(Key key) { return KeyLane(key); }
+
+  static constexpr bool marks_below = true;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE hn::Mask<D> Marked(D, V lanes, V threshold) {
+    return hn::Lt(lanes, threshold);
+  }
+};
+
+/// An array of directed keys: converted rows and candidate buffers.
+template <class T, Direction direction>
+struct KeyView : KeyLaneView<T, direction> {
+  using Key = core::KeyOf<T>;
+  using Element = SignedOf<Key>;
+
+  static Key KeyOf(Element element) { return static_cast<Key>(KeyLane(static_cast<Key>(element))); }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Load(D d, const Element* from) {
+    return hn::LoadU(d, from);
+  }
+  static Element Padding() { return std::numeric_limits<Element>::min(); }
+};
+
+/// Elements turned into directed keys as they are loaded: exact for every value of every type.
+template <class T, Direction direction>
+struct ConvertingView : KeyLaneView<T, direction> {
+  using Element = T;
+  using Key = core::KeyOf<T>;
+
+  static Key KeyOf(Element element) { return core::directed_key<T, direction>(element); }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Load(D, const Element* from) {
+    const hn::RebindToUnsigned<D> du;
+    return KeyLanes<T, direction>(du, hn::LoadU(du, reinterpret_cast<const Key*>(from)));
+  }
+  static Element Padding() { return core::value_of<T>(core::directed<T, direction>(0)); }
+};
+
+/// How elements that are passed over several times are held: as they are where the hardware compares them, else as keys.
+template <class T, Direction direction>
+struct Held {
+  static constexpr bool converts = sizeof(T) == 2;
+  using View = std::conditional_t<converts, KeyView<T, direction>, RawView<T, direction>>;
+  using Element = typename View::Element;
+  /// For a single pass over the row itself.
+  using RowView = std::conditional_t<converts, ConvertingView<T, direction>, RawView<T, direction>>;
+
+  /// Turns `count` elements, held by their bits, into what View sees. In place.
+  static void Convert(Element* elements, std::size_t count) {
+    if constexpr (converts) {
+      ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), count, elements);
+    }
+  }
+
+  static void ConvertFrom(const core::KeyOf<T>* bits, std::size_t count, SignedOf<core::KeyOf<T>>* keys) {
+    const hn::ScalableTag<core::KeyOf<T>> du;
+    const hn::RebindToSigned<decltype(du)> ds;
+    const std::size_t lanes = hn::Lanes(du);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits + i)), ds, keys + i);
+    for (; i < count; ++i) keys[i] = KeyLane(core::directed_key<T, direction>(std::bit_cast<T>(bits[i])));
+  }
+};
