@@ -107,7 +107,7 @@ class BisectionFamily {
     for (std::size_t begin = 0; begin < row.size() && places > 0; begin += kListedAtOnce) {
       const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
       std::size_t count = listing_.template Fill<false>(row, fill, begin, end);
-      std::uint16_t* positions = listing_.positions;
+      std::uint16_t* positions = listing_.positions();
       if (!selection.fill_only) {
         std::size_t kept = 0;
         for (std::size_t i = 0; i < count; ++i) {

@@ -22,6 +22,7 @@
 #include "core/keys.hpp"
 #include "core/search.hpp"
 #include "core/write_row.hpp"
+#include "floating_environment.hpp"
 #include "position_table.hpp"
 #include "scratch.hpp"
 
@@ -30,7 +31,6 @@
 #define HWY_TARGET_INCLUDE "cpu/simd_rows.cpp"
 #include <hwy/foreach_target.h>  // includes this file again for each instruction set
 #include <hwy/contrib/sort/vqsort.h>
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #if !defined(RTOPK_CPU_SHAPES)
@@ -39,9 +39,6 @@ namespace rtopk::cpu {
 
 /// Elements that are listed into one array of 16-bit positions.
 inline constexpr std::size_t kListedAtOnce = 4096;
-
-/// Bytes of the next row to prefetch: an L1 cache holds them beside the current row.
-inline constexpr std::size_t kBytesAhead = 8192;
 
 }  // namespace rtopk::cpu
 #endif
@@ -63,11 +60,6 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "bisection_family-inl.hpp"
 
-/// While a row is searched nothing is read: have the next one on its way.
-HWY_INLINE void PrefetchRow(const void* row, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += 64) hwy::Prefetch(static_cast<const std::byte*>(row) + at);
-}
-
 template <class Family, class T>
 void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                 Scratch& scratch) {
@@ -75,11 +67,7 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
   if (input == nullptr) return;  // only the size of the scratch was asked for
   const T* row = static_cast<const T*>(input) + begin * core::stride_of(plan.problem);
   const std::int64_t stride = core::stride_of(plan.problem);
-  const std::size_t bytes_ahead = std::min(static_cast<std::size_t>(plan.problem.cols) * sizeof(T), kBytesAhead);
-  for (std::int64_t number = begin; number < end; ++number, row += stride) {
-    if (number + 1 < end) PrefetchRow(row + stride, bytes_ahead);
-    family.Select(row, number);
-  }
+  for (std::int64_t number = begin; number < end; ++number, row += stride) family.Select(row, number);
 }
 
 void Run(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
@@ -117,6 +105,7 @@ std::int64_t candidate_capacity(const Problem& problem) noexcept {
 }
 
 std::size_t simd_scratch_bytes(const Plan& plan) noexcept {
+  const DefaultFloatingEnvironment environment;  // the families' constructors compute, and must raise no flags
   Scratch nothing(nullptr);
   HWY_DYNAMIC_DISPATCH(Run)(plan, nullptr, Output{}, 0, 0, nothing);
   return nothing.bytes();

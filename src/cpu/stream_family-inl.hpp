@@ -22,13 +22,12 @@ class StreamFamily {
 
   void Select(const T* elements, std::int64_t number) {
     results_.Begin(elements, number);
-    const Row<RowView> row(elements, static_cast<std::size_t>(problem_.cols));
     passes_ = 0;
     Key bar = 0;
     if (hint_.known) bar = RowView::FromReal(hint_.value - margin_ * hint_.gap);
-    if (!Finish(row, bar)) {
+    if (!FinishFast(elements, bar)) {
       hint_.known = false;
-      Finish(row, 0);
+      Finish(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), 0);
     }
     results_.End(passes_);
   }
@@ -39,20 +38,31 @@ class StreamFamily {
   using Candidate = typename Held::Element;
   using Key = core::KeyOf<T>;
 
+  /// Finish, with the fastest view of the row for this bar.
+  bool FinishFast(const T* elements, Key bar) {
+    const auto size = static_cast<std::size_t>(problem_.cols);
+    if constexpr (Held::converts) {
+      using View = HalfView<T, direction>;
+      if (bar > View::lowest_key && !View::HidesNaN(elements, size)) return Finish(Row<View>(elements, size), bar);
+    }
+    return Finish(Row<RowView>(elements, size), bar);
+  }
+
   /// Selects the k best. False, and nothing done, if fewer than k elements are at or above `bar`.
-  bool Finish(const Row<RowView>& row, Key bar) {
+  template <class View>
+  bool Finish(const Row<View>& row, Key bar) {
     const bool aimed = hint_.known && bar > RowView::lowest_key;
     double gap = hint_.gap;
     size_ = 0;
     ++passes_;
     for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
       const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
-      if (bar <= RowView::lowest_key) {
-        AppendAll(row, begin, end);
+      if (bar <= View::lowest_key) {
+        AppendAll(row.elements() + begin, begin, end - begin);
       } else {
         // A raw view cannot express a bar above infinity: it lets infinities through, and pruning sorts them out.
-        const Key key = std::min(bar, RowView::highest_key);
-        Append(row, begin,
+        const Key key = std::min(bar, View::highest_key);
+        Append(row.elements() + begin, begin,
                sparse_ ? listing_.template Fill<true>(row, key, begin, end)
                        : listing_.template Fill<false>(row, key, begin, end));
       }
@@ -86,18 +96,16 @@ class StreamFamily {
     return true;
   }
 
-  void AppendAll(const Row<RowView>& row, std::size_t begin, std::size_t end) {
-    const std::size_t count = end - begin;
-    std::memcpy(candidates_ + size_, row.elements() + begin, count * sizeof(T));
+  void AppendAll(const T* elements, std::size_t begin, std::size_t count) {
+    std::memcpy(candidates_ + size_, elements, count * sizeof(T));
     Held::Convert(candidates_ + size_, count);
     std::iota(places_ + size_, places_ + size_ + count, static_cast<Place>(begin));
     size_ += count;
   }
 
-  void Append(const Row<RowView>& row, std::size_t begin, std::size_t count) {
-    const auto* bits = reinterpret_cast<const Key*>(row.elements() + begin);
-    Gather(bits, listing_.positions, count, reinterpret_cast<Key*>(candidates_ + size_));
-    AddToAll(listing_.positions, count, static_cast<Place>(begin), places_ + size_);
+  void Append(const T* elements, std::size_t begin, std::size_t count) {
+    Gather(reinterpret_cast<const Key*>(elements), listing_.positions(), count, reinterpret_cast<Key*>(candidates_ + size_));
+    AddToAll(listing_.positions(), count, static_cast<Place>(begin), places_ + size_);
     Held::Convert(candidates_ + size_, count);
     size_ += count;
   }

@@ -137,20 +137,50 @@ void WithThreshold(const typename Held<T, direction>::Element* elements, std::si
 }
 
 /// Room for the marks and positions of a piece of a row.
-struct Listing {
+class Listing {
+ public:
   explicit Listing(Scratch& scratch)
-      : words(scratch.take<std::uint64_t>(kListedAtOnce / 64)), positions(scratch.take<std::uint16_t>(kListedAtOnce)) {}
+      : words_(scratch.take<std::uint64_t>(kListedAtOnce / 64)),
+        words_above_(scratch.take<std::uint64_t>(kListedAtOnce / 64)),
+        positions_(scratch.take<std::uint16_t>(kListedAtOnce)) {}
 
-  std::uint64_t* words;
-  std::uint16_t* positions;
+  [[nodiscard]] std::uint16_t* positions() const { return positions_; }
 
   /// Lists where, in [begin, end) of the row, elements are at or above the threshold of `key`. Positions count from
   /// `begin`.
   template <bool sparse, class View>
   HWY_INLINE std::size_t Fill(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end) {
-    row.Mark(key, begin, end, words);
-    return ListPositions<sparse>(words, (end - begin + 63) / 64, positions);
+    row.Mark(key, begin, end, words_);
+    return ListPositions<sparse>(words_, Words(begin, end), positions_);
   }
+
+  /// The same, but of the elements equal to `key` only the first `ties`, which are taken off it.
+  template <class View>
+  std::size_t FillWithTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
+                           std::int64_t& ties) {
+    const std::size_t words = Words(begin, end);
+    row.Mark(key, begin, end, words_);
+    if (key == View::highest_key) {
+      std::fill_n(words_above_, words, std::uint64_t{0});
+    } else {
+      row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_above_);
+    }
+    for (std::size_t i = 0; i < words; ++i) {
+      std::uint64_t equal = words_[i] & ~words_above_[i];
+      const auto taken = static_cast<std::int64_t>(std::popcount(equal));
+      for (std::int64_t surplus = taken - ties; surplus > 0; --surplus) equal &= ~std::bit_floor(equal);
+      ties = std::max<std::int64_t>(0, ties - taken);
+      words_[i] = words_above_[i] | equal;
+    }
+    return ListPositions<false>(words_, words, positions_);
+  }
+
+ private:
+  static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
+
+  std::uint64_t* words_;
+  std::uint64_t* words_above_;
+  std::uint16_t* positions_;
 };
 
 /// Lists where the selected elements of a row stand, for at most kListedAtOnce elements of it at a time:
@@ -161,18 +191,9 @@ HWY_INLINE void ListSelected(const Row<View>& row, const core::Threshold<typenam
   std::int64_t ties = k - threshold.count_above;
   for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
     const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
-    std::size_t count = listing.Fill<false>(row, threshold.key, begin, end);
-    std::uint16_t* positions = listing.positions;
-    if (threshold.count > k) {
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < count; ++i) {
-        const bool tie = View::KeyOf(row.elements()[begin + positions[i]]) == threshold.key;
-        positions[kept] = positions[i];
-        kept += !tie || ties > 0 ? 1 : 0;
-        ties -= tie && ties > 0 ? 1 : 0;
-      }
-      count = kept;
-    }
-    if (count > 0) each(positions, count, begin);
+    const std::size_t count = threshold.count == k
+                                  ? listing.Fill<false>(row, threshold.key, begin, end)
+                                  : listing.FillWithTies(row, threshold.key, begin, end, ties);
+    if (count > 0) each(listing.positions(), count, begin);
   }
 }

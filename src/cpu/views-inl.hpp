@@ -6,30 +6,32 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class U>
 using SignedOf = std::make_signed_t<U>;
 
+/// A directed key as a signed lane: its sign bit flipped.
+template <class U>
+constexpr SignedOf<U> KeyLane(U directed_key) {
+  return static_cast<SignedOf<U>>(directed_key ^ static_cast<U>(U{1} << (8 * sizeof(U) - 1)));
+}
+
 /// Directed keys of elements given as bits, as signed lanes (sign bit flipped): what key_of does, on vectors.
 template <class T, Direction direction, class DU, class V = hn::Vec<DU>>
-HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU du, V bits) {
+HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU, V bits) {
   using Key = core::KeyOf<T>;
   constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
   const hn::RebindToSigned<DU> ds;
   if constexpr (core::is_floating<T>) {
-    const auto negative = hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(ds, bits)));
-    const auto magnitude = hn::AndNot(hn::Set(du, sign), bits);
+    const auto lanes = hn::BitCast(ds, bits);
+    const auto negative = hn::BroadcastSignBit(lanes);
+    const auto magnitude = hn::AndNot(hn::Set(ds, static_cast<SignedOf<Key>>(sign)), lanes);
     const auto centred = hn::Sub(hn::Xor(magnitude, negative), negative);
-    const auto key = hn::Min(hn::Add(centred, hn::Set(du, core::ElementTraits<T>::infinity_bits)),
-                             hn::Set(du, core::max_key<T>));
-    const auto directed_key =
-        direction == Direction::largest ? key : hn::Sub(hn::Set(du, core::max_key<T>), key);
-    return hn::BitCast(ds, hn::Xor(directed_key, hn::Set(du, sign)));
+    // Flipping the sign bit is adding it, so that one addition moves and flips. NaN of either sign comes out on top.
+    constexpr auto middle = KeyLane(core::key_of(T{}));
+    const auto key = hn::Min(hn::Add(hn::Set(ds, middle), centred), hn::Set(ds, KeyLane(core::max_key<T>)));
+    return direction == Direction::largest ? key
+                                           : hn::Sub(hn::Set(ds, static_cast<SignedOf<Key>>(core::max_key<T>)), key);
   } else {
     const auto lanes = hn::BitCast(ds, bits);
     return direction == Direction::largest ? lanes : hn::Not(lanes);
   }
-}
-
-template <class U>
-constexpr SignedOf<U> KeyLane(U directed_key) {
-  return static_cast<SignedOf<U>>(directed_key ^ static_cast<U>(U{1} << (8 * sizeof(U) - 1)));
 }
 
 /// Directed keys as numbers on a scale on which a row's elements lie evenly enough to interpolate: their values. Keys
@@ -149,6 +151,50 @@ struct ConvertingView : KeyLaneView<T, direction> {
     return KeyLanes<T, direction>(du, hn::LoadU(du, reinterpret_cast<const Key*>(from)));
   }
   static Element Padding() { return core::value_of<T>(core::directed<T, direction>(0)); }
+};
+
+/// 16-bit elements compared by their bits, for thresholds on the better side of zero only: there, bits are in order, but for
+/// negative NaN (see HidesNaN).
+template <class T, Direction direction>
+struct HalfView : RealScale<T, direction> {
+  using Element = T;
+  using Key = core::KeyOf<T>;
+  using Lane = std::int16_t;
+  static constexpr Key lowest_key = core::directed<T, direction>(core::key_of(T{}));
+  static constexpr Key highest_key = core::max_key<T>;
+  static constexpr std::uint16_t better_side = direction == Direction::largest ? 0 : 0x8000;
+
+  static Lane Threshold(Key key) {
+    return static_cast<Lane>(core::bits_of(core::value_of<T>(core::directed<T, direction>(key))) ^ better_side);
+  }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Load(D d, const Element* from) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::LoadU(du, reinterpret_cast<const std::uint16_t*>(from));
+    return hn::BitCast(d, direction == Direction::largest ? bits : hn::Xor(bits, hn::Set(du, better_side)));
+  }
+
+  static constexpr bool marks_below = true;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE hn::Mask<D> Marked(D, V lanes, V threshold) {
+    return hn::Lt(lanes, threshold);
+  }
+  static Element Padding() { return T{static_cast<std::uint16_t>(0x8000 ^ better_side)}; }
+
+  /// Whether a row holds a negative NaN: its bits rank as if it were the least number.
+  static bool HidesNaN(const Element* elements, std::size_t size) {
+    constexpr auto negative_infinity = static_cast<std::uint16_t>(0x8000 | core::ElementTraits<T>::infinity_bits);
+    const hn::ScalableTag<std::uint16_t> d;
+    const auto* bits = reinterpret_cast<const std::uint16_t*>(elements);
+    const std::size_t lanes = hn::Lanes(d);
+    auto greatest = hn::Zero(d);
+    std::size_t i = 0;
+    for (; i + lanes <= size; i += lanes) greatest = hn::Max(greatest, hn::LoadU(d, bits + i));
+    bool found = !hn::AllFalse(d, hn::Gt(greatest, hn::Set(d, negative_infinity)));
+    for (; i < size; ++i) found = found || bits[i] > negative_infinity;
+    return found;
+  }
 };
 
 /// How elements that are passed over several times are held: as they are where the hardware compares them, else as keys.
