@@ -1,4 +1,4 @@
-// cpu_bisection: the paper's searches, which count over the whole row at every midpoint. Included by simd_rows.cpp, once
+// cpu_bisection: the paper's searches, which count over the whole row at every midpoint. Included by simd_type-inl.hpp, once
 // for each instruction set.
 
 /// The least and greatest element of a row, as directed keys, and whether all its elements are finite.

@@ -1,4 +1,4 @@
-// One pass over a row: count what is at or above a threshold, or mark it. Included by simd_rows.cpp, once for each
+// One pass over a row: count what is at or above a threshold, or mark it. Included by simd_type-inl.hpp, once for each
 // instruction set.
 
 /// A row's elements. The last, incomplete vectors are read from a padded copy, so that nothing past the row is touched.

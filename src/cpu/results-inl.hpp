@@ -1,5 +1,5 @@
 // Takes the selected positions of a row in index order and writes them in the order and form of the problem. Included by
-// simd_rows.cpp, once for each instruction set.
+// simd_type-inl.hpp, once for each instruction set.
 
 /// A selected element in a form whose ascending order is the order of the results: best first, ties by index.
 template <class Key>

@@ -1,5 +1,5 @@
 // cpu_row: counts over the whole row until the threshold is found, then lists what is at or above it. For rows of which a
-// large part is selected. Included by simd_rows.cpp, once for each instruction set.
+// large part is selected. Included by simd_type-inl.hpp, once for each instruction set.
 
 template <class T, Direction direction>
 class RowFamily {

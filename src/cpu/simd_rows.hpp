@@ -8,11 +8,8 @@
 
 namespace rtopk::cpu {
 
-/// Whether rows of this problem are long enough to be streamed (cpu_stream) instead of searched whole (cpu_row).
-[[nodiscard]] bool streams(const Problem& problem) noexcept;
-
-/// Elements that cpu_stream's buffer must hold.
-[[nodiscard]] std::int64_t candidate_capacity(const Problem& problem) noexcept;
+/// Elements of a row that are marked and listed at once, by 16-bit positions.
+inline constexpr std::size_t kListedAtOnce = 4096;
 
 /// Scratch of one task, for any of the SIMD families.
 [[nodiscard]] std::size_t simd_scratch_bytes(const Plan& plan) noexcept;
@@ -20,5 +17,19 @@ namespace rtopk::cpu {
 /// Selects rows [begin, end). `scratch` has any alignment.
 void simd_rows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                void* scratch) noexcept;
+
+class Scratch;
+
+// The kernels of one element type each: select rows [begin, end), or, without input, only take scratch.
+void run_f32(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+             Scratch& scratch);
+void run_f16(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+             Scratch& scratch);
+void run_bf16(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+              Scratch& scratch);
+void run_f64(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+             Scratch& scratch);
+void run_i32(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+             Scratch& scratch);
 
 }  // namespace rtopk::cpu

@@ -1,6 +1,6 @@
 // cpu_stream: one read of the row. What can still be among the k best goes into a buffer of candidates; when that fills up
 // it is pruned to the k best so far, which raises the bar for the rest. For rows of which a small part is selected.
-// Included by simd_rows.cpp, once for each instruction set.
+// Included by simd_type-inl.hpp, once for each instruction set.
 
 template <class T, Direction direction, class Place>
 class StreamFamily {

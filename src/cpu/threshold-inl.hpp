@@ -1,4 +1,4 @@
-// The search for one row's exact threshold: where to look first, and where next. Included by simd_rows.cpp, once for each
+// The search for one row's exact threshold: where to look first, and where next. Included by simd_type-inl.hpp, once for each
 // instruction set.
 
 /// Where the thresholds of the rows before this one were: rows of a matrix usually look alike. It only says where to look

@@ -1,5 +1,5 @@
 // Views: how a kernel sees a row's elements. A view loads vectors, and compares them with a threshold that was given as
-// a directed key. Included by simd_rows.cpp, once for each instruction set.
+// a directed key. Included by simd_type-inl.hpp, once for each instruction set.
 
 namespace hn = hwy::HWY_NAMESPACE;
 

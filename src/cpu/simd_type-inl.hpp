@@ -1,0 +1,96 @@
+// Compiles the kernels of one element type for every instruction set. A file for a type defines
+//   RTOPK_ELEMENT        the element type,
+//   RTOPK_RUN            the name of the function that simd_rows.cpp calls,
+//   HWY_TARGET_INCLUDE   its own path,
+// and includes this one. Highway then includes that file, and so this one, once for each instruction set.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+
+#include "core/checks.hpp"
+#include "core/dispatch.hpp"
+#include "core/keys.hpp"
+#include "core/search.hpp"
+#include "core/write_row.hpp"
+#include "position_table.hpp"
+#include "scratch.hpp"
+#include "simd_rows.hpp"
+#include "simd_targets.hpp"
+
+#include <hwy/foreach_target.h>
+#include <hwy/contrib/sort/vqsort.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rtopk::cpu::HWY_NAMESPACE {
+
+#include "views-inl.hpp"
+
+#include "passes-inl.hpp"
+
+#include "threshold-inl.hpp"
+
+#include "results-inl.hpp"
+
+#include "row_family-inl.hpp"
+
+#include "stream_family-inl.hpp"
+
+#include "bisection_family-inl.hpp"
+
+template <class Family, class T>
+void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+                Scratch& scratch) {
+  Family family(plan, output, scratch);
+  if (input == nullptr) return;  // only the size of the scratch was asked for
+  const T* row = static_cast<const T*>(input) + begin * core::stride_of(plan.problem);
+  const std::int64_t stride = core::stride_of(plan.problem);
+  for (std::int64_t number = begin; number < end; ++number, row += stride) family.Select(row, number);
+}
+
+template <class T>
+void Run(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+         Scratch& scratch) {
+  core::with_direction(plan.problem.direction, [&](auto tag) {
+    constexpr Direction direction = decltype(tag)::value;
+    const auto run = [&]<class Family>(Family*) {
+      SelectRows<Family, T>(plan, input, output, begin, end, scratch);
+    };
+    if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));
+    if (plan.family == Family::cpu_row) return run(static_cast<RowFamily<T, direction>*>(nullptr));
+    if (plan.problem.cols <= std::numeric_limits<std::uint32_t>::max()) {
+      return run(static_cast<StreamFamily<T, direction, std::uint32_t>*>(nullptr));
+    }
+    return run(static_cast<StreamFamily<T, direction, std::uint64_t>*>(nullptr));
+  });
+}
+
+// Highway makes tables of plain functions, one for each instruction set.
+void RTOPK_RUN(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+               Scratch& scratch) {
+  Run<RTOPK_ELEMENT>(plan, input, output, begin, end, scratch);
+}
+
+}  // namespace rtopk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rtopk::cpu {
+
+HWY_EXPORT(RTOPK_RUN);
+
+void RTOPK_RUN(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+               Scratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(RTOPK_RUN)(plan, input, output, begin, end, scratch);
+}
+
+}  // namespace rtopk::cpu
+#endif
