@@ -36,8 +36,8 @@ namespace rtopk {
   if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   if (magnitude >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65536 and above: infinity
   std::uint32_t half = 0;
-  std::uint32_t rest = 0;   // what was cut off, scaled so that
-  std::uint32_t tie = 0x1000u;  // this is exactly half a unit
+  std::uint32_t rest = 0;          // what was cut off, scaled so that
+  std::uint32_t tie = 0x1000u;     // this is exactly half a unit
   if (magnitude >= 0x38800000u) {  // a normal half
     half = (magnitude - 0x38000000u) >> 13;
     rest = magnitude & 0x1fffu;

@@ -48,8 +48,8 @@ struct Traits {
   Device device{};
   std::int32_t threads = 1;  ///< CPU: how many threads share the rows.
 
-  std::int32_t compute_capability = 0;   ///< CUDA: 90 for sm_90.
-  std::int32_t multiprocessors = 0;      ///< CUDA.
+  std::int32_t compute_capability = 0;      ///< CUDA: 90 for sm_90.
+  std::int32_t multiprocessors = 0;         ///< CUDA.
   std::int64_t shared_bytes_per_block = 0;  ///< CUDA: the opt-in limit.
 
   friend bool operator==(const Traits&, const Traits&) = default;
@@ -70,8 +70,8 @@ struct Plan {
   Problem problem{};
   Family family = Family::reference;
 
-  std::int32_t threads = 1;            ///< CPU: tasks that share the blocks of rows, each with its own scratch.
-  std::int64_t rows_per_block = 1;     ///< CPU: rows that one task takes at a time.
+  std::int32_t threads = 1;             ///< CPU: tasks that share the blocks of rows, each with its own scratch.
+  std::int64_t rows_per_block = 1;      ///< CPU: rows that one task takes at a time.
   std::int64_t candidate_capacity = 0;  ///< CPU, cpu_stream: elements that the buffer holds before it is pruned.
 
   std::size_t scratch_bytes = 0;    ///< CPU: of one task.

@@ -34,13 +34,7 @@ enum { RTOPK_PAIRS, RTOPK_DENSE, RTOPK_MASK, RTOPK_CBSR };
 enum { RTOPK_INDEX_I32, RTOPK_INDEX_I64, RTOPK_INDEX_U8, RTOPK_INDEX_U16 };
 enum { RTOPK_SEARCH_FAST, RTOPK_SEARCH_BISECTION };
 enum { RTOPK_CPU, RTOPK_CUDA };
-enum {
-  RTOPK_OK,
-  RTOPK_INVALID_ARGUMENT,
-  RTOPK_NOT_SUPPORTED,
-  RTOPK_WORKSPACE_TOO_SMALL,
-  RTOPK_DEVICE_ERROR
-};
+enum { RTOPK_OK, RTOPK_INVALID_ARGUMENT, RTOPK_NOT_SUPPORTED, RTOPK_WORKSPACE_TOO_SMALL, RTOPK_DEVICE_ERROR };
 
 typedef struct rtopk_status {
   int32_t code;   /* RTOPK_OK or what went wrong */
@@ -106,8 +100,8 @@ RTOPK_C_API size_t rtopk_workspace_bytes(const rtopk_plan* plan);
 RTOPK_C_API size_t rtopk_plan_text(const rtopk_plan* plan, char* text, size_t size);
 
 /* launch may be NULL. */
-RTOPK_C_API rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_output* output, void* workspace,
-                                   size_t workspace_bytes, const rtopk_launch* launch);
+RTOPK_C_API rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_output* output,
+                                   void* workspace, size_t workspace_bytes, const rtopk_launch* launch);
 
 RTOPK_C_API const char* rtopk_version(void);
 

@@ -61,10 +61,10 @@ RTOPK_API Status run(const Plan& plan, const void* input, const Output& output, 
 
 /// What this build can run on this machine.
 struct BuildInfo {
-  bool highway = false;             ///< Without Highway the CPU backend is the scalar reference.
-  bool cuda = false;                ///< Whether the CUDA backend was built in.
-  const char* cpu_target = "";      ///< The instruction set that runs here, e.g. "AVX2", "NEON"; "scalar" without Highway.
-  const char* cpu_targets = "";     ///< All that were compiled in and that this CPU has, best first, space-separated.
+  bool highway = false;          ///< Without Highway the CPU backend is the scalar reference.
+  bool cuda = false;             ///< Whether the CUDA backend was built in.
+  const char* cpu_target = "";   ///< The instruction set that runs here, e.g. "AVX2", "NEON"; "scalar" without Highway.
+  const char* cpu_targets = "";  ///< All that were compiled in and that this CPU has, best first, space-separated.
 };
 
 [[nodiscard]] RTOPK_API BuildInfo build_info() noexcept;

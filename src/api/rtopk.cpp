@@ -52,7 +52,8 @@ Status make_reference_plan(const Problem& problem, Plan& plan) noexcept {
   return {};
 }
 
-Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace, const Launch& launch) noexcept {
+Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace,
+           const Launch& launch) noexcept {
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
   if (plan.problem.device.kind == DeviceKind::cuda) return no_cuda();
   if (Status status = cpu::check_plan(plan); !status.ok()) return status;
@@ -70,12 +71,11 @@ const char* version() noexcept {
 }
 
 BuildInfo build_info() noexcept {
-  return BuildInfo{
+  return BuildInfo {
 #if defined(RTOPK_HAVE_HIGHWAY)
-      .highway = true,
+    .highway = true,
 #endif
-      .cpu_target = cpu::simd_target(),
-      .cpu_targets = cpu::simd_targets(),
+    .cpu_target = cpu::simd_target(), .cpu_targets = cpu::simd_targets(),
   };
 }
 

@@ -44,8 +44,9 @@ Status check_sizes(const Problem& p) {
                   printable(p.cols));
   }
   if (p.row_stride != 0 && p.row_stride < p.cols) {
-    return status(StatusCode::invalid_argument, "row_stride is %lld; accepted: 0 (tight) or at least cols, which is %lld",
-                  printable(p.row_stride), printable(p.cols));
+    return status(StatusCode::invalid_argument,
+                  "row_stride is %lld; accepted: 0 (tight) or at least cols, which is %lld", printable(p.row_stride),
+                  printable(p.cols));
   }
   // 8 bytes is the widest element of any input or output.
   if (!product_fits(p.rows, stride_of(p), 8) || !product_fits(1, stride_of(p), 8)) {
@@ -162,8 +163,8 @@ Status check_call(const Plan& plan, const void* input, const Output& output, Wor
                     printable(r.bytes));
     }
     if (reinterpret_cast<std::uintptr_t>(r.data) % r.alignment != 0) {
-      return status(StatusCode::invalid_argument, "%s is %p; accepted: an address that is a multiple of %zu", r.argument,
-                    r.data, r.alignment);
+      return status(StatusCode::invalid_argument, "%s is %p; accepted: an address that is a multiple of %zu",
+                    r.argument, r.data, r.alignment);
     }
   }
 

@@ -14,7 +14,8 @@ namespace rtopk::core {
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-Status status(StatusCode code, const char* format, ...) noexcept;
+Status
+status(StatusCode code, const char* format, ...) noexcept;
 
 Status check_problem(const Problem& problem) noexcept;
 

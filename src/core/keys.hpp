@@ -115,8 +115,8 @@ template <class T>
   constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
   if constexpr (is_floating<T>) {
     constexpr Key infinity = ElementTraits<T>::infinity_bits;
-    const Key bits = key >= infinity ? static_cast<Key>(key - infinity)
-                                     : static_cast<Key>(static_cast<Key>(infinity - key) | sign);
+    const Key bits =
+        key >= infinity ? static_cast<Key>(key - infinity) : static_cast<Key>(static_cast<Key>(infinity - key) | sign);
     return std::bit_cast<T>(bits);
   } else {
     return std::bit_cast<T>(static_cast<Key>(key ^ sign));

@@ -8,7 +8,6 @@
 #include "dispatch.hpp"
 #include "keys.hpp"
 #include "search.hpp"
-#include "write_row.hpp"
 
 namespace rtopk::core {
 namespace {
@@ -68,6 +67,39 @@ void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, c
   }
 }
 
+/// Writes the row's selection, given by position in the order of the results.
+template <class T, class Index>
+void write_pairs(const Problem& problem, const Output& output, std::int64_t number, const T* row,
+                 const std::int64_t* chosen) {
+  for (std::int64_t i = 0; i < problem.k; ++i) {
+    const std::int64_t at = number * problem.k + i;
+    // As bits: a load and a store of a floating-point value may change a signalling NaN.
+    if (writes_values(problem)) static_cast<KeyOf<T>*>(output.values)[at] = bits_of(row[chosen[i]]);
+    if (writes_indices(problem)) static_cast<Index*>(output.indices)[at] = static_cast<Index>(chosen[i]);
+  }
+}
+
+template <class T>
+void write(const Problem& problem, const Output& output, std::int64_t number, const T* row,
+           const std::int64_t* chosen) {
+  if (problem.form == Form::dense) {
+    auto* dense = static_cast<KeyOf<T>*>(output.dense) + number * problem.cols;
+    std::fill_n(dense, problem.cols, KeyOf<T>{});
+    for (std::int64_t i = 0; i < problem.k; ++i) dense[chosen[i]] = bits_of(row[chosen[i]]);
+  } else if (problem.form == Form::mask) {
+    std::uint8_t* mask = output.mask + number * problem.cols;
+    std::fill_n(mask, problem.cols, std::uint8_t{});
+    for (std::int64_t i = 0; i < problem.k; ++i) mask[chosen[i]] = 1;
+  } else {
+    switch (problem.index_type) {
+      case IndexType::i32: return write_pairs<T, std::int32_t>(problem, output, number, row, chosen);
+      case IndexType::i64: return write_pairs<T, std::int64_t>(problem, output, number, row, chosen);
+      case IndexType::u8: return write_pairs<T, std::uint8_t>(problem, output, number, row, chosen);
+      case IndexType::u16: return write_pairs<T, std::uint16_t>(problem, output, number, row, chosen);
+    }
+  }
+}
+
 template <class T, Direction direction>
 void select_row(const Problem& problem, const T* row, const Output& output, std::int64_t number, std::int64_t* order) {
   const bool stops_early = problem.max_iter > 0 || problem.epsilon > 0;
@@ -91,9 +123,7 @@ void select_row(const Problem& problem, const T* row, const Output& output, std:
     std::sort(order, order + problem.k);
   }
 
-  using Bits = BitsOf<T>;
-  clear_row<Bits>(problem, output, number);
-  write_chosen(problem, output, number, reinterpret_cast<const Bits*>(row), order, 0, problem.k);
+  write(problem, output, number, row, order);
   if (problem.passes) output.passes[number] = passes;
 }
 
@@ -110,8 +140,8 @@ void reference_rows(const Problem& problem, const void* input, const Output& out
   with_element_type(problem.dtype, [&]<class T>(T*) {
     with_direction(problem.direction, [&](auto tag) {
       for (std::int64_t row = begin; row < end; ++row) {
-        select_row<T, decltype(tag)::value>(problem, static_cast<const T*>(input) + row * stride_of(problem), output, row,
-                                            order);
+        select_row<T, decltype(tag)::value>(problem, static_cast<const T*>(input) + row * stride_of(problem), output,
+                                            row, order);
       }
     });
   });

@@ -84,7 +84,8 @@ class Row {
     if constexpr (sizeof(Lane) == 2) {
       const hn::RepartitionToWide<DCount> dw;
       const hn::Half<DCount> half;
-      const auto wide = hn::Add(hn::PromoteTo(dw, hn::LowerHalf(half, sum)), hn::PromoteTo(dw, hn::UpperHalf(half, sum)));
+      const auto wide =
+          hn::Add(hn::PromoteTo(dw, hn::LowerHalf(half, sum)), hn::PromoteTo(dw, hn::UpperHalf(half, sum)));
       return hn::GetLane(hn::SumOfLanes(dw, wide));
     } else {
       return hn::GetLane(hn::SumOfLanes(dc, sum));
@@ -186,6 +187,7 @@ HWY_INLINE void Gather(const Bits* HWY_RESTRICT from, const Position* HWY_RESTRI
 
 /// to[i] = base + positions[i].
 template <class Index, class Position>
-HWY_INLINE void AddToAll(const Position* HWY_RESTRICT positions, std::size_t count, Index base, Index* HWY_RESTRICT to) {
+HWY_INLINE void AddToAll(const Position* HWY_RESTRICT positions, std::size_t count, Index base,
+                         Index* HWY_RESTRICT to) {
   for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Index>(base + static_cast<Index>(positions[i]));
 }

@@ -68,7 +68,8 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
     return core::status(StatusCode::invalid_argument, "traits.threads is %d; accepted: 1 or more", traits.threads);
   }
   Plan made{.problem = problem, .family = pick_family(problem)};
-  made.rows_per_block = std::max({kElementsPerBlock / problem.cols, std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  made.rows_per_block =
+      std::max({kElementsPerBlock / problem.cols, std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
   made.scratch_bytes = scratch_bytes_of(made);
   const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;
@@ -99,11 +100,13 @@ Status check_plan(const Plan& plan) noexcept {
                         static_cast<long long>(candidate_capacity(plan.problem)));
   }
   const std::size_t scratch = scratch_bytes_of(plan);
-  if (plan.scratch_bytes < scratch || plan.workspace_bytes / plan.scratch_bytes < static_cast<std::size_t>(plan.threads)) {
-    return core::status(StatusCode::invalid_argument,
-                        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
-                        "of %d threads",
-                        plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
+  if (plan.scratch_bytes < scratch ||
+      plan.workspace_bytes / plan.scratch_bytes < static_cast<std::size_t>(plan.threads)) {
+    return core::status(
+        StatusCode::invalid_argument,
+        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
+        "of %d threads",
+        plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
   }
   return {};
 }

@@ -29,7 +29,9 @@ class Results {
     elements_ = elements;
     number_ = number;
     written_ = 0;
-    core::clear_row<Bits>(problem_, output_, number);
+    const std::int64_t row_start = number * problem_.cols;
+    if (problem_.form == Form::dense) std::fill_n(static_cast<Bits*>(output_.dense) + row_start, problem_.cols, Bits{});
+    if (problem_.form == Form::mask) std::fill_n(output_.mask + row_start, problem_.cols, std::uint8_t{});
   }
 
   /// Adds `base` + each of `positions`.
@@ -40,7 +42,8 @@ class Results {
     } else if (packs()) {
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t place = base + static_cast<std::size_t>(positions[i]);
-        packed_[written_ + static_cast<std::int64_t>(i)] = (static_cast<std::uint64_t>(InvertedKey(place)) << 32) | place;
+        packed_[written_ + static_cast<std::int64_t>(i)] =
+            (static_cast<std::uint64_t>(InvertedKey(place)) << 32) | place;
       }
     } else {
       for (std::size_t i = 0; i < count; ++i) {
@@ -58,7 +61,7 @@ class Results {
 
  private:
   using Key = core::KeyOf<T>;
-  using Bits = core::BitsOf<T>;
+  using Bits = core::KeyOf<T>;  ///< Values are moved as bits, so that NaN payloads and -0 survive.
 
   [[nodiscard]] bool sorts() const { return problem_.order == Order::by_value; }
   /// Whether key and place fit into 64 bits, which sort faster than pairs.

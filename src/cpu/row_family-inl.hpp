@@ -5,9 +5,7 @@ template <class T, Direction direction>
 class RowFamily {
  public:
   RowFamily(const Plan& plan, const Output& output, Scratch& scratch)
-      : problem_(plan.problem),
-        results_(plan.problem, output, scratch),
-        listing_(scratch) {
+      : problem_(plan.problem), results_(plan.problem, output, scratch), listing_(scratch) {
     if constexpr (Held::converts) keys_ = scratch.take<typename Held::Element>(plan.problem.cols);
   }
 

@@ -45,7 +45,8 @@ void run_task(void* context, std::int64_t task) {
 
 }  // namespace
 
-void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept {
+void run(const Plan& plan, const void* input, const Output& output, void* workspace,
+         const Executor* executor) noexcept {
   Job job{plan, input, output, static_cast<std::byte*>(workspace)};
   if (plan.threads == 1 && executor == nullptr) {
     run_task(&job, 0);

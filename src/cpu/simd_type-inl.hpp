@@ -19,14 +19,13 @@
 #include "core/dispatch.hpp"
 #include "core/keys.hpp"
 #include "core/search.hpp"
-#include "core/write_row.hpp"
 #include "position_table.hpp"
 #include "scratch.hpp"
 #include "simd_rows.hpp"
 #include "simd_targets.hpp"
 
-#include <hwy/foreach_target.h>
 #include <hwy/contrib/sort/vqsort.h>
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -61,9 +60,7 @@ void Run(const Plan& plan, const void* input, const Output& output, std::int64_t
          Scratch& scratch) {
   core::with_direction(plan.problem.direction, [&](auto tag) {
     constexpr Direction direction = decltype(tag)::value;
-    const auto run = [&]<class Family>(Family*) {
-      SelectRows<Family, T>(plan, input, output, begin, end, scratch);
-    };
+    const auto run = [&]<class Family>(Family*) { SelectRows<Family, T>(plan, input, output, begin, end, scratch); };
     if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_row) return run(static_cast<RowFamily<T, direction>*>(nullptr));
     if (plan.problem.cols <= std::numeric_limits<std::uint32_t>::max()) {

@@ -104,7 +104,8 @@ class StreamFamily {
   }
 
   void Append(const T* elements, std::size_t begin, std::size_t count) {
-    Gather(reinterpret_cast<const Key*>(elements), listing_.positions(), count, reinterpret_cast<Key*>(candidates_ + size_));
+    Gather(reinterpret_cast<const Key*>(elements), listing_.positions(), count,
+           reinterpret_cast<Key*>(candidates_ + size_));
     AddToAll(listing_.positions(), count, static_cast<Place>(begin), places_ + size_);
     Held::Convert(candidates_ + size_, count);
     size_ += count;
@@ -153,8 +154,8 @@ class StreamFamily {
   Results<T, direction> results_;
   Listing listing_;
   Candidate* candidates_;
-  Place* places_;         ///< Where in the row the candidates stand.
-  Place* chosen_;         ///< Where those of a listing stand.
+  Place* places_;  ///< Where in the row the candidates stand.
+  Place* chosen_;  ///< Where those of a listing stand.
   std::size_t size_ = 0;
   std::size_t prune_at_;  ///< The buffer has room for one more listing after that many.
   double margin_;         ///< Candidates to aim for beyond k.

@@ -122,9 +122,8 @@ void WithThreshold(const typename Held<T, direction>::Element* elements, std::si
   const auto threshold = FindThreshold(row, k, hint);
   if constexpr (!View::tells_nan_apart) {
     // The search ended among infinities, from which a raw view cannot tell NaN apart.
-    const bool beyond = direction == Direction::largest
-                            ? threshold.key == View::highest_key && threshold.count != k
-                            : threshold.key == View::lowest_key;
+    const bool beyond = direction == Direction::largest ? threshold.key == View::highest_key && threshold.count != k
+                                                        : threshold.key == View::lowest_key;
     if (beyond) {
       hint.known = false;
       const Row<ConvertingView<T, direction>> exact_row(elements, size);
@@ -191,9 +190,8 @@ HWY_INLINE void ListSelected(const Row<View>& row, const core::Threshold<typenam
   std::int64_t ties = k - threshold.count_above;
   for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
     const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
-    const std::size_t count = threshold.count == k
-                                  ? listing.Fill<false>(row, threshold.key, begin, end)
-                                  : listing.FillWithTies(row, threshold.key, begin, end, ties);
+    const std::size_t count = threshold.count == k ? listing.Fill<false>(row, threshold.key, begin, end)
+                                                   : listing.FillWithTies(row, threshold.key, begin, end, ties);
     if (count > 0) each(listing.positions(), count, begin);
   }
 }

@@ -39,7 +39,8 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU, V bits) {
 template <class T, Direction direction>
 struct RealScale {
   static double ToReal(core::KeyOf<T> key) {
-    return static_cast<double>(core::directed_arithmetic<T, direction>(core::value_of<T>(core::directed<T, direction>(key))));
+    return static_cast<double>(
+        core::directed_arithmetic<T, direction>(core::value_of<T>(core::directed<T, direction>(key))));
   }
 
   /// The key near `real`; some key if it is not a number.
@@ -218,7 +219,8 @@ struct Held {
     const hn::RebindToSigned<decltype(du)> ds;
     const std::size_t lanes = hn::Lanes(du);
     std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes) hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits + i)), ds, keys + i);
+    for (; i + lanes <= count; i += lanes)
+      hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits + i)), ds, keys + i);
     for (; i < count; ++i) keys[i] = KeyLane(core::directed_key<T, direction>(std::bit_cast<T>(bits[i])));
   }
 };
