@@ -1,0 +1,54 @@
+# Thin fronts for CMake and Python. `make demo` and `make test` do all their own set-up.
+SHELL := /bin/sh
+PYTHON := .venv/bin/python
+JOBS := $(shell nproc)
+# Ninja where it is there; a build folder keeps the generator that it was made with.
+export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
+
+SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
+
+.PHONY: help demo test build configure bench format lint setup clean
+
+help:
+	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
+	@echo 'make test    every test that this machine can run'
+	@echo 'make build   the library, the program build/bin/rtopk and the tests'
+	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
+	@echo 'make format  clang-format and ruff over the tree'
+	@echo 'make lint    the same as a check, clang-tidy, and the rules of inclusion'
+	@echo 'make clean   remove build and .venv'
+
+demo: configure
+	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
+	@$(PYTHON) scripts/demo.py
+
+test: setup
+	@$(PYTHON) scripts/run_tests.py
+
+build: configure
+	@cmake --build --preset release --parallel $(JOBS)
+
+configure: setup
+	@cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	@sed -n 's/^-- \(rtopk: .*\)/\1/p' build/configure.log
+
+bench: build
+	@$(PYTHON) bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json
+
+format: setup
+	@.venv/bin/clang-format -i $(SOURCES)
+	@.venv/bin/ruff format -q . && .venv/bin/ruff check -q --fix .
+
+lint: build
+	@.venv/bin/clang-format --dry-run --Werror $(SOURCES)
+	@.venv/bin/ruff format -q --check . && .venv/bin/ruff check -q .
+	@$(PYTHON) tests/packaging/include_rules.py
+	@scripts/setup.sh lint && run-clang-tidy -quiet -p build "$(CURDIR)/(src|tools|tests)/.*"
+
+setup:
+	@mkdir -p build
+	@scripts/setup.sh system
+	@scripts/setup.sh python
+
+clean:
+	rm -rf build .venv

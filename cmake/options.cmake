@@ -1,0 +1,61 @@
+# What can be chosen at configure time, and how the developers of rtopk build it. A project that adds rtopk as a
+# subdirectory gets the library alone, with its own warnings, sanitizers and output directories.
+
+option(BUILD_SHARED_LIBS "Build librtopk as a shared library" ON)
+option(RTOPK_BUILD_TOOLS "Build the program rtopk" ${PROJECT_IS_TOP_LEVEL})
+option(RTOPK_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(RTOPK_BUILD_FUZZ "Build the fuzz targets (Clang only)" OFF)
+option(RTOPK_INSTALL "Generate the install rules" ${PROJECT_IS_TOP_LEVEL})
+set(RTOPK_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address;undefined")
+
+# AUTO takes what is there, ON demands it, OFF leaves it out.
+foreach(part HIGHWAY CUDA)
+  set(RTOPK_${part} AUTO CACHE STRING "AUTO, ON or OFF")
+  set_property(CACHE RTOPK_${part} PROPERTY STRINGS AUTO ON OFF)
+endforeach()
+
+# Sets `result` to whether all packages are there, and says which are not: a machine without them still builds the rest.
+function(rtopk_find_all what result)
+  foreach(package ${ARGN})
+    find_package(${package} QUIET)
+    if(NOT ${package}_FOUND)
+      list(APPEND missing ${package})
+    endif()
+  endforeach()
+  if(missing)
+    list(JOIN missing ", " missing)
+    message(STATUS "rtopk: left out: ${what} (not found: ${missing})")
+  endif()
+  string(COMPARE EQUAL "${missing}" "" found)
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
+if(CCACHE)
+  foreach(language C CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${CCACHE} CACHE STRING "")
+  endforeach()
+endif()
+
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>")
+
+if(RTOPK_SANITIZE)
+  list(JOIN RTOPK_SANITIZE "," sanitizers)
+  # A finding ends the program, so that a test cannot pass over it.
+  add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${sanitizers};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
+  add_link_options(-fsanitize=${sanitizers})
+endif()

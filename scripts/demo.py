@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""What `make demo` shows: a selection, its check, its time beside what people use today, and a picture of that."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "build" / "bin" / "rtopk"
+RESULT = "build/demo.npz"
+PICTURE = "build/demo.svg"
+
+ROWS, COLS, K = 65536, 256, 32
+MATRIX = ["--random", f"{ROWS}x{COLS}", "--seed", "1"]
+SWEEP_COLS = [64, 128, 256, 512, 1024, 4096, 16384]
+SWEEP_ELEMENTS = 1 << 22
+
+
+def title(text):
+    print(f"\n== {text}", flush=True)
+
+
+def program(*arguments):
+    print("$ build/bin/rtopk", *arguments, flush=True)
+    subprocess.run([PROGRAM, *arguments], check=True, cwd=ROOT)
+
+
+def progress(text):
+    print(f"   {text}", flush=True)
+
+
+def argpartition(matrix):
+    """The selection as people write it in numpy."""
+    import numpy
+
+    array = matrix.numpy()
+    indices = numpy.argpartition(array, COLS - K, axis=1)[:, COLS - K :]
+    return numpy.take_along_axis(array, indices, axis=1), indices
+
+
+def measure():
+    """(median seconds by method at the demo's shape, speed-up over torch.topk by row length, threads, CPU)."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import torch
+
+    import compare_torch
+    import librtopk
+
+    library = librtopk.Library()
+    threads = compare_torch.available_cpus()
+    torch.set_num_threads(threads)
+
+    def cell(rows, cols, repeats, extra=None):
+        matrices = compare_torch.random_matrices(2, rows, cols, "f32")
+        return compare_torch.measure(library, matrices, K, "f32", threads, repeats, extra)
+
+    progress(f"{threads} threads, {compare_torch.cpu_model()}, median of 5 turns")
+    shape, others = cell(ROWS, COLS, 5, {"numpy": argpartition})
+    times = {
+        "rtopk": shape.rtopk,
+        "torch.topk": shape.torch,
+        "numpy.argpartition": others["numpy"],
+        "copy (the floor)": shape.copy,
+    }
+    for name, seconds in times.items():
+        progress(f"{name:20} {seconds * 1e3:8.1f} ms  {seconds / shape.rtopk:5.1f} × rtopk")
+    speedups = {}
+    for cols in SWEEP_COLS:
+        speedups[cols] = cell(SWEEP_ELEMENTS // cols, cols, 5)[0].speedup
+        progress(f"rows of {cols:5}: {speedups[cols]:5.1f} times as fast as torch.topk")
+    return times, speedups, threads, compare_torch.cpu_model()
+
+
+def draw(times, speedups, threads, cpu):
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    ours, other, floor, ink = "#0b7a75", "#9aa5b1", "#d9dde2", "#3b4650"
+    pyplot.rcParams.update({"font.size": 11, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink})
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.2), layout="constrained", width_ratios=[1.2, 1])
+    figure.get_layout_engine().set(wspace=0.06)
+    figure.suptitle(f"The {K} largest of every row, with their indices: f32, {threads} threads, {cpu}", fontsize=13)
+
+    milliseconds = [seconds * 1e3 for seconds in times.values()]
+    bars = left.barh(list(times), milliseconds, color=[ours, other, other, floor])
+    labels = [f"{value:.1f} ms = {value / milliseconds[0]:.1f} × rtopk" for value in milliseconds]
+    labels[0] = f"{milliseconds[0]:.1f} ms"
+    left.bar_label(bars, labels, padding=5)
+    left.invert_yaxis()
+    left.set_xlim(0, max(milliseconds) * 1.5)
+    left.set_xlabel("time in milliseconds (shorter is better)")
+    left.set_title(f"{ROWS} rows of {COLS}", fontsize=11)
+
+    bars = right.bar([str(cols) for cols in speedups], list(speedups.values()), color=ours)
+    right.bar_label(bars, [f"{value:.1f}" for value in speedups.values()], padding=3)
+    right.axhline(1, color=ink, linewidth=1, linestyle="--")
+    right.tick_params(axis="x", labelsize=10)
+    right.set_ylim(0, max(*speedups.values(), 1) * 1.12)
+    right.set_xlabel("row length")
+    right.set_ylabel("times as fast as torch.topk (dashed)")
+    right.set_title(f"2^{SWEEP_ELEMENTS.bit_length() - 1} elements in longer and shorter rows", fontsize=11)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(ROOT / PICTURE)
+
+
+def main():
+    start = time.monotonic()
+    if not PROGRAM.exists():
+        sys.exit("the program was not built: `make demo` has said above what is missing")
+    title(f"Select the {K} largest of each of {ROWS} rows of {COLS}")
+    program("select", *MATRIX, "-k", str(K), "-o", RESULT)
+    title("Check the saved selection against the contract")
+    program("verify", RESULT)
+    title("Time it against what people use today, results compared in the same run")
+    try:
+        measured = measure()
+        title("Draw it")
+        draw(*measured)
+    except ImportError as missing:
+        print(f"left out: {missing}")
+    else:
+        print(f"the picture is {PICTURE}")
+    print(f"\ndone in {time.monotonic() - start:.0f} s; next: build/bin/rtopk --help, README.md")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as failed:
+        sys.exit(failed.returncode)

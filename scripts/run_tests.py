@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Runs every test that this machine can run and ends with one line: N passed, N failed, N skipped.
+
+    scripts/run_tests.py [--only NAME ...] [--fuzz-seconds N]
+
+The steps are in STEPS below. Each one builds what it needs; logs and reports are left in build/reports. A test that
+cannot run here is listed as skipped, with the reason. Run it with the Python that has pytest.
+"""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "reports"
+JOBS = len(os.sched_getaffinity(0))
+# How much the randomised C++ tests do: sanitizers cost a factor of 5 to 15 in time.
+SANITIZER_SCALE = "0.1"
+START = time.monotonic()
+
+
+@dataclass
+class Result:
+    passed: int = 0
+    failed: list = field(default_factory=list)  # names
+    skipped: list = field(default_factory=list)  # (name, why)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self):
+        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+
+
+def say(text):
+    print(f"[{time.monotonic() - START:5.0f} s] {text}", flush=True)
+
+
+def run(title, command, log_name, **environment):
+    """Runs a command with its output in a log; shows the log's last line while it runs, and its end if it fails."""
+    log = REPORTS / f"{log_name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    say(title)
+    terminal = sys.stdout.isatty()
+    reported = time.monotonic()
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        while True:
+            try:
+                process.wait(timeout=1 if terminal else 30)
+                break
+            except subprocess.TimeoutExpired:
+                lines = log.read_text(errors="replace").splitlines()
+                last = lines[-1][:100] if lines else ""
+                if terminal:
+                    print(f"\r\033[K    {time.monotonic() - reported:.0f} s  {last}", end="", flush=True)
+                else:
+                    say(f"  ... {last}")
+    if terminal:
+        print("\r\033[K", end="")
+    if process.returncode != 0:
+        print("\n".join(log.read_text(errors="replace").splitlines()[-60:]))
+        say(f"{title}: exit code {process.returncode}; all of it in {log.relative_to(ROOT)}")
+    return process.returncode == 0
+
+
+def reason(case):
+    """Why a test case was skipped, in one line."""
+    message = case.find("skipped").get("message") or ""
+    output = case.findtext("system-out") or ""
+    # CTest knows only that a GoogleTest case was skipped; the reason stands below GoogleTest's own line about it.
+    if ": Skipped\n" in output:
+        message = output.split(": Skipped\n", 1)[1].split("[  SKIPPED ]", 1)[0]
+    return " ".join(message.split()) or "no reason given"
+
+
+def cases(path, label):
+    """The test cases of a JUnit file, as CTest and pytest write it."""
+    result = Result()
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        # CTest repeats the name as the class, and GoogleTest adds the parameter to it.
+        name = case.get("name").split("  #")[0]
+        if case.get("classname") not in (None, case.get("name")):
+            name = f"{case.get('classname')}.{name}"
+        if case.find("skipped") is not None:
+            result.skipped.append((f"{label}: {name}", reason(case)))
+        elif case.find("failure") is not None or case.find("error") is not None:
+            result.failed.append(f"{label}: {name}")
+        else:
+            result.passed += 1
+    return result
+
+
+def build(preset):
+    return run(f"{preset}: configure", ["cmake", "--preset", preset], f"{preset}-configure") and run(
+        f"{preset}: build", ["cmake", "--build", "--preset", preset, "--parallel", JOBS], f"{preset}-build"
+    )
+
+
+def counted(label, good, junit):
+    """The cases of a report; a run that failed or counted nothing is itself a failure."""
+    result = cases(junit, label) if junit.exists() else Result()
+    if (not good and not result.failed) or result.passed + len(result.failed) == 0:
+        result.failed.append(f"{label}: the run as a whole")
+    return result
+
+
+def ctest(preset, scale, wrapper=()):
+    """The C++ tests of one build."""
+    if not build(preset):
+        return Result(failed=[f"{preset}: build"])
+    junit = REPORTS / f"{preset}.xml"
+    junit.unlink(missing_ok=True)
+    command = [*wrapper, "ctest", "--preset", preset, "--parallel", JOBS, "--output-junit", junit]
+    good = run(f"{preset}: C++ tests", command, f"{preset}-tests", RTOPK_TEST_SCALE=scale)
+    return counted(preset, good, junit)
+
+
+def release(_):
+    return ctest("release", scale="1")
+
+
+def python(_):
+    """pytest over tests/: the program and the package, as their users meet them."""
+    if importlib.util.find_spec("pytest") is None:
+        return Result(skipped=[("python: all of tests/", "pytest is not installed")])
+    junit = REPORTS / "pytest.xml"
+    junit.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "tests", "-rs", f"--junitxml={junit}"]
+    good = run("python: tests of the program and of the package", command, "pytest")
+    return counted("python", good, junit)
+
+
+NO_CLANG = "clang++ is not installed"
+
+
+def asan(_):
+    if shutil.which("clang++") is None:
+        return Result(skipped=[("asan: all C++ tests", NO_CLANG)])
+    return ctest("asan", scale=SANITIZER_SCALE)
+
+
+def tsan(_):
+    # Some kernels spread addresses wider than ThreadSanitizer's map; without randomisation it always fits.
+    steady = ["setarch", "-R"]
+    possible = shutil.which("setarch") and subprocess.run([*steady, "true"], capture_output=True).returncode == 0
+    return ctest("tsan", scale=SANITIZER_SCALE, wrapper=steady if possible else ())
+
+
+def fuzz(arguments):
+    if shutil.which("clang++") is None:
+        return Result(skipped=[("fuzz: all targets", NO_CLANG)])
+    if not build("fuzz"):
+        return Result(failed=["fuzz: build"])
+    result = Result()
+    for target in sorted((ROOT / "build" / "fuzz" / "bin").glob("fuzz_*")):
+        found = REPORTS / "fuzz" / target.name
+        found.mkdir(parents=True, exist_ok=True)
+        command = [
+            target,
+            f"-max_total_time={arguments.fuzz_seconds}",
+            f"-artifact_prefix={found}/",
+            "-rss_limit_mb=4096",
+        ]
+        if run(f"fuzz: {target.name}, {arguments.fuzz_seconds} s", command, target.name):
+            result.passed += 1
+        else:
+            result.failed.append(f"fuzz: {target.name} (input in {found.relative_to(ROOT)})")
+    return result
+
+
+STEPS = {step.__name__: step for step in (release, python, asan, tsan, fuzz)}
+
+
+def report(total):
+    for name in total.failed:
+        print(f"FAILED   {name}")
+    by_reason = {}
+    for name, why in total.skipped:
+        by_reason.setdefault(why, []).append(name)
+    for why, names in by_reason.items():
+        more = f", and {len(names) - 10} more" if len(names) > 10 else ""
+        print(f"skipped  {len(names)} ({why}): {', '.join(names[:10])}{more}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
+    parser.add_argument("--fuzz-seconds", type=int, default=20, help="per target, default %(default)s")
+    arguments = parser.parse_args()
+    total = Result()
+    for name in arguments.only:
+        result = STEPS[name](arguments)
+        say(f"{name}: {result}")
+        total.add(result)
+    print()
+    report(total)
+    print(total)
+    return 1 if total.failed or total.passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

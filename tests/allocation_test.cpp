@@ -1,0 +1,115 @@
+// The contract says that a run allocates nothing. This program counts every call of the allocator, by C++ and by C alike.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "check.hpp"
+#include "conformance.hpp"
+#include "executors.hpp"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RTOPK_TEST_OTHER_ALLOCATOR 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define RTOPK_TEST_OTHER_ALLOCATOR 1
+#endif
+#endif
+#if !defined(__GLIBC__)
+#define RTOPK_TEST_OTHER_ALLOCATOR 1
+#endif
+
+namespace {
+std::atomic<std::int64_t> allocations{0};
+}
+
+#if !defined(RTOPK_TEST_OTHER_ALLOCATOR)
+// The names under which glibc keeps its own functions for programs that put theirs in front.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);                              // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(std::size_t count, std::size_t bytes);           // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, std::size_t bytes);               // NOLINT(bugprone-reserved-identifier)
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);     // NOLINT(bugprone-reserved-identifier)
+
+void* malloc(std::size_t bytes) noexcept {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t count, std::size_t bytes) noexcept {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, std::size_t bytes) noexcept {
+  ++allocations;
+  return __libc_realloc(memory, bytes);
+}
+void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept { return memalign(alignment, bytes); }
+int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
+  *memory = memalign(alignment, bytes);
+  return *memory != nullptr ? 0 : 12;  // ENOMEM
+}
+}
+#endif
+
+namespace rtopk_test {
+namespace {
+
+class Allocation : public DTypeTest {};
+
+/// How often one run of the problem calls the allocator.
+std::int64_t allocations_of(const rtopk::Problem& problem, const Matrix& matrix, const rtopk::Executor& executor) {
+  rtopk::Plan plan;
+  EXPECT_TRUE(rtopk::make_plan(problem, plan).ok());
+  std::vector<std::byte> workspace(plan.workspace_bytes);
+  Result room = render(problem, matrix, select(problem, matrix.bytes.data()));
+  rtopk::Output output;
+  output.values = room.values.data();
+  output.indices = room.indices.data();
+  output.dense = room.dense.data();
+  output.mask = reinterpret_cast<std::uint8_t*>(room.mask.data());
+  output.passes = room.passes.data();
+  rtopk::Launch launch;
+  launch.executor = &executor;
+  const std::int64_t before = allocations.load();
+  const rtopk::Status status = rtopk::run(plan, matrix.bytes.data(), output, {workspace.data(), workspace.size()}, launch);
+  const std::int64_t after = allocations.load();
+  EXPECT_TRUE(status.ok()) << status.text();
+  return after - before;
+}
+
+TEST_P(Allocation, NoneDuringARun) {
+#if defined(RTOPK_TEST_OTHER_ALLOCATOR)
+  GTEST_SKIP() << "the allocator of this build cannot be counted";
+#endif
+  const std::int64_t before = allocations.load();
+  std::free(std::malloc(1000));
+  ASSERT_GT(allocations.load(), before) << "the allocator is not counted";
+  Random random = random_for(70);
+  const rtopk::Executor here = backwards();
+  for (const std::int64_t cols : {40, 1000, 50000}) {
+    const Matrix matrix = make_mixed_matrix(GetParam(), 3, cols, 20, random);
+    for (const Shape& shape : shapes_for(cols)) {
+      rtopk::Problem problem = problem_for(matrix, 20);
+      problem.direction = random.pick(kDirections);
+      problem.passes = true;
+      random.pick(kLimits).apply(problem);
+      shape.apply(problem);
+      // On a thread that has never run anything: what is allocated once for each thread is allocated, too.
+      std::int64_t counted = -1;
+      std::thread([&] { counted = allocations_of(problem, matrix, here); }).join();
+      ASSERT_EQ(counted, 0) << describe(problem);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, Allocation, testing::ValuesIn(kDTypes), dtype_name);
+
+}  // namespace
+}  // namespace rtopk_test

@@ -1,0 +1,130 @@
+// Every pattern of rows that the contract makes difficult, at every kind of length and with every kind of search.
+#include "conformance.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace rtopk_test {
+namespace {
+
+class Rows : public DTypeTest {};
+
+TEST_P(Rows, EveryPattern) {
+  Random random = random_for(20);
+  for (int p = 0; p < kPatterns; ++p) {
+    for (const std::int64_t cols : {2, 9, 40, 256, 1000, 5000}) {
+      const auto shapes = shapes_for(cols);
+      for (const std::int64_t k :
+           {std::int64_t{1}, std::min<std::int64_t>(cols, 32), std::max<std::int64_t>(1, cols / 3), cols - 1}) {
+        if (left_out(random)) continue;
+        const Matrix matrix = make_matrix(GetParam(), 3, cols, k, static_cast<Pattern>(p), random);
+        for (const rtopk::Direction direction : kDirections) {
+          rtopk::Problem problem = problem_for(matrix, k);
+          problem.direction = direction;
+          random.pick(shapes).apply(problem);
+          if (!conforms(problem, matrix, random_layout(random))) return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Rows, EveryPatternStoppedEarly) {
+  Random random = random_for(21);
+  for (int p = 0; p < kPatterns; ++p) {
+    for (const Limits& limits : kLimits) {
+      for (const std::int64_t cols : {3, 33, 300, 2500}) {
+        if (left_out(random) || (cols > 1000 && random.uniform() > 0.3)) continue;
+        const std::int64_t k = random_k(cols, random);
+        const Matrix matrix = make_matrix(GetParam(), 3, cols, k, static_cast<Pattern>(p), random);
+        for (const rtopk::Direction direction : kDirections) {
+          rtopk::Problem problem = problem_for(matrix, k);
+          problem.direction = direction;
+          problem.passes = true;
+          limits.apply(problem);
+          random.pick(shapes_for(cols)).apply(problem);
+          if (!conforms(problem, matrix, random_layout(random))) return;
+        }
+      }
+    }
+  }
+}
+
+// A long row is often read once with a guess of where the border lies. These rows are made to prove such guesses wrong:
+// the first part promises something else than the rest holds.
+TEST_P(Rows, TheBeginningMisleads) {
+  Random random = random_for(22);
+  const std::int64_t cols = 20000;
+  for (const double beginning : {-100.0, 0.0, 100.0}) {
+    for (const std::int64_t promised : {1, 500, 10000, 19999}) {
+      std::vector<double> row(static_cast<std::size_t>(cols));
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        row[i] = random.normal() + (static_cast<std::int64_t>(i) < promised ? beginning : 0.0);
+      }
+      const Matrix matrix = make_row(GetParam(), row);
+      for (const std::int64_t k : {1, 64, 1000, 15000}) {
+        for (const rtopk::Direction direction : kDirections) {
+          if (left_out(random)) continue;
+          rtopk::Problem problem = problem_for(matrix, k);
+          problem.direction = direction;
+          if (!conforms(problem, matrix)) return;
+        }
+      }
+    }
+  }
+}
+
+// Whether a pass is made hangs on one rounding of epsilon * max: rows as wide as that, and a little more or less.
+TEST_P(Rows, TheWidthIsEpsilon) {
+  if (rtopk::size_of(GetParam()) == 2) GTEST_SKIP() << "the type is too coarse for a row of that width";
+  Random random = random_for(23);
+  const bool single = GetParam() == rtopk::DType::f32;
+  const double step = single ? 0x1p-23 : GetParam() == rtopk::DType::f64 ? 0x1p-52 : 1.0;
+  for (std::int64_t left = scaled(300); left > 0; --left) {
+    // In [0.7, 0.95] and [1.5, 2): the width is at least 1 and so has the spacing of the greatest value.
+    const double epsilon = 0.7 + 0.25 * random.uniform();
+    double greatest = 1.5 + 0.5 * random.uniform();
+    if (single) greatest = static_cast<double>(static_cast<float>(greatest));
+    if (GetParam() == rtopk::DType::i32) greatest = std::round(greatest * 1e9);
+    const double width = single ? static_cast<double>(static_cast<float>(epsilon) * static_cast<float>(greatest))
+                                : epsilon * greatest;
+    std::vector<double> rows;
+    for (const double ulps : {-1.0, 0.0, 1.0}) {
+      const double least = std::round((greatest - width) / step) * step + ulps * step;
+      for (const double share : {0.3, 0.0, 0.9, 0.6, 1.0}) rows.push_back(least + share * (greatest - least));
+    }
+    Matrix matrix = make_row(GetParam(), rows);
+    matrix.rows = 3;
+    matrix.cols = 5;
+    rtopk::Problem problem = problem_for(matrix, 2);
+    problem.epsilon = epsilon;
+    problem.passes = true;
+    if (!conforms(problem, matrix)) return;
+    // The same mirrored.
+    std::transform(rows.begin(), rows.end(), rows.begin(), std::negate<>());
+    matrix.bytes = make_row(GetParam(), rows).bytes;
+    problem.direction = rtopk::Direction::smallest;
+    if (!conforms(problem, matrix)) return;
+  }
+}
+
+// The border between equal elements falls before, on and behind every place of a vector.
+TEST_P(Rows, TiesEndAtEveryPlace) {
+  for (std::int64_t k = 1; k <= 80; ++k) {
+    std::vector<double> row(80, 1.0);
+    row[static_cast<std::size_t>(k * 37 % 80)] = 2.0;
+    row[static_cast<std::size_t>(k * 11 % 80)] = 0.0;
+    const Matrix matrix = make_row(GetParam(), row);
+    for (const rtopk::Direction direction : kDirections) {
+      rtopk::Problem problem = problem_for(matrix, k);
+      problem.direction = direction;
+      if (!conforms(problem, matrix)) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, Rows, testing::ValuesIn(kDTypes), dtype_name);
+
+}  // namespace
+}  // namespace rtopk_test

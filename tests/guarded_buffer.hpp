@@ -1,0 +1,41 @@
+// Memory with a guard on both sides: whoever writes past the end is found out, and whoever reads past it reads something
+// that changes the result (or, under AddressSanitizer, is stopped).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rtopk_test {
+
+class GuardedBuffer {
+ public:
+  /// `data()` is `misalignment` bytes past a multiple of 64. `guard` is repeated over the guards, in phase with data().
+  GuardedBuffer(std::size_t bytes, std::size_t misalignment, std::vector<std::byte> guard = {std::byte{0xc3}});
+  ~GuardedBuffer();
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+
+  [[nodiscard]] std::byte* data() { return storage_.data() + begin_; }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+  [[nodiscard]] std::span<std::byte> bytes() { return {data(), bytes_}; }
+
+  void fill(std::byte value);
+  [[nodiscard]] std::vector<std::byte> copy() const;
+
+  /// Which byte of a guard was written, relative to data(); empty if none.
+  [[nodiscard]] std::string damage() const;
+
+ private:
+  [[nodiscard]] std::byte guard_at(std::size_t position) const;
+  void set_access(bool allowed) const;
+
+  std::vector<std::byte> storage_;
+  std::vector<std::byte> guard_;
+  std::size_t begin_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace rtopk_test

@@ -1,0 +1,201 @@
+// Memory at its limits: rows that end where the process's memory ends, and offsets past 2^31 elements.
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <span>
+
+#include "check.hpp"
+#include "conformance.hpp"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RTOPK_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define RTOPK_TEST_SANITIZED 1
+#endif
+#endif
+
+namespace rtopk_test {
+namespace {
+
+/// Address space that costs memory only where it is written.
+class Mapping {
+ public:
+  explicit Mapping(std::size_t bytes) : bytes_(bytes) {
+    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    data_ = address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
+  }
+  ~Mapping() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+/// Three parts, of which only the middle one may be touched; bytes() ends where it ends, or begins where it begins.
+class Island {
+ public:
+  Island(std::size_t bytes, bool at_end)
+      : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
+        middle_((bytes + page_ - 1) / page_ * page_),
+        mapping_(middle_ + 2 * page_) {
+    if (mapping_.data() == nullptr) return;
+    if (mprotect(mapping_.data(), page_, PROT_NONE) != 0) return;
+    if (mprotect(mapping_.data() + page_ + middle_, page_, PROT_NONE) != 0) return;
+    bytes_ = {mapping_.data() + page_ + (at_end ? middle_ - bytes : 0), bytes};
+  }
+  /// Empty if memory cannot be protected here.
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+  void expect(const std::vector<std::byte>& expected) const {
+    EXPECT_EQ(std::memcmp(bytes_.data(), expected.data(), expected.size()), 0);
+  }
+
+ private:
+  std::size_t page_;
+  std::size_t middle_;
+  Mapping mapping_;
+  std::span<std::byte> bytes_;
+};
+
+/// All the memory of a call, on islands.
+struct Archipelago {
+  Island input, values, indices, dense, mask;
+
+  Archipelago(const Matrix& matrix, std::int64_t k, bool at_end)
+      : input(matrix.bytes.size(), at_end),
+        values(static_cast<std::size_t>(matrix.rows * k) * rtopk::size_of(matrix.dtype), at_end),
+        indices(static_cast<std::size_t>(matrix.rows * k) * 8, at_end),
+        dense(matrix.bytes.size(), at_end),
+        mask(static_cast<std::size_t>(matrix.rows * matrix.cols), at_end) {
+    if (usable()) std::memcpy(input.bytes().data(), matrix.bytes.data(), matrix.bytes.size());
+  }
+  [[nodiscard]] bool usable() const {
+    return !input.bytes().empty() && !values.bytes().empty() && !indices.bytes().empty() && !dense.bytes().empty() &&
+           !mask.bytes().empty();
+  }
+};
+
+// A vector load that reaches past the row works by luck almost everywhere. Here it is a segmentation fault.
+TEST(Memory, NothingIsTouchedOutsideTheMatrix) {
+  Random random(seed() + 60);
+  for (const rtopk::DType dtype : kDTypes) {
+    for (std::int64_t cols = 1; cols <= 5000; cols += cols < 70 ? 1 : cols / 3) {
+      if (left_out(random)) continue;
+      const std::int64_t k = random_k(cols, random);
+      const Matrix matrix = make_mixed_matrix(dtype, 2, cols, k, random);
+      for (const bool at_end : {true, false}) {
+        const Archipelago memory(matrix, k, at_end);
+        if (!memory.usable()) GTEST_SKIP() << "memory cannot be protected here";
+        for (const Limits& limits : {kLimits[0], kLimits[1], kLimits[4], kLimits[7]}) {
+          for (const rtopk::Form form : {rtopk::Form::pairs, rtopk::Form::dense, rtopk::Form::mask}) {
+            Call call;
+            call.problem = problem_for(matrix, k);
+            call.problem.form = form;
+            limits.apply(call.problem);
+            call.input = memory.input.bytes();
+            call.values = memory.values.bytes();
+            call.indices = memory.indices.bytes();
+            call.dense = memory.dense.bytes();
+            call.mask = memory.mask.bytes();
+            const Result expected = render(call.problem, matrix, select(call.problem, matrix.bytes.data()));
+            for (const auto& runner : runners()) {
+              runner->activate();
+              ASSERT_EQ(runner->run(call), "");
+              memory.values.expect(expected.values);
+              memory.indices.expect(expected.indices);
+              memory.dense.expect(expected.dense);
+              memory.mask.expect(expected.mask);
+              ASSERT_FALSE(HasFailure()) << runner->name() << ": " << describe(call.problem);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Memory, OffsetsBeyond32Bits) {
+  if (sizeof(void*) < 8) GTEST_SKIP() << "needs 64-bit addresses";
+  constexpr std::int64_t kStride = (std::int64_t{1} << 31) + 5;
+  constexpr std::int64_t kRows = 3;
+  constexpr std::int64_t kCols = 100;
+  Random random(seed() + 61);
+  const Matrix matrix = make_matrix(rtopk::DType::f32, kRows, kCols, 10, Pattern::normal, random);
+  constexpr auto kBytes = static_cast<std::size_t>((kRows - 1) * kStride + kCols) * 4;
+  const Mapping mapping(kBytes);
+  if (mapping.data() == nullptr) GTEST_SKIP() << "17 GB of address space are not to be had";
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    std::memcpy(mapping.data() + static_cast<std::size_t>(row * kStride) * 4,
+                matrix.bytes.data() + static_cast<std::size_t>(row * kCols) * 4, static_cast<std::size_t>(kCols) * 4);
+  }
+  for (const auto& runner : runners()) {
+    runner->activate();
+    for (const Limits& limits : {kLimits[0], kLimits[1], kLimits[4], kLimits[7]}) {
+      rtopk::Problem problem = problem_for(matrix, 10);
+      limits.apply(problem);
+      const Result expected = render(problem, matrix, select(problem, matrix.bytes.data()));
+      problem.row_stride = kStride;
+      std::vector<std::byte> values(expected.values.size());
+      std::vector<std::byte> indices(expected.indices.size());
+      Call call;
+      call.problem = problem;
+      call.input = {mapping.data(), kBytes};
+      call.values = values;
+      call.indices = indices;
+      ASSERT_EQ(runner->run(call), "");
+      EXPECT_EQ(values, expected.values);
+      EXPECT_EQ(indices, expected.indices);
+    }
+  }
+}
+
+// One row of more than 2^31 elements: zeros that cost nothing, and a few numbers near both ends.
+TEST(Memory, RowLongerThan32Bits) {
+#if defined(RTOPK_TEST_SANITIZED)
+  GTEST_SKIP() << "would take too long in a sanitizer's build";
+#endif
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "the reference needs 8 bytes of workspace for every column";
+  if (scale() < 1.0) GTEST_SKIP() << "RTOPK_TEST_SCALE is below 1";
+  constexpr std::int64_t kCols = (std::int64_t{1} << 31) + 1000;
+  const Mapping mapping(static_cast<std::size_t>(kCols) * 2);
+  if (mapping.data() == nullptr) GTEST_SKIP() << "4 GB of address space are not to be had";
+  const auto put = [&](std::int64_t column, double value) {
+    const auto bits = static_cast<std::uint16_t>(encode(rtopk::DType::f16, value));
+    std::memcpy(mapping.data() + static_cast<std::size_t>(column) * 2, &bits, 2);
+  };
+  put(5, 1.0);
+  put(kCols - 700, 3.0);
+  put(kCols - 1, 2.0);
+  rtopk::Problem problem;
+  problem.rows = 1;
+  problem.cols = kCols;
+  problem.k = 5;
+  problem.dtype = rtopk::DType::f16;
+  problem.order = rtopk::Order::by_value;
+  runners().at(1)->activate();  // the fastest
+  rtopk::Plan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  if (plan.workspace_bytes > (std::size_t{1} << 32)) GTEST_SKIP() << "needs " << plan.workspace_bytes << " bytes of workspace";
+  std::vector<std::int64_t> indices(5);
+  std::vector<std::uint16_t> values(5);
+  rtopk::Output output;
+  output.values = values.data();
+  output.indices = indices.data();
+  std::vector<std::byte> workspace(plan.workspace_bytes);
+  const rtopk::Status status = rtopk::run(plan, mapping.data(), output, {workspace.data(), workspace.size()});
+  ASSERT_TRUE(status.ok()) << status.text();
+  EXPECT_EQ(indices, (std::vector<std::int64_t>{kCols - 700, kCols - 1, 5, 0, 1}));
+  EXPECT_EQ(values, (std::vector<std::uint16_t>{0x4200, 0x4000, 0x3c00, 0, 0}));
+}
+
+}  // namespace
+}  // namespace rtopk_test

@@ -1,0 +1,220 @@
+#include "oracle.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Direction;
+using rtopk::DType;
+using rtopk::Problem;
+using rtopk::Search;
+
+template <typename T>
+T load(const void* from) {
+  T value{};
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// Both 16-bit formats by the definition in IEEE 754: sign, biased exponent, fraction.
+double decode_small(unsigned bits, int exponent_bits, int fraction_bits) {
+  const unsigned fraction = bits & ((1u << fraction_bits) - 1u);
+  const unsigned exponent = (bits >> fraction_bits) & ((1u << exponent_bits) - 1u);
+  const double sign = (bits >> (exponent_bits + fraction_bits)) != 0 ? -1.0 : 1.0;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  if (exponent == (1u << exponent_bits) - 1u) {
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  }
+  if (exponent == 0) return sign * std::ldexp(static_cast<double>(fraction), 1 - bias - fraction_bits);
+  return sign *
+         std::ldexp(static_cast<double>(fraction | (1u << fraction_bits)), static_cast<int>(exponent) - bias - fraction_bits);
+}
+
+/// a comes before b: NaN is the greatest value in both directions, and -0 equals +0.
+bool better(Direction direction, double a, double b) {
+  if (direction == Direction::largest) return std::isnan(a) ? !std::isnan(b) : a > b;
+  return std::isnan(b) ? !std::isnan(a) : a < b;
+}
+
+std::vector<std::int64_t> rank(Direction direction, const std::vector<double>& row) {
+  std::vector<std::int64_t> order(row.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return better(direction, row[static_cast<std::size_t>(a)], row[static_cast<std::size_t>(b)]);
+  });
+  return order;
+}
+
+/// What Algorithm 1 or 2 chose, and after how many passes.
+struct Bisected {
+  std::vector<std::int64_t> chosen;  // ascending
+  std::int32_t passes = 0;
+};
+
+/// The paper's algorithms on values `v` of which the largest are wanted. Real is the type of their arithmetic.
+///
+/// Passes: a pass is counted if it has to ask for a count that is not known yet. The count at lo is known (it is at least
+/// k), the one at hi is known once hi has been a threshold (it is less than k). Where the midpoint is rounded to such a
+/// bound the search is over.
+template <typename Real>
+class Bisection {
+ public:
+  Bisection(std::vector<Real> values, std::int64_t k)
+      : v_(std::move(values)),
+        k_(k),
+        lo_(*std::min_element(v_.begin(), v_.end())),
+        hi_(*std::max_element(v_.begin(), v_.end())) {}
+
+  /// Algorithm 1. The width is computed in Real like everything else.
+  Bisected to_precision(double epsilon) {
+    Bisected result;
+    const Real width = static_cast<Real>(epsilon) * std::abs(hi_);
+    std::int64_t count = 0;
+    Real threshold = lo_;
+    while (hi_ - lo_ > width && !count_is_known(midpoint())) {
+      threshold = midpoint();
+      ++result.passes;
+      count = at_or_above(threshold);
+      if (count < k_) {
+        hi_ = threshold;
+        hi_was_threshold_ = true;
+      } else if (count > k_) {
+        lo_ = threshold;
+      } else {
+        break;
+      }
+    }
+    if (result.passes == 0) {
+      result.chosen = first(k_, [](Real) { return true; });
+    } else if (count < k_) {
+      result.chosen = first(count, [&](Real x) { return x >= threshold; });
+      const auto rest = first(k_ - count, [&](Real x) { return lo_ <= x && x < threshold; });
+      result.chosen.insert(result.chosen.end(), rest.begin(), rest.end());
+      std::sort(result.chosen.begin(), result.chosen.end());
+    } else {
+      result.chosen = first(k_, [&](Real x) { return x >= threshold; });
+    }
+    return result;
+  }
+
+  /// Algorithm 2. All passes are made, as printed, to the selection; those after one that found exactly k elements inside
+  /// the interval are not counted.
+  Bisected limited(std::int32_t max_iter) {
+    Bisected result;
+    bool counting = true;
+    for (std::int32_t pass = 1; pass <= max_iter; ++pass) {
+      const Real lo_before = lo_;
+      const Real hi_before = hi_;
+      const Real threshold = midpoint();
+      counting = counting && !count_is_known(threshold);
+      if (counting) ++result.passes;
+      const std::int64_t count = at_or_above(threshold);
+      if (count < k_) {
+        hi_ = threshold;
+        hi_was_threshold_ = true;
+      } else {
+        lo_ = threshold;
+      }
+      if (count == k_ && lo_ < hi_) counting = false;
+      if (!counting && lo_ == lo_before && hi_ == hi_before) break;  // so does every later pass
+    }
+    result.chosen = first(k_, [&](Real x) { return x >= lo_; });
+    return result;
+  }
+
+ private:
+  /// Two rounded products and one rounded sum. The file is compiled without contraction into fused multiply-adds.
+  [[nodiscard]] Real midpoint() const { return static_cast<Real>(0.5) * lo_ + static_cast<Real>(0.5) * hi_; }
+
+  [[nodiscard]] bool count_is_known(Real threshold) const {
+    return threshold == lo_ || (threshold == hi_ && hi_was_threshold_);
+  }
+
+  [[nodiscard]] std::int64_t at_or_above(Real threshold) const {
+    return std::count_if(v_.begin(), v_.end(), [&](Real x) { return x >= threshold; });
+  }
+
+  template <typename Predicate>
+  [[nodiscard]] std::vector<std::int64_t> first(std::int64_t limit, Predicate wanted) const {
+    std::vector<std::int64_t> indices;
+    for (std::size_t i = 0; i < v_.size() && static_cast<std::int64_t>(indices.size()) < limit; ++i) {
+      if (wanted(v_[i])) indices.push_back(static_cast<std::int64_t>(i));
+    }
+    return indices;
+  }
+
+  std::vector<Real> v_;
+  std::int64_t k_;
+  Real lo_;
+  Real hi_;
+  bool hi_was_threshold_ = false;
+};
+
+template <typename Real>
+Bisected bisect(const Problem& problem, const std::vector<double>& row) {
+  std::vector<Real> values(row.size());
+  const bool mirrored = problem.direction == Direction::smallest;
+  std::transform(row.begin(), row.end(), values.begin(),
+                 [&](double x) { return static_cast<Real>(mirrored ? -x : x); });
+  Bisection<Real> bisection(std::move(values), problem.k);
+  return problem.max_iter > 0 ? bisection.limited(problem.max_iter) : bisection.to_precision(problem.epsilon);
+}
+
+RowSelection select_row(const Problem& problem, const std::vector<double>& row) {
+  RowSelection result;
+  const bool early = problem.max_iter > 0 || problem.epsilon > 0.0;
+  const bool finite = std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
+  if (finite && (early || problem.search == Search::bisection)) {
+    const bool single = problem.dtype != DType::f64 && problem.dtype != DType::i32;
+    const Bisected bisected = single ? bisect<float>(problem, row) : bisect<double>(problem, row);
+    result.passes = bisected.passes;
+    result.passes_defined = true;
+    if (early) {
+      result.by_index = bisected.chosen;
+      result.by_value = bisected.chosen;
+      std::stable_sort(result.by_value.begin(), result.by_value.end(), [&](std::int64_t a, std::int64_t b) {
+        return better(problem.direction, row[static_cast<std::size_t>(a)], row[static_cast<std::size_t>(b)]);
+      });
+      return result;
+    }
+  }
+  result.by_value = rank(problem.direction, row);
+  result.by_value.resize(static_cast<std::size_t>(problem.k));
+  result.by_index = result.by_value;
+  std::sort(result.by_index.begin(), result.by_index.end());
+  return result;
+}
+
+}  // namespace
+
+double decode(DType dtype, const void* element) {
+  switch (dtype) {
+    case DType::f32: return static_cast<double>(load<float>(element));
+    case DType::f16: return decode_small(load<std::uint16_t>(element), 5, 10);
+    case DType::bf16: return decode_small(load<std::uint16_t>(element), 8, 7);
+    case DType::f64: return load<double>(element);
+    case DType::i32: return static_cast<double>(load<std::int32_t>(element));
+  }
+  return 0.0;
+}
+
+std::vector<RowSelection> select(const Problem& problem, const void* input) {
+  const std::int64_t stride = problem.row_stride == 0 ? problem.cols : problem.row_stride;
+  const std::size_t size = rtopk::size_of(problem.dtype);
+  std::vector<RowSelection> rows;
+  for (std::int64_t r = 0; r < problem.rows; ++r) {
+    std::vector<double> row(static_cast<std::size_t>(problem.cols));
+    const auto* from = static_cast<const std::byte*>(input) + static_cast<std::size_t>(r * stride) * size;
+    for (std::size_t c = 0; c < row.size(); ++c) row[c] = decode(problem.dtype, from + c * size);
+    rows.push_back(select_row(problem, row));
+  }
+  return rows;
+}
+
+}  // namespace rtopk_test

@@ -1,0 +1,272 @@
+// Who tests the oracle? Selections worked out by hand, and results that are wrong on purpose and must be rejected.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "check.hpp"
+#include "conformance.hpp"
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Direction;
+using rtopk::DType;
+
+using Indices = std::vector<std::int64_t>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const double kNan = std::nan("");
+
+RowSelection select_one(const std::vector<double>& row, std::int64_t k, const Limits& limits = {},
+                        Direction direction = Direction::largest, DType dtype = DType::f32) {
+  const Matrix matrix = make_row(dtype, row);
+  rtopk::Problem problem = problem_for(matrix, k);
+  problem.direction = direction;
+  limits.apply(problem);
+  return select(problem, matrix.bytes.data()).at(0);
+}
+
+TEST(Oracle, ExactTakesTheLowestIndicesAtTheBorder) {
+  const RowSelection selection = select_one({1, 3, 2, 3, 2, 2}, 4);
+  EXPECT_EQ(selection.by_value, (Indices{1, 3, 2, 4}));
+  EXPECT_EQ(selection.by_index, (Indices{1, 2, 3, 4}));
+}
+
+TEST(Oracle, NanIsGreatestInBothDirections) {
+  const std::vector<double> row = {1, kNan, kInf, -kInf, -kNan};
+  EXPECT_EQ(select_one(row, 4).by_value, (Indices{1, 4, 2, 0}));
+  EXPECT_EQ(select_one(row, 4, {}, Direction::smallest).by_value, (Indices{3, 0, 2, 1}));
+}
+
+TEST(Oracle, ZerosAreEqual) {
+  EXPECT_EQ(select_one({-0.0, 0.0, -1}, 1).by_value, (Indices{0}));
+  EXPECT_EQ(select_one({0.0, -0.0, 1}, 1, {}, Direction::smallest).by_value, (Indices{0}));
+}
+
+TEST(Oracle, Algorithm2TakesTheFirstAtOrAboveTheLowerBound) {
+  // min 0, max 8: threshold 4 counts 2 < 3, threshold 2 counts 5 >= 3; after two passes lo is 2.
+  const std::vector<double> row = {2, 0, 3, 8, 2.5, 5, 1};
+  EXPECT_EQ(select_one(row, 3, {.max_iter = 1}).by_index, (Indices{0, 1, 2}));
+  const RowSelection two = select_one(row, 3, {.max_iter = 2});
+  EXPECT_EQ(two.by_index, (Indices{0, 2, 3}));
+  EXPECT_EQ(two.by_value, (Indices{3, 2, 0}));
+  EXPECT_EQ(two.passes, 2);
+  // Threshold 3 counts exactly 3: the search is over after three passes.
+  const RowSelection many = select_one(row, 3, {.max_iter = 100});
+  EXPECT_EQ(many.by_index, (Indices{2, 3, 5}));
+  EXPECT_EQ(many.passes, 3);
+}
+
+TEST(Oracle, Algorithm2IsMirroredForSmallest) {
+  const std::vector<double> row = {-2, 0, -3, -8, -2.5, -5, -1};
+  EXPECT_EQ(select_one(row, 3, {.max_iter = 2}, Direction::smallest).by_index, (Indices{0, 2, 3}));
+}
+
+TEST(Oracle, Algorithm1FillsUpFromBelowTheThreshold) {
+  // 0..8, epsilon 0.5 * 8 = 4: one pass at 4 counts 2 < 3, then 4 - 0 is not above 4. Two sure, then the first below.
+  const std::vector<double> row = {2, 0, 3, 8, 2.5, 5, 1};
+  const RowSelection selection = select_one(row, 3, {.epsilon = 0.5});
+  EXPECT_EQ(selection.by_index, (Indices{0, 3, 5}));
+  EXPECT_EQ(selection.passes, 1);
+}
+
+TEST(Oracle, Algorithm1WithoutAPassTakesTheFirst) {
+  const RowSelection selection = select_one({1, 2, 3}, 2, {.epsilon = 1.0});
+  EXPECT_EQ(selection.by_index, (Indices{0, 1}));
+  EXPECT_EQ(selection.passes, 0);
+}
+
+TEST(Oracle, Algorithm1KeepsTheLowerBoundIfTheLastCountWasEnough) {
+  // k 4: the pass at 4 counts 5 > 4; width 4 is not above 4.
+  const RowSelection selection = select_one({5, 0, 6, 8, 4, 4.5}, 4, {.epsilon = 0.5});
+  EXPECT_EQ(selection.by_index, (Indices{0, 2, 3, 4}));
+  EXPECT_EQ(selection.passes, 1);
+}
+
+TEST(Oracle, RowsThatAreNotFiniteAreExact) {
+  EXPECT_EQ(select_one({1, 2, 3, kInf}, 2, {.max_iter = 1}).by_index, (Indices{2, 3}));
+  EXPECT_EQ(select_one({1, 2, 3, kNan}, 2, {.epsilon = 1.0}).by_index, (Indices{2, 3}));
+}
+
+TEST(Oracle, BisectionIsExactAndCountsPassesUntilNothingLiesBetween) {
+  // Two equal elements at the border never separate: halving [1, 2] goes on until lo and hi are neighbours, 23 times for
+  // the 23 bits of f32's fraction.
+  const RowSelection selection = select_one({2, 1, 1}, 2, {.search = rtopk::Search::bisection});
+  EXPECT_EQ(selection.by_index, (Indices{0, 1}));
+  EXPECT_EQ(selection.passes, 23);
+  const RowSelection in_double =
+      select_one({2, 1, 1}, 2, {.search = rtopk::Search::bisection}, Direction::largest, DType::f64);
+  EXPECT_EQ(in_double.passes, 52);
+}
+
+TEST(Oracle, NeighboursOfWhichTheGreaterIsEven) {
+  // The midpoint of 1 - 2^-24 and 1 is rounded to 1, the maximum, which nobody has counted: Algorithm 2 counts it.
+  const RowSelection selection = select_one({1.0 - 0x1p-24, 1.0}, 1, {.max_iter = 1});
+  EXPECT_EQ(selection.by_index, (Indices{1}));
+  EXPECT_EQ(selection.passes, 1);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Corrupted results.
+
+class Corrupted : public testing::Test {
+ protected:
+  Corrupted() {
+    problem_.passes = true;
+    problem_.max_iter = 4;
+  }
+
+  /// The comparison's verdict on the right result after `corrupt` has been at it.
+  template <typename Corrupt>
+  std::string verdict(Corrupt corrupt, bool ascending = true) {
+    const auto selections = select(problem_, matrix_.bytes.data());
+    const Result right = render(problem_, matrix_, selections);
+    EXPECT_EQ(compare(problem_, selections, right, right, ascending), "");
+    Result wrong = right;
+    corrupt(wrong);
+    return compare(problem_, selections, right, wrong, ascending);
+  }
+
+  Random random_{7};
+  Matrix matrix_ = make_matrix(DType::f32, 4, 50, 5, Pattern::normal, random_);
+  rtopk::Problem problem_ = problem_for(matrix_, 5);
+};
+
+TEST_F(Corrupted, ValueByOneBit) {
+  EXPECT_EQ(verdict([](Result& r) { r.values[(2 * 5 + 3) * 4] ^= std::byte{1}; }).rfind("row 2: values[3] is 0x", 0), 0u);
+}
+
+TEST_F(Corrupted, SignOfZero) {
+  matrix_ = make_row(DType::f32, {0, -1, 0, -2, 0, 0, -3});
+  problem_ = problem_for(matrix_, 4);
+  const std::string text = verdict([](Result& r) { r.values[1 * 4 + 3] ^= std::byte{0x80}; });
+  EXPECT_EQ(text, "row 0: values[1] is 0x80000000, expected 0x00000000");
+}
+
+TEST_F(Corrupted, IndexOfAnotherElement) {
+  EXPECT_EQ(verdict([](Result& r) { r.indices[1 * 5 * 8] ^= std::byte{1}; }).rfind("row 1: indices[0] is 0x", 0), 0u);
+}
+
+TEST_F(Corrupted, TwoResultsExchanged) {
+  const auto exchange = [](Result& r) {
+    for (std::size_t i = 0; i < 4; ++i) std::swap(r.values[i], r.values[4 + i]);
+    for (std::size_t i = 0; i < 8; ++i) std::swap(r.indices[i], r.indices[8 + i]);
+  };
+  EXPECT_EQ(verdict(exchange).rfind("row 0: indices[0]", 0), 0u);
+  // Where no order is promised the same exchange is right, but not that of the values alone.
+  EXPECT_EQ(verdict(exchange, false), "");
+  const auto values_alone = [](Result& r) {
+    for (std::size_t i = 0; i < 4; ++i) std::swap(r.values[i], r.values[4 + i]);
+  };
+  EXPECT_NE(verdict(values_alone, false), "");
+}
+
+TEST_F(Corrupted, Passes) {
+  EXPECT_EQ(verdict([](Result& r) { r.passes[3] = 99; }).rfind("row 3: passes is 99, expected ", 0), 0u);
+  problem_.max_iter = 0;
+  EXPECT_EQ(verdict([](Result& r) { r.passes[3] = 99; }), "");  // the exact search may take as many as it likes
+  EXPECT_EQ(verdict([](Result& r) { r.passes[3] = -1; }), "row 3: passes is -1, which cannot be");
+}
+
+TEST_F(Corrupted, DenseNotZeroed) {
+  problem_.form = rtopk::Form::dense;
+  EXPECT_EQ(verdict([this](Result& r) { r.dense = matrix_.bytes; }).rfind("row 0: dense[", 0), 0u);
+}
+
+TEST_F(Corrupted, MaskOneTooMany) {
+  problem_.form = rtopk::Form::mask;
+  const auto add_one = [](Result& r) {
+    for (std::size_t i = 150; i < 200; ++i) {
+      if (r.mask[i] == std::byte{0}) {
+        r.mask[i] = std::byte{1};
+        return;
+      }
+    }
+  };
+  const std::string text = verdict(add_one);
+  EXPECT_EQ(text.rfind("row 3: mask[", 0), 0u);
+  EXPECT_NE(text.find("is 0x01, expected 0x00"), std::string::npos);
+}
+
+/// A backend with a flaw that only its writes show.
+class FlawedRunner final : public Runner {
+ public:
+  enum class Flaw { writes_behind, writes_before, changes_input, writes_nothing };
+  explicit FlawedRunner(Flaw flaw) : flaw_(flaw) {}
+  [[nodiscard]] std::string name() const override { return "flawed"; }
+  [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
+  void activate() const override {}
+  [[nodiscard]] std::string run(const Call& call) const override {
+    if (flaw_ == Flaw::writes_nothing) return "";
+    std::string wrong = runners().front()->run(call);
+    if (flaw_ == Flaw::changes_input) call.input[0] ^= std::byte{1};
+    scribble(call.values.data() + (flaw_ == Flaw::writes_before ? -1 : static_cast<std::ptrdiff_t>(call.values.size())));
+    return wrong;
+  }
+
+ private:
+  // AddressSanitizer would stop what these tests want to see found by the guards themselves.
+  __attribute__((no_sanitize("address"))) void scribble(std::byte* at) const {
+    if (flaw_ == Flaw::writes_behind || flaw_ == Flaw::writes_before) *at ^= std::byte{1};
+  }
+
+  Flaw flaw_;
+};
+
+TEST_F(Corrupted, RunnersThatMisbehaveAreFoundOut) {
+  const auto verdict_on = [this](FlawedRunner::Flaw flaw) {
+    return check(FlawedRunner(flaw), problem_, matrix_, select(problem_, matrix_.bytes.data()), {});
+  };
+  using Flaw = FlawedRunner::Flaw;
+  EXPECT_EQ(verdict_on(Flaw::writes_behind).rfind("out of bounds of values: byte 80 of 80 was written", 0), 0u);
+  EXPECT_EQ(verdict_on(Flaw::writes_before).rfind("out of bounds of values: byte -1 of 80 was written", 0), 0u);
+  EXPECT_EQ(verdict_on(Flaw::changes_input).rfind("the input was changed", 0), 0u);
+  EXPECT_EQ(verdict_on(Flaw::writes_nothing).rfind("row 0: indices[0] is 0xa5a5a5a5a5a5a5a5, expected 0x", 0), 0u);
+  EXPECT_NE(verdict_on(Flaw::writes_nothing).find("RTOPK_TEST_SEED="), std::string::npos);
+}
+
+TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
+  // A target that silently had no runner would silently have no tests.
+  std::istringstream targets(rtopk::build_info().cpu_targets);
+  std::set<std::string> expected = {"reference"};
+  for (std::string target; targets >> target;) {
+    expected.insert("cpu " + target);
+    if (rtopk::build_info().highway) expected.insert("cpu " + target + ", the other family");
+  }
+  std::set<std::string> there;
+  for (const auto& runner : runners()) there.insert(runner->name());
+  EXPECT_EQ(there, expected);
+  EXPECT_GE(there.size(), 2u);
+}
+
+TEST(Patterns, HoldWhatTheyPromise) {
+  // A pattern that lost its NaN would make every test of NaN pass.
+  Random random(3);
+  for (const DType dtype : kDTypes) {
+    if (dtype == DType::i32) continue;
+    const std::size_t size = rtopk::size_of(dtype);
+    const auto count = [&](Pattern pattern, auto wanted) {
+      const Matrix matrix = make_matrix(dtype, 1, 200, 20, pattern, random);
+      int found = 0;
+      for (std::size_t i = 0; i < 200; ++i) found += wanted(decode(dtype, matrix.bytes.data() + i * size)) ? 1 : 0;
+      return found;
+    };
+    const auto is_nan = [](double x) { return std::isnan(x); };
+    const auto is_inf = [](double x) { return std::isinf(x); };
+    const auto is_zero = [](double x) { return x == 0.0; };
+    EXPECT_EQ(count(Pattern::all_nan, is_nan), 200);
+    EXPECT_EQ(count(Pattern::one_nan, is_nan), 1);
+    EXPECT_NEAR(count(Pattern::nan_at_border, is_nan), 20, 1);
+    EXPECT_NEAR(count(Pattern::infinities_at_border, is_inf), 20, 1);
+    EXPECT_EQ(count(Pattern::signed_zeros, is_zero), 200);
+    EXPECT_GT(count(Pattern::zeros_at_border, is_zero), 0);
+    EXPECT_GT(count(Pattern::half_zeros, is_zero), 50);
+    EXPECT_EQ(count(Pattern::normal, [](double x) { return !std::isfinite(x); }), 0);
+    EXPECT_EQ(count(Pattern::every_scale, is_nan), 0);
+  }
+}
+
+}  // namespace
+}  // namespace rtopk_test

@@ -1,0 +1,181 @@
+// Plans: what they say, how they compare, and that making one is a function of problem and traits alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <rtopk/rtopk.hpp>
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Plan;
+using rtopk::Problem;
+
+static_assert(std::is_trivially_copyable_v<Problem>);
+static_assert(std::is_trivially_copyable_v<Plan>);
+static_assert(std::is_trivially_copyable_v<rtopk::Status>);
+
+Problem some_problem() {
+  Problem problem;
+  problem.rows = 1000;
+  problem.cols = 768;
+  problem.k = 32;
+  return problem;
+}
+
+Plan plan_of(const Problem& problem, std::int32_t threads = 4) {
+  rtopk::Traits traits;
+  traits.threads = threads;
+  Plan plan;
+  const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+  EXPECT_TRUE(status.ok()) << status.text();
+  return plan;
+}
+
+TEST(Plans, AreEqualForEqualProblems) {
+  EXPECT_EQ(plan_of(some_problem()), plan_of(some_problem()));
+  Problem other = some_problem();
+  other.k = 33;
+  EXPECT_NE(plan_of(some_problem()), plan_of(other));
+  Plan plan = plan_of(some_problem());
+  plan.rows_per_block += 1;
+  EXPECT_NE(plan, plan_of(some_problem()));
+}
+
+TEST(Plans, KeepTheProblem) {
+  Problem problem = some_problem();
+  problem.row_stride = 800;
+  problem.order = rtopk::Order::by_value;
+  problem.max_iter = 5;
+  EXPECT_EQ(plan_of(problem).problem, problem);
+}
+
+TEST(Plans, TakeNoMoreThreadsThanThereAre) {
+  Problem problem = some_problem();
+  problem.rows = 1000000;
+  for (const std::int32_t threads : {1, 2, 7, 64}) {
+    const Plan plan = plan_of(problem, threads);
+    EXPECT_GE(plan.threads, 1);
+    EXPECT_LE(plan.threads, threads);
+    EXPECT_GE(plan.workspace_bytes, static_cast<std::size_t>(plan.threads) * plan.scratch_bytes);
+  }
+  EXPECT_EQ(plan_of(problem, 64).threads, 64);
+  problem.rows = 1;
+  EXPECT_EQ(plan_of(problem, 64).threads, 1);
+}
+
+// A workspace that grows with the matrix would take memory from those who have little of it.
+TEST(Plans, WorkspaceDoesNotGrowWithTheRows) {
+  Problem few = some_problem();
+  few.rows = 10000;
+  Problem many = some_problem();
+  many.rows = 10000000;
+  EXPECT_EQ(plan_of(few).workspace_bytes, plan_of(many).workspace_bytes);
+}
+
+TEST(Plans, OfTheReferenceSayReference) {
+  Plan plan;
+  ASSERT_TRUE(rtopk::make_reference_plan(some_problem(), plan).ok());
+  EXPECT_EQ(plan.family, rtopk::Family::reference);
+  EXPECT_EQ(plan.threads, 1);
+}
+
+TEST(Plans, OfThePapersSearchBisect) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  Problem problem = some_problem();
+  problem.max_iter = 5;
+  EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
+  problem = some_problem();
+  problem.epsilon = 1e-3;
+  EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
+  problem = some_problem();
+  problem.search = rtopk::Search::bisection;
+  EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
+  EXPECT_NE(plan_of(some_problem()).family, rtopk::Family::cpu_bisection);
+}
+
+/// The text as its lines.
+std::set<std::string> lines_of(const Plan& plan) {
+  std::istringstream text(rtopk::to_string(plan));
+  std::set<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.insert(line);
+  return lines;
+}
+
+TEST(PlanText, HasOneNameAndValuePerLine) {
+  Problem problem = some_problem();
+  problem.row_stride = 1000;
+  problem.direction = rtopk::Direction::smallest;
+  const Plan plan = plan_of(problem);
+  const auto lines = lines_of(plan);
+  for (const std::string& line : lines) {
+    EXPECT_EQ(std::count(line.begin(), line.end(), '='), 1) << line;
+  }
+  for (const char* expected : {"rows=1000", "cols=768", "k=32", "row_stride=1000", "dtype=f32", "direction=smallest",
+                               "order=unsorted", "form=pairs", "index_type=i64", "search=fast"}) {
+    EXPECT_TRUE(lines.contains(expected)) << expected << " is not in\n" << rtopk::to_string(plan);
+  }
+  EXPECT_TRUE(lines.contains("family=" + std::string(rtopk::name(plan.family))));
+  EXPECT_TRUE(lines.contains("threads=" + std::to_string(plan.threads)));
+  EXPECT_TRUE(lines.contains("workspace_bytes=" + std::to_string(plan.workspace_bytes)));
+}
+
+TEST(PlanText, ShowsEarlyStopping) {
+  Problem problem = some_problem();
+  problem.max_iter = 7;
+  EXPECT_TRUE(lines_of(plan_of(problem)).contains("max_iter=7"));
+  problem.max_iter = 0;
+  problem.epsilon = 0.125;
+  EXPECT_TRUE(lines_of(plan_of(problem)).contains("epsilon=0.125"));
+}
+
+TEST(PlanText, DiffersWherePlansDiffer) {
+  Problem other = some_problem();
+  other.dtype = rtopk::DType::bf16;
+  EXPECT_NE(rtopk::to_string(plan_of(some_problem())), rtopk::to_string(plan_of(other)));
+}
+
+TEST(Names, AreTheEnumerators) {
+  using namespace rtopk;
+  EXPECT_STREQ(name(DType::bf16), "bf16");
+  EXPECT_STREQ(name(Direction::smallest), "smallest");
+  EXPECT_STREQ(name(Order::by_value), "by_value");
+  EXPECT_STREQ(name(Form::cbsr), "cbsr");
+  EXPECT_STREQ(name(IndexType::u16), "u16");
+  EXPECT_STREQ(name(Search::bisection), "bisection");
+  EXPECT_STREQ(name(DeviceKind::cuda), "cuda");
+  EXPECT_STREQ(name(Family::cpu_stream), "cpu_stream");
+  EXPECT_STREQ(name(static_cast<DType>(99)), "?");
+  EXPECT_STREQ(name(static_cast<Family>(99)), "?");
+}
+
+TEST(Sizes, OfTypes) {
+  using namespace rtopk;
+  static_assert(size_of(DType::f16) == 2 && size_of(DType::f64) == 8 && size_of(static_cast<DType>(99)) == 0);
+  static_assert(size_of(IndexType::u8) == 1 && size_of(static_cast<IndexType>(99)) == 0);
+  static_assert(selector_type(256) == IndexType::u8 && selector_type(257) == IndexType::u16);
+}
+
+TEST(Build, SaysWhatItIs) {
+  const std::string version = std::to_string(RTOPK_VERSION_MAJOR) + "." + std::to_string(RTOPK_VERSION_MINOR) + "." +
+                              std::to_string(RTOPK_VERSION_PATCH);
+  EXPECT_EQ(rtopk::version(), version);
+  const rtopk::BuildInfo info = rtopk::build_info();
+  ASSERT_NE(std::strlen(info.cpu_target), 0u);
+  if (!info.highway) {
+    EXPECT_STREQ(info.cpu_target, "scalar");
+    return;
+  }
+  // The best of the targets is the one that runs.
+  const std::string_view targets = info.cpu_targets;
+  EXPECT_EQ(targets.substr(0, targets.find(' ')), info.cpu_target);
+}
+
+}  // namespace
+}  // namespace rtopk_test

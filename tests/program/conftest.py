@@ -1,0 +1,70 @@
+"""Runs the built program as a user would. RTOPK_PROGRAM names it; the default is build/bin/rtopk."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("RTOPK_PROGRAM", REPOSITORY / "build" / "bin" / "rtopk"))
+
+
+def pytest_configure(config):
+    if not PROGRAM.is_file():
+        raise pytest.UsageError(f"no program at {PROGRAM}: build it first, or name it with RTOPK_PROGRAM")
+
+
+@pytest.fixture
+def rtopk():
+    """Calls the program and returns what it did; checks the exit code unless told not to."""
+
+    def call(*arguments, code=0, **options):
+        command = [str(PROGRAM), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+        assert code is None or done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return call
+
+
+@pytest.fixture
+def refused(rtopk, tmp_path):
+    """Calls the program with something it must refuse: exit code 2, one line on stderr, nothing else, no file left."""
+
+    def call(*arguments, says="", **options):
+        before = sorted(tmp_path.iterdir())
+        done = rtopk(*arguments, code=2, **options)
+        assert done.stderr.startswith("rtopk: ")
+        assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
+        assert done.stdout == ""
+        assert says in done.stderr, done.stderr
+        assert sorted(tmp_path.iterdir()) == before
+        return done.stderr
+
+    return call
+
+
+def bf16_to_float(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def best_first(matrix, smallest=False):
+    """Columns of every row, best first, ties by ascending index: NaN is the greatest, -0 equals +0."""
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        x = matrix.astype(np.float64)
+    nan = np.isnan(x)
+    x = np.where(nan, 0.0, x) + 0.0
+    if not smallest:
+        return np.lexsort((-x, ~nan), axis=-1)
+    return np.lexsort((x, nan), axis=-1)
+
+
+def top_indices(matrix, k, order="by_index", smallest=False):
+    chosen = best_first(matrix, smallest)[..., :k]
+    return chosen if order == "by_value" else np.sort(chosen, axis=-1)
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -1,0 +1,148 @@
+#include "runner.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#if defined(RTOPK_TEST_HIGHWAY)
+#include <hwy/highway.h>
+#endif
+
+#include "guarded_buffer.hpp"
+
+namespace rtopk_test {
+namespace {
+
+std::string refused(const char* what, const rtopk::Status& status) {
+  return std::string(what) + " returned status " + std::to_string(static_cast<int>(status.code())) + ": " +
+         status.text();
+}
+
+/// Runs a plan that was made for host memory.
+std::string run_on_host(const rtopk::Plan& plan, const Call& call) {
+  GuardedBuffer workspace(plan.workspace_bytes, call.workspace_misalignment);
+  workspace.fill(std::byte{0x5a});  // whoever relies on zeros here is wrong
+  rtopk::Output output;
+  output.values = call.values.data();
+  output.indices = call.indices.data();
+  output.dense = call.dense.data();
+  output.mask = reinterpret_cast<std::uint8_t*>(call.mask.data());
+  output.passes = reinterpret_cast<std::int32_t*>(call.passes.data());
+  rtopk::Launch launch;
+  launch.executor = call.executor;
+  const rtopk::Status status =
+      rtopk::run(plan, call.input.data(), output, {workspace.data(), workspace.size()}, launch);
+  if (!status.ok()) return refused("run", status);
+  const std::string damage = workspace.damage();
+  return damage.empty() ? "" : "workspace: " + damage;
+}
+
+class ReferenceRunner final : public Runner {
+ public:
+  [[nodiscard]] std::string name() const override { return "reference"; }
+  [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
+  void activate() const override {}
+  [[nodiscard]] std::string run(const Call& call) const override {
+    rtopk::Plan plan;
+    const rtopk::Status status = rtopk::make_reference_plan(call.problem, plan);
+    return status.ok() ? run_on_host(plan, call) : refused("make_reference_plan", status);
+  }
+};
+
+/// Exchanges the two families that can do the same exact selections, which make_plan chooses between by their speed.
+void take_other_family(rtopk::Plan& plan) {
+  if (plan.family == rtopk::Family::cpu_stream) {
+    plan.family = rtopk::Family::cpu_row;
+    plan.scratch_bytes += static_cast<std::size_t>(plan.problem.cols) * 16 + 32768;
+  } else if (plan.family == rtopk::Family::cpu_row) {
+    // The numbers of a streamed problem with the same k and longer rows are enough for this one.
+    rtopk::Problem longer = plan.problem;
+    longer.rows = 1;
+    longer.cols += 64 * longer.k;
+    longer.row_stride = 0;
+    if (longer.form == rtopk::Form::cbsr) {
+      longer.form = rtopk::Form::pairs;
+      longer.index_type = rtopk::IndexType::i64;
+    }
+    rtopk::Plan streamed;
+    if (!rtopk::make_plan(longer, rtopk::Traits{}, streamed).ok()) return;
+    if (streamed.family != rtopk::Family::cpu_stream) return;
+    plan.family = streamed.family;
+    plan.candidate_capacity = streamed.candidate_capacity;
+    plan.scratch_bytes = streamed.scratch_bytes;
+  }
+}
+
+class CpuRunner final : public Runner {
+ public:
+  /// `target` is Highway's bit of the instruction set; 0 leaves the choice to the library.
+  CpuRunner(std::string target_name, std::int64_t target, bool as_planned)
+      : target_name_(std::move(target_name)), target_(target), as_planned_(as_planned) {}
+
+  [[nodiscard]] std::string name() const override {
+    return "cpu " + target_name_ + (as_planned_ ? "" : ", the other family");
+  }
+  [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
+
+  void activate() const override {
+#if defined(RTOPK_TEST_HIGHWAY)
+    if (target_ == 0) return;
+    hwy::SetSupportedTargetsForTest(target_);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    if (rtopk::build_info().cpu_target != target_name_) {
+      // Going on would test one instruction set several times and the others never.
+      std::fprintf(stderr, "cannot switch the library to %s: it runs %s\n", target_name_.c_str(),
+                   rtopk::build_info().cpu_target);
+      std::abort();
+    }
+#endif
+  }
+
+  [[nodiscard]] std::string run(const Call& call) const override {
+    rtopk::Traits traits;
+    traits.threads = call.threads;
+    rtopk::Plan plan;
+    const rtopk::Status status = rtopk::make_plan(call.problem, traits, plan);
+    if (!status.ok()) return refused("make_plan", status);
+    if (!as_planned_) take_other_family(plan);
+    if (plan.threads < call.threads) {
+      // The plan thinks that so few elements are not worth so many threads.
+      plan.threads = call.threads;
+      plan.rows_per_block = 1;
+    }
+    plan.workspace_bytes = static_cast<std::size_t>(plan.threads) * plan.scratch_bytes;
+    return run_on_host(plan, call);
+  }
+
+ private:
+  std::string target_name_;
+  std::int64_t target_;
+  bool as_planned_;
+};
+
+std::vector<std::unique_ptr<Runner>> make_runners() {
+  std::vector<std::unique_ptr<Runner>> all;
+  all.push_back(std::make_unique<ReferenceRunner>());
+#if defined(RTOPK_TEST_HIGHWAY)
+  std::istringstream names(rtopk::build_info().cpu_targets);
+  for (std::string name; names >> name;) {
+    for (std::int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
+      const std::int64_t target = rest & -rest;
+      if (name != hwy::TargetName(target)) continue;
+      all.push_back(std::make_unique<CpuRunner>(name, target, true));
+      all.push_back(std::make_unique<CpuRunner>(name, target, false));
+    }
+  }
+#endif
+  if (all.size() == 1) all.push_back(std::make_unique<CpuRunner>(rtopk::build_info().cpu_target, 0, true));
+  return all;
+}
+
+}  // namespace
+
+const std::vector<std::unique_ptr<Runner>>& runners() {
+  static const auto all = make_runners();
+  return all;
+}
+
+}  // namespace rtopk_test

@@ -1,0 +1,49 @@
+// Everything that can run a selection on this machine, behind one face: the conformance suite loops over runners().
+// A new backend joins by adding its Runner there; every test then covers it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rtopk/rtopk.hpp>
+
+namespace rtopk_test {
+
+/// A call in host memory; what the problem does not ask for is empty. A backend with memory of its own copies there and
+/// back, and keeps the guards that find writes out of bounds around its copies.
+struct Call {
+  rtopk::Problem problem{};
+  std::span<std::byte> input;
+  std::span<std::byte> values;
+  std::span<std::byte> indices;
+  std::span<std::byte> dense;
+  std::span<std::byte> mask;
+  std::span<std::byte> passes;
+
+  std::int32_t threads = 1;  ///< Exactly so many, however small the problem.
+  const rtopk::Executor* executor = nullptr;
+  std::size_t workspace_misalignment = 1;
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Whether `Order::unsorted` is promised to be ascending indices; if not, the tests compare sets.
+  [[nodiscard]] virtual bool unsorted_is_ascending() const = 0;
+  /// Makes later calls of run() use this runner's code. Not to be called while another thread runs.
+  virtual void activate() const = 0;
+  /// Plans and runs. Empty on success, else what went wrong.
+  [[nodiscard]] virtual std::string run(const Call& call) const = 0;
+};
+
+/// The reference, and the CPU backend for every instruction set that this CPU has and this build contains, once as planned
+/// and once with the other of the families that can run the problem.
+const std::vector<std::unique_ptr<Runner>>& runners();
+
+}  // namespace rtopk_test

@@ -1,0 +1,513 @@
+// Every kind of bad call: the right code, a text that names the argument, and nothing written.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <rtopk/rtopk.hpp>
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Form;
+using rtopk::IndexType;
+using rtopk::Plan;
+using rtopk::Problem;
+using rtopk::Status;
+using rtopk::StatusCode;
+
+constexpr std::int64_t k2To31 = std::int64_t{1} << 31;
+
+Problem good_problem() {
+  Problem problem;
+  problem.rows = 4;
+  problem.cols = 40;
+  problem.k = 8;
+  problem.passes = true;
+  return problem;
+}
+
+/// `argument` as a word of its own: "k" is not in "rank".
+bool names(const Status& status, const std::string& argument) {
+  const std::regex word("(^|[^A-Za-z_])" + argument + "([^A-Za-z_]|$)");
+  return std::regex_search(status.text(), word);
+}
+
+void expect_refusal(const Status& status, StatusCode code, const std::string& argument) {
+  EXPECT_EQ(status.code(), code) << status.text();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(names(status, argument)) << '"' << status.text() << "\" does not name " << argument;
+  EXPECT_EQ(std::string(status.text()).find('\n'), std::string::npos) << "more than one line";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Problems that no plan is made for.
+
+struct BadProblem {
+  const char* label;
+  StatusCode code;
+  const char* argument;
+  std::function<void(Problem&)> spoil;
+};
+
+std::ostream& operator<<(std::ostream& out, const BadProblem& bad) { return out << bad.label; }
+
+template <typename Enum>
+Enum beyond(int value = 200) {
+  return static_cast<Enum>(value);
+}
+
+const BadProblem kBadProblems[] = {
+    {"k_zero", StatusCode::invalid_argument, "k", [](Problem& p) { p.k = 0; }},
+    {"k_negative", StatusCode::invalid_argument, "k", [](Problem& p) { p.k = -3; }},
+    {"k_above_cols", StatusCode::invalid_argument, "k", [](Problem& p) { p.k = p.cols + 1; }},
+    {"k_huge", StatusCode::invalid_argument, "k", [](Problem& p) { p.k = std::numeric_limits<std::int64_t>::max(); }},
+    {"rows_negative", StatusCode::invalid_argument, "rows", [](Problem& p) { p.rows = -1; }},
+    {"cols_zero", StatusCode::invalid_argument, "cols", [](Problem& p) { p.cols = 0; }},
+    {"cols_negative", StatusCode::invalid_argument, "cols", [](Problem& p) { p.cols = -40; }},
+    {"stride_below_cols", StatusCode::invalid_argument, "row_stride", [](Problem& p) { p.row_stride = p.cols - 1; }},
+    {"stride_negative", StatusCode::invalid_argument, "row_stride", [](Problem& p) { p.row_stride = -p.cols; }},
+    {"too_many_rows", StatusCode::invalid_argument, "rows", [](Problem& p) { p.rows = std::int64_t{1} << 60; }},
+    {"rows_times_stride_wraps_to_zero", StatusCode::invalid_argument, "rows",
+     [](Problem& p) {
+       p.rows = std::int64_t{1} << 32;
+       p.row_stride = std::int64_t{1} << 32;
+     }},
+    {"bytes_overflow", StatusCode::invalid_argument, "rows",
+     [](Problem& p) {
+       p.rows = std::int64_t{1} << 40;
+       p.row_stride = std::int64_t{1} << 22;
+     }},
+    {"cols_overflow", StatusCode::invalid_argument, "(rows|cols|row stride)",
+     [](Problem& p) { p.cols = std::numeric_limits<std::int64_t>::max(); }},
+    {"indices_overflow", StatusCode::invalid_argument, "rows",
+     [](Problem& p) {  // two bytes an element fit, eight an index do not
+       p.dtype = rtopk::DType::f16;
+       p.rows = std::int64_t{1} << 61;
+       p.cols = 1;
+       p.k = 1;
+     }},
+    {"dtype", StatusCode::invalid_argument, "dtype", [](Problem& p) { p.dtype = beyond<rtopk::DType>(); }},
+    {"dtype_just_beyond", StatusCode::invalid_argument, "dtype", [](Problem& p) { p.dtype = beyond<rtopk::DType>(5); }},
+    {"direction", StatusCode::invalid_argument, "direction",
+     [](Problem& p) { p.direction = beyond<rtopk::Direction>(2); }},
+    {"order", StatusCode::invalid_argument, "order", [](Problem& p) { p.order = beyond<rtopk::Order>(3); }},
+    {"form", StatusCode::invalid_argument, "form", [](Problem& p) { p.form = beyond<Form>(4); }},
+    {"index_type", StatusCode::invalid_argument, "index_type", [](Problem& p) { p.index_type = beyond<IndexType>(4); }},
+    {"search", StatusCode::invalid_argument, "search", [](Problem& p) { p.search = beyond<rtopk::Search>(2); }},
+    {"device_kind", StatusCode::invalid_argument, "device.*",
+     [](Problem& p) { p.device.kind = beyond<rtopk::DeviceKind>(2); }},
+    {"cpu_ordinal", StatusCode::invalid_argument, "device.*", [](Problem& p) { p.device.ordinal = 1; }},
+    {"cpu_ordinal_negative", StatusCode::invalid_argument, "device.*", [](Problem& p) { p.device.ordinal = -1; }},
+    {"i32_for_too_many_columns", StatusCode::invalid_argument, "index_type",
+     [](Problem& p) {
+       p.cols = k2To31 + 1;
+       p.index_type = IndexType::i32;
+     }},
+    {"pairs_with_u8", StatusCode::invalid_argument, "index_type", [](Problem& p) { p.index_type = IndexType::u8; }},
+    {"pairs_with_u16", StatusCode::invalid_argument, "index_type", [](Problem& p) { p.index_type = IndexType::u16; }},
+    {"cbsr_with_i64", StatusCode::invalid_argument, "index_type", [](Problem& p) { p.form = Form::cbsr; }},
+    {"cbsr_with_i32", StatusCode::invalid_argument, "index_type",
+     [](Problem& p) {
+       p.form = Form::cbsr;
+       p.index_type = IndexType::i32;
+     }},
+    {"u8_for_257_columns", StatusCode::invalid_argument, "index_type",
+     [](Problem& p) {
+       p.form = Form::cbsr;
+       p.index_type = IndexType::u8;
+       p.cols = 257;
+     }},
+    {"u16_for_65537_columns", StatusCode::invalid_argument, "cols",
+     [](Problem& p) {
+       p.form = Form::cbsr;
+       p.index_type = IndexType::u16;
+       p.cols = 65537;
+     }},
+    {"neither_values_nor_indices", StatusCode::invalid_argument, "values",
+     [](Problem& p) { p.values = p.indices = false; }},
+    {"dense_by_value", StatusCode::invalid_argument, "order",
+     [](Problem& p) {
+       p.form = Form::dense;
+       p.order = rtopk::Order::by_value;
+     }},
+    {"mask_by_value", StatusCode::invalid_argument, "order",
+     [](Problem& p) {
+       p.form = Form::mask;
+       p.order = rtopk::Order::by_value;
+     }},
+    {"epsilon_nan", StatusCode::invalid_argument, "epsilon", [](Problem& p) { p.epsilon = std::nan(""); }},
+    {"epsilon_negative", StatusCode::invalid_argument, "epsilon", [](Problem& p) { p.epsilon = -1e-9; }},
+    {"epsilon_above_one", StatusCode::invalid_argument, "epsilon", [](Problem& p) { p.epsilon = 1.0000001; }},
+    {"epsilon_infinite", StatusCode::invalid_argument, "epsilon",
+     [](Problem& p) { p.epsilon = std::numeric_limits<double>::infinity(); }},
+    {"max_iter_negative", StatusCode::invalid_argument, "max_iter", [](Problem& p) { p.max_iter = -1; }},
+    {"max_iter_above_10000", StatusCode::invalid_argument, "max_iter", [](Problem& p) { p.max_iter = 10001; }},
+    {"both_early_stops", StatusCode::invalid_argument, "max_iter",
+     [](Problem& p) {
+       p.max_iter = 5;
+       p.epsilon = 0.1;
+     }},
+    {"both_early_stops_names_the_other", StatusCode::invalid_argument, "epsilon",
+     [](Problem& p) {
+       p.max_iter = 5;
+       p.epsilon = 0.1;
+     }},
+};
+
+class BadProblems : public testing::TestWithParam<BadProblem> {};
+
+TEST_P(BadProblems, AreRefused) {
+  Problem problem = good_problem();
+  GetParam().spoil(problem);
+
+  // A plan that is already there must not be touched.
+  Plan plan;
+  ASSERT_TRUE(rtopk::make_plan(good_problem(), plan).ok());
+  const Plan before = plan;
+  expect_refusal(rtopk::make_plan(problem, plan), GetParam().code, GetParam().argument);
+  EXPECT_EQ(plan, before);
+  expect_refusal(rtopk::make_plan(problem, rtopk::Traits{}, plan), GetParam().code, GetParam().argument);
+  EXPECT_EQ(plan, before);
+  expect_refusal(rtopk::make_reference_plan(problem, plan), GetParam().code, GetParam().argument);
+  EXPECT_EQ(plan, before);
+
+  // Nor does run() believe a plan whose problem was spoiled afterwards.
+  plan.problem = problem;
+  const std::vector<float> input(160, 1.0f);
+  std::vector<float> values(32, -7.0f);
+  std::vector<std::int64_t> indices(32, -7);
+  std::vector<std::int32_t> passes(4, -7);
+  std::vector<std::byte> workspace(plan.workspace_bytes + 1000000);
+  rtopk::Output output;
+  output.values = values.data();
+  output.indices = indices.data();
+  output.passes = passes.data();
+  expect_refusal(rtopk::run(plan, input.data(), output, {workspace.data(), workspace.size()}), GetParam().code,
+                 GetParam().argument);
+  EXPECT_EQ(values, std::vector<float>(32, -7.0f));
+  EXPECT_EQ(indices, std::vector<std::int64_t>(32, -7));
+  EXPECT_EQ(passes, std::vector<std::int32_t>(4, -7));
+}
+
+INSTANTIATE_TEST_SUITE_P(Status, BadProblems, testing::ValuesIn(kBadProblems),
+                         [](const auto& parameter) { return std::string(parameter.param.label); });
+
+TEST(Problems, AtTheLimitsAreAccepted) {
+  const std::function<void(Problem&)> limits[] = {
+      [](Problem& p) { p.rows = 0; },
+      [](Problem& p) { p.k = p.cols; },
+      [](Problem& p) { p.row_stride = p.cols; },
+      [](Problem& p) { p.epsilon = 1.0; },
+      [](Problem& p) { p.max_iter = 10000; },
+      [](Problem& p) {
+        p.cols = k2To31;  // the greatest index is 2^31 - 1
+        p.index_type = IndexType::i32;
+      },
+      [](Problem& p) { p.cols = k2To31 + 1; },
+      [](Problem& p) {
+        p.form = Form::cbsr;
+        p.cols = 256;
+        p.index_type = IndexType::u8;
+      },
+      [](Problem& p) {
+        p.form = Form::cbsr;
+        p.cols = 65536;
+        p.index_type = IndexType::u16;
+      },
+      [](Problem& p) {
+        p.form = Form::cbsr;  // wider than needed is allowed
+        p.index_type = IndexType::u16;
+      },
+      [](Problem& p) {
+        p.values = false;  // an index type that nobody asks for does not matter
+        p.form = Form::dense;
+        p.index_type = IndexType::u8;
+      },
+  };
+  for (std::size_t i = 0; i < std::size(limits); ++i) {
+    Problem problem = good_problem();
+    limits[i](problem);
+    Plan plan;
+    const Status status = rtopk::make_plan(problem, plan);
+    EXPECT_TRUE(status.ok()) << i << ": " << status.text();
+    EXPECT_STREQ(status.text(), "");
+    EXPECT_EQ(plan.problem, problem);
+  }
+}
+
+TEST(Traits, AreChecked) {
+  Plan plan;
+  rtopk::Traits traits;
+  traits.threads = 0;
+  expect_refusal(rtopk::make_plan(good_problem(), traits, plan), StatusCode::invalid_argument, "traits.threads");
+  traits.threads = -4;
+  expect_refusal(rtopk::make_plan(good_problem(), traits, plan), StatusCode::invalid_argument, "traits.threads");
+  traits.threads = 1;
+  traits.device = {rtopk::DeviceKind::cuda, 0};
+  expect_refusal(rtopk::make_plan(good_problem(), traits, plan), StatusCode::invalid_argument, "traits.device");
+}
+
+TEST(Traits, OfThisMachine) {
+  rtopk::Traits traits;
+  ASSERT_TRUE(rtopk::query_traits({}, traits).ok());
+  EXPECT_GE(traits.threads, 1);
+  EXPECT_EQ(traits.device, rtopk::Device{});
+  expect_refusal(rtopk::query_traits({rtopk::DeviceKind::cpu, 3}, traits), StatusCode::invalid_argument, "device");
+  expect_refusal(rtopk::query_traits({beyond<rtopk::DeviceKind>(), 0}, traits), StatusCode::invalid_argument, "device");
+}
+
+TEST(Cuda, IsNotSupportedWhereItWasNotBuilt) {
+  if (rtopk::build_info().cuda) GTEST_SKIP() << "this build has CUDA";
+  Problem problem = good_problem();
+  problem.device.kind = rtopk::DeviceKind::cuda;
+  Plan plan;
+  rtopk::Traits traits;
+  expect_refusal(rtopk::make_plan(problem, plan), StatusCode::not_supported, "cuda");
+  expect_refusal(rtopk::query_traits(problem.device, traits), StatusCode::not_supported, "cuda");
+  traits.device = problem.device;
+  expect_refusal(rtopk::make_plan(problem, traits, plan), StatusCode::not_supported, "cuda");
+  expect_refusal(rtopk::make_reference_plan(problem, plan), StatusCode::not_supported, "cuda");
+  ASSERT_TRUE(rtopk::make_plan(good_problem(), plan).ok());
+  plan.problem = problem;
+  expect_refusal(rtopk::run(plan, nullptr, {}), StatusCode::not_supported, "cuda");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Good plans, bad calls.
+
+/// A good call in one block of memory, so that a test can move any part of it onto another.
+class BadCalls : public testing::Test {
+ protected:
+  static constexpr std::size_t kRoom = 4096;  // bytes for each part; none needs more
+
+  void SetUp() override { plan_for(good_problem()); }
+
+  void plan_for(const Problem& problem) {
+    const Status status = rtopk::make_reference_plan(problem, plan_);
+    ASSERT_TRUE(status.ok()) << status.text();
+    ASSERT_GT(plan_.workspace_bytes, 0u);
+    ASSERT_LE(plan_.workspace_bytes, kRoom);
+    memory_.assign(7 * kRoom, std::byte{0x77});
+    input_ = part(0);
+    output_.values = part(1);
+    output_.indices = part(2);
+    output_.dense = part(3);
+    output_.mask = reinterpret_cast<std::uint8_t*>(part(4));
+    output_.passes = reinterpret_cast<std::int32_t*>(part(5));
+    workspace_ = {part(6), plan_.workspace_bytes};
+  }
+
+  std::byte* part(std::size_t number) { return memory_.data() + number * kRoom; }
+
+  void expect_refused(StatusCode code, const std::string& argument) {
+    const std::vector<std::byte> before = memory_;
+    expect_refusal(rtopk::run(plan_, input_, output_, workspace_, launch_), code, argument);
+    EXPECT_EQ(memory_, before) << "a refused call wrote something";
+  }
+  void expect_accepted() {
+    const Status status = rtopk::run(plan_, input_, output_, workspace_, launch_);
+    EXPECT_TRUE(status.ok()) << status.text();
+  }
+
+  Plan plan_;
+  std::vector<std::byte> memory_;
+  const void* input_ = nullptr;
+  rtopk::Output output_;
+  rtopk::Workspace workspace_;
+  rtopk::Launch launch_;
+};
+
+TEST_F(BadCalls, TheGoodOneIsAccepted) { expect_accepted(); }
+
+TEST_F(BadCalls, NullPointers) {
+  input_ = nullptr;
+  expect_refused(StatusCode::invalid_argument, "input");
+  SetUp();
+  output_.values = nullptr;
+  expect_refused(StatusCode::invalid_argument, "values");
+  SetUp();
+  output_.indices = nullptr;
+  expect_refused(StatusCode::invalid_argument, "indices");
+  SetUp();
+  output_.passes = nullptr;
+  expect_refused(StatusCode::invalid_argument, "passes");
+  Problem problem = good_problem();
+  problem.form = Form::dense;
+  plan_for(problem);
+  output_.dense = nullptr;
+  expect_refused(StatusCode::invalid_argument, "dense");
+  problem.form = Form::mask;
+  plan_for(problem);
+  output_.mask = nullptr;
+  expect_refused(StatusCode::invalid_argument, "mask");
+  problem.form = Form::cbsr;
+  problem.index_type = IndexType::u8;
+  problem.values = problem.indices = false;  // CBSR has both whatever these say
+  plan_for(problem);
+  output_.values = nullptr;
+  expect_refused(StatusCode::invalid_argument, "values");
+  plan_for(problem);
+  output_.indices = nullptr;
+  expect_refused(StatusCode::invalid_argument, "indices");
+}
+
+TEST_F(BadCalls, WhatIsNotAskedForIsIgnored) {
+  output_.dense = nullptr;
+  output_.mask = nullptr;
+  expect_accepted();
+  output_.dense = const_cast<void*>(input_);  // would overlap, were it used
+  expect_accepted();
+  Problem problem = good_problem();
+  problem.passes = problem.indices = false;
+  plan_for(problem);
+  output_.indices = output_.passes = nullptr;
+  expect_accepted();
+}
+
+TEST_F(BadCalls, Misaligned) {
+  input_ = part(0) + 2;
+  expect_refused(StatusCode::invalid_argument, "input");
+  SetUp();
+  output_.values = part(1) + 1;
+  expect_refused(StatusCode::invalid_argument, "values");
+  SetUp();
+  output_.indices = part(2) + 4;
+  expect_refused(StatusCode::invalid_argument, "indices");
+  SetUp();
+  output_.passes = reinterpret_cast<std::int32_t*>(part(5) + 2);
+  expect_refused(StatusCode::invalid_argument, "passes");
+  Problem problem = good_problem();
+  problem.form = Form::dense;
+  problem.dtype = rtopk::DType::f64;
+  problem.cols = 10;
+  plan_for(problem);
+  output_.dense = part(3) + 4;
+  expect_refused(StatusCode::invalid_argument, "dense");
+  problem.form = Form::cbsr;
+  problem.index_type = IndexType::u16;
+  plan_for(problem);
+  output_.indices = part(2) + 1;
+  expect_refused(StatusCode::invalid_argument, "indices");
+}
+
+TEST_F(BadCalls, AlignedToTheElementIsEnough) {
+  input_ = part(0) + 4;
+  output_.values = part(1) + 12;
+  output_.indices = part(2) + 8;
+  output_.passes = reinterpret_cast<std::int32_t*>(part(5) + 4);
+  workspace_.data = part(6) + 3;
+  expect_accepted();
+}
+
+TEST_F(BadCalls, Overlaps) {
+  const std::size_t input_bytes = 4 * 40 * 4;
+  output_.values = part(0) + input_bytes - 4;
+  expect_refused(StatusCode::invalid_argument, "values");
+  output_.values = part(0) + input_bytes;  // just behind
+  expect_accepted();
+  SetUp();
+  output_.indices = part(0);
+  expect_refused(StatusCode::invalid_argument, "indices");
+  SetUp();
+  output_.passes = reinterpret_cast<std::int32_t*>(part(0) + 8);
+  expect_refused(StatusCode::invalid_argument, "passes");
+  SetUp();
+  output_.values = part(2) + 16;
+  expect_refused(StatusCode::invalid_argument, "(values|indices)");
+  SetUp();
+  output_.passes = reinterpret_cast<std::int32_t*>(part(1) + 4);
+  expect_refused(StatusCode::invalid_argument, "(values|passes)");
+  SetUp();
+  workspace_.data = part(0) + input_bytes - 1;
+  expect_refused(StatusCode::invalid_argument, "workspace");
+  SetUp();
+  workspace_.data = part(1);
+  expect_refused(StatusCode::invalid_argument, "workspace");
+  Problem problem = good_problem();
+  problem.form = Form::dense;
+  plan_for(problem);
+  output_.dense = const_cast<void*>(input_);  // selecting in place is not offered
+  expect_refused(StatusCode::invalid_argument, "dense");
+  problem.form = Form::mask;
+  plan_for(problem);
+  output_.mask = reinterpret_cast<std::uint8_t*>(part(0));
+  expect_refused(StatusCode::invalid_argument, "mask");
+}
+
+TEST_F(BadCalls, Workspace) {
+  workspace_.bytes = plan_.workspace_bytes - 1;
+  expect_refused(StatusCode::workspace_too_small, "workspace.*");
+  workspace_ = {};
+  expect_refused(StatusCode::workspace_too_small, "workspace.*");
+  workspace_ = {nullptr, plan_.workspace_bytes};
+  const Status status = rtopk::run(plan_, input_, output_, workspace_);
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(names(status, "workspace")) << status.text();
+  SetUp();
+  workspace_.bytes += 100;
+  expect_accepted();
+}
+
+TEST_F(BadCalls, Executor) {
+  const rtopk::Executor empty;
+  launch_.executor = &empty;
+  expect_refused(StatusCode::invalid_argument, "launch.executor.*");
+}
+
+TEST_F(BadCalls, NoRowsNeedNoMemory) {
+  Problem problem = good_problem();
+  problem.rows = 0;
+  for (const Form form : {Form::pairs, Form::dense, Form::mask}) {
+    problem.form = form;
+    Plan plan;
+    ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+    EXPECT_TRUE(rtopk::run(plan, nullptr, {}).ok());
+  }
+}
+
+TEST_F(BadCalls, PlansThatNobodyMade) {
+  plan_ = {};
+  expect_refused(StatusCode::invalid_argument, "cols");
+  SetUp();
+  plan_.threads = 0;
+  expect_refused(StatusCode::invalid_argument, "plan.threads");
+  SetUp();
+  plan_.threads = 1000000;  // more tasks than there is scratch for
+  expect_refused(StatusCode::invalid_argument, "plan.*");
+  SetUp();
+  plan_.rows_per_block = 0;
+  expect_refused(StatusCode::invalid_argument, "plan.*");
+  SetUp();
+  plan_.scratch_bytes = 0;
+  expect_refused(StatusCode::invalid_argument, "plan.*");
+  SetUp();
+  plan_.workspace_bytes = 0;
+  expect_refused(StatusCode::invalid_argument, "plan.*");
+  SetUp();
+  plan_.family = beyond<rtopk::Family>();
+  expect_refused(StatusCode::invalid_argument, "plan.*");
+}
+
+TEST(Status, IsAPlainValue) {
+  const Status fine;
+  EXPECT_TRUE(fine.ok());
+  EXPECT_EQ(fine.code(), StatusCode::ok);
+  EXPECT_STREQ(fine.text(), "");
+  const Status status(StatusCode::device_error, "the reason");
+  const Status copy = status;
+  EXPECT_EQ(copy.code(), StatusCode::device_error);
+  EXPECT_STREQ(copy.text(), "the reason");
+  const std::string endless(5000, 'x');
+  const Status cut(StatusCode::invalid_argument, endless.c_str());
+  EXPECT_GT(std::strlen(cut.text()), 100u);
+  EXPECT_LT(std::strlen(cut.text()), 256u);
+}
+
+}  // namespace
+}  // namespace rtopk_test

@@ -1,0 +1,19 @@
+# What the tests and the fuzz targets share: the oracle, the rows, the runners and the comparison. No GoogleTest here.
+include_guard(GLOBAL)
+
+add_library(rtopk_test_support STATIC
+  ${CMAKE_CURRENT_LIST_DIR}/check.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/guarded_buffer.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/matrix.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/runner.cpp)
+target_include_directories(rtopk_test_support PUBLIC ${CMAKE_CURRENT_LIST_DIR})
+target_link_libraries(rtopk_test_support PUBLIC rtopk::rtopk)
+# The paper's arithmetic is defined operation by operation.
+target_compile_options(rtopk_test_support PRIVATE -ffp-contract=off)
+
+if(RTOPK_HAVE_HIGHWAY)
+  find_package(hwy CONFIG REQUIRED)
+  target_link_libraries(rtopk_test_support PRIVATE hwy::hwy)
+  target_compile_definitions(rtopk_test_support PRIVATE RTOPK_TEST_HIGHWAY)
+endif()

@@ -1,0 +1,25 @@
+// What a selection is measured beside: a copy of the matrix, and what a C++ programmer would write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <rtopk/plan.hpp>
+
+#include "thread_pool.hpp"
+
+namespace rtopk::tool {
+
+/// Copies with every thread of the pool.
+void copy_bytes(const void* from, void* to, std::size_t bytes, ThreadPool& pool);
+
+struct NthElementTime {
+  double seconds = 0.0;  ///< For all rows; scaled up if not all were timed.
+  std::int64_t rows_timed = 0;
+};
+
+/// std::nth_element on (value, index) pairs of each row, rows shared by the threads. Stops after some rows if it takes
+/// long, and scales.
+[[nodiscard]] NthElementTime time_nth_element(const Problem& problem, const void* input, ThreadPool& pool);
+
+}  // namespace rtopk::tool

@@ -1,0 +1,140 @@
+#include "bench_case.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <rtopk/rtopk.hpp>
+
+#include "bench_baselines.hpp"
+#include "contract.hpp"
+#include "failure.hpp"
+#include "matrix_source.hpp"
+#include "result_buffers.hpp"
+
+namespace rtopk::tool {
+namespace {
+
+// Runs alternate between two matrices as long as they are small enough to keep both: what one run left in the caches
+// and in the branch predictors does not serve the next.
+constexpr std::size_t two_inputs_up_to = std::size_t{256} << 20;
+constexpr double shortest_sample_s = 1e-3;  // shorter runs are repeated within a sample, for the clock's sake
+constexpr double most_runs_per_sample = 1000.0;
+constexpr std::int64_t rows_to_check = 32;
+
+template <typename Work>
+double seconds_of(Work&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const std::size_t middle = samples.size() / 2;
+  return samples.size() % 2 == 1 ? samples[middle] : 0.5 * (samples[middle - 1] + samples[middle]);
+}
+
+void check_some_rows(const Problem& problem, const void* input, const ResultBuffers& buffers, BenchResult& result) {
+  ContractChecker checker(problem);
+  const std::int64_t count = std::min(rows_to_check, problem.rows);
+  const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
+  for (std::int64_t i = 0; i < count && result.violation.empty(); ++i) {
+    const std::int64_t row = count == 1 ? 0 : (problem.rows - 1) / (count - 1) * i;
+    const auto* elements = static_cast<const std::byte*>(input) + static_cast<std::size_t>(row) * row_bytes;
+    const auto violation = checker.check(elements, 1, buffers.results().after(problem, row));
+    if (violation) result.violation = fmt::format("row {}: {}", row, violation->reason);
+    ++result.rows_checked;
+  }
+}
+
+}  // namespace
+
+double BenchResult::input_bytes() const noexcept {
+  return static_cast<double>(plan.problem.rows) * static_cast<double>(plan.problem.cols) *
+         static_cast<double>(size_of(plan.problem.dtype));
+}
+
+BenchRunner::BenchRunner(const RandomSpec& random, const Traits& traits, int repeats)
+    : random_(random), traits_(traits), repeats_(repeats), pool_(traits.threads) {}
+
+void BenchRunner::require_valid(const Problem& problem) const {
+  Plan plan;
+  const Status status = make_plan(problem, traits_, plan);
+  if (!status.ok()) fail("shape {}x{}x{}: {}", problem.rows, problem.cols, problem.k, status.text());
+  if (problem.rows == 0) fail("shape 0x{}x{}: there is nothing to time without rows", problem.cols, problem.k);
+}
+
+void BenchRunner::prepare_inputs(const Problem& problem) {
+  if (problem.rows == rows_ && problem.cols == cols_) return;
+  const std::size_t bytes = static_cast<std::size_t>(problem.rows * problem.cols) * size_of(problem.dtype);
+  inputs_.clear();
+  copy_.clear();
+  copy_.shrink_to_fit();  // before the next is taken, so that large shapes fit
+  inputs_.resize(bytes <= two_inputs_up_to ? 2 : 1);
+  std::int64_t first = 0;
+  for (std::vector<std::byte>& input : inputs_) {
+    input.resize(bytes);
+    fill_random(random_, first, problem.rows * problem.cols, input.data(), pool_);
+    first += problem.rows * problem.cols;
+  }
+  copy_.resize(bytes);
+  rows_ = problem.rows;
+  cols_ = problem.cols;
+}
+
+BenchResult BenchRunner::measure(const Problem& problem) {
+  prepare_inputs(problem);
+  BenchResult result;
+  require(make_plan(problem, traits_, result.plan));
+  std::vector<std::byte> workspace(result.plan.workspace_bytes);
+  const ResultBuffers buffers(problem, problem.rows);
+  std::size_t runs = 0;
+  const auto run_once = [&] {
+    const void* const input = inputs_[runs++ % inputs_.size()].data();
+    require(run(result.plan, input, buffers.output(), {workspace.data(), workspace.size()}));
+  };
+  const auto copy_once = [&] { copy_bytes(inputs_[runs % inputs_.size()].data(), copy_.data(), copy_.size(), pool_); };
+
+  run_once();  // pages, threads and caches as they will be
+  copy_once();
+  const double first_s = seconds_of(run_once);
+  const auto per_sample =
+      static_cast<int>(std::clamp(std::ceil(shortest_sample_s / std::max(first_s, 1e-9)), 1.0, most_runs_per_sample));
+  std::vector<double> floors;
+  for (int repeat = 0; repeat < repeats_; ++repeat) {  // in turns: a noisy moment hits both
+    const auto sample = [&](auto&& work) {
+      return seconds_of([&] {
+               for (int i = 0; i < per_sample; ++i) work();
+             }) /
+             per_sample;
+    };
+    result.samples_s.push_back(sample(run_once));
+    floors.push_back(sample(copy_once));
+  }
+  result.seconds = median(result.samples_s);
+  result.floor_s = median(floors);
+
+  // Not timed: the check, and the passes, which cost a little.
+  runs = 0;
+  run_once();
+  check_some_rows(problem, inputs_[0].data(), buffers, result);
+  Problem counted = problem;
+  counted.passes = true;
+  Plan counted_plan;
+  require(make_plan(counted, traits_, counted_plan));
+  workspace.resize(std::max(workspace.size(), counted_plan.workspace_bytes));
+  std::vector<std::int32_t> passes(static_cast<std::size_t>(problem.rows));
+  Output output = buffers.output();
+  output.passes = passes.data();
+  require(run(counted_plan, inputs_[0].data(), output, {workspace.data(), workspace.size()}));
+  for (const std::int32_t n : passes) result.passes_per_row += n;
+  result.passes_per_row /= static_cast<double>(problem.rows);
+
+  const NthElementTime nth = time_nth_element(problem, inputs_[0].data(), pool_);
+  result.nth_element_s = nth.seconds;
+  result.nth_element_rows = nth.rows_timed;
+  return result;
+}
+
+}  // namespace rtopk::tool

@@ -1,0 +1,79 @@
+// The program rtopk: reads the command line, runs one command, and turns every error into one line and an exit code.
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <rtopk/rtopk.hpp>
+
+#include "failure.hpp"
+#include "help_formatter.hpp"
+#include "options.hpp"
+#include "signals.hpp"
+
+namespace {
+
+using namespace rtopk::tool;
+
+int fail_with(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';  // one line, whatever is in a file's name
+  }
+  std::fputs(("rtopk: " + text + "\n").c_str(), stderr);
+  return exit_bad_input;
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app{"Row-wise top-k selection: the k largest elements of every row of a matrix, with their indices.",
+               "rtopk"};
+  app.set_version_flag("--version", std::string("rtopk ") + rtopk::version());
+  app.formatter(std::make_shared<HelpFormatter>());  // before the commands, which inherit it
+  app.require_subcommand(0, 1);
+  Action chosen;
+  add_select_command(app, chosen);
+  add_verify_command(app, chosen);
+  add_bench_command(app, chosen);
+  add_plan_command(app, chosen);
+  add_info_command(app, chosen);
+  app.footer(
+      "`rtopk COMMAND --help` says more about a command.\n"
+      "\n"
+      "Examples:\n"
+      "  rtopk select scores.npy -k 32 -o top.npz     the 32 largest of every row\n"
+      "  rtopk verify scores.npy top.npz              is that right?\n"
+      "  rtopk select --random 65536x768 -k 32        the same for a random matrix, only shown\n"
+      "  rtopk bench --shape 65536x768x32             how fast, beside a copy and std::nth_element\n"
+      "\n"
+      "Exit codes: 0 success, 1 a selection breaks the contract, 2 bad input (one line on stderr says what).");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const CLI::App* where = &app;
+    for (const CLI::App* command : app.get_subcommands()) where = command;
+    const std::string command = where == &app ? "rtopk" : "rtopk " + where->get_name();
+    return fail_with(fmt::format("{} (see {} --help)", error.what(), command));
+  }
+  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan or info (see rtopk --help)");
+  return chosen();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  install_signal_handlers();
+  int code = exit_bad_input;
+  try {
+    code = run_program(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return fail_with("not enough memory");
+  } catch (const std::exception& error) {
+    return fail_with(error.what());
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail_with("cannot write to the standard output");
+  return code;
+}

@@ -1,0 +1,70 @@
+// The flags that several commands share, and how they become a Problem.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <rtopk/plan.hpp>
+
+#include "random_matrix.hpp"
+
+namespace rtopk::tool {
+
+/// Every option of a selection. What is not given stays empty, so that it can come from elsewhere (a saved file).
+struct SelectionFlags {
+  std::optional<std::int64_t> k;
+  std::optional<DType> dtype;
+  bool smallest = false;
+  bool sorted = false;
+  std::optional<Order> order;
+  std::optional<Form> form;
+  std::optional<IndexType> index_type;
+  bool no_values = false;
+  bool no_indices = false;
+  bool passes = false;
+  std::optional<std::int32_t> max_iter;
+  std::optional<double> epsilon;
+  std::optional<Search> search;
+};
+
+/// Where and with how many threads.
+struct MachineFlags {
+  std::optional<Device> device;
+  int threads = 0;  ///< 0: as many as the library would use.
+};
+
+/// The flags as given; `shape` empty: no random matrix is wanted.
+struct RandomFlags {
+  std::string shape;
+  std::optional<Distribution> distribution;
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] std::optional<RandomInput> input() const;  ///< Throws Failure if the shape cannot be read.
+};
+
+void add_selection_flags(CLI::App& app, SelectionFlags& flags);
+void add_k_flag(CLI::App& app, SelectionFlags& flags);
+void add_machine_flags(CLI::App& app, MachineFlags& flags);
+void add_random_flags(CLI::App& app, RandomFlags& flags);
+void add_distribution_flags(CLI::App& app, RandomFlags& flags);
+
+/// Puts what was given into `problem`. Rows and columns must be there already: the CBSR selector depends on them.
+void apply(const SelectionFlags& flags, Problem& problem);
+
+/// Reads the traits of the device that was asked for, with the number of threads that was asked for.
+[[nodiscard]] Traits resolve(const MachineFlags& flags);
+
+/// What main runs once the command line has been read; returns the exit code.
+using Action = std::function<int()>;
+
+void add_select_command(CLI::App& app, Action& chosen);
+void add_verify_command(CLI::App& app, Action& chosen);
+void add_bench_command(CLI::App& app, Action& chosen);
+void add_plan_command(CLI::App& app, Action& chosen);
+void add_info_command(CLI::App& app, Action& chosen);
+
+}  // namespace rtopk::tool

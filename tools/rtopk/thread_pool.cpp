@@ -1,0 +1,63 @@
+#include "thread_pool.hpp"
+
+#include <utility>
+
+namespace rtopk::tool {
+
+ThreadPool::ThreadPool(int threads) {
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(std::int64_t count, const std::function<void(std::int64_t)>& task) {
+  std::unique_lock lock(mutex_);
+  task_ = &task;
+  next_ = 0;
+  count_ = count;
+  error_ = nullptr;
+  if (count > 1) wake_.notify_all();
+  take_tasks(lock);
+  finished_.wait(lock, [this] { return busy_ == 0; });
+  task_ = nullptr;
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ThreadPool::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stopping_ || next_ < count_; });
+    if (stopping_) return;
+    take_tasks(lock);
+  }
+}
+
+void ThreadPool::take_tasks(std::unique_lock<std::mutex>& lock) {
+  ++busy_;
+  while (next_ < count_) {
+    const std::int64_t index = next_++;
+    const auto& task = *task_;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      task(index);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error) {
+      if (!error_) error_ = error;
+      next_ = count_;
+    }
+  }
+  if (--busy_ == 0) finished_.notify_all();
+}
+
+}  // namespace rtopk::tool

@@ -1,0 +1,44 @@
+// Threads that share numbered tasks: for making inputs, for checking, and for the baselines of a benchmark. The library
+// itself brings its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rtopk::tool {
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);  ///< The calling thread is one of them.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls task(i) for every i in [0, count), handing them out in ascending order. The first exception of a task is
+  /// thrown here, after every started task has ended; tasks not yet started are then left out.
+  void run(std::int64_t count, const std::function<void(std::int64_t)>& task);
+
+ private:
+  void work();
+  void take_tasks(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable finished_;
+  const std::function<void(std::int64_t)>* task_ = nullptr;
+  std::int64_t next_ = 0;
+  std::int64_t count_ = 0;
+  int busy_ = 0;
+  std::exception_ptr error_;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace rtopk::tool
