@@ -85,6 +85,7 @@ TEST_P(Sizes, LongRows) {
 TEST_P(Sizes, LongerThanALaneCanCount) {
   Random random = random_for(14);
   for (const std::int64_t cols : {280000, 530000, 1100000}) {
+    if (rtopk::size_of(GetParam()) > 2 && cols > 280000) break;
     for (const std::int64_t k : {std::int64_t{3}, cols - 3}) {
       const Matrix matrix = make_matrix(GetParam(), 1, cols, k, Pattern::one_outlier, random);
       for (const Limits& limits : {kLimits[0], kLimits[4]}) {

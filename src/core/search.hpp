@@ -34,10 +34,17 @@ struct Threshold {
 ///
 ///   ThresholdSearch<Key> search(bracket, k);
 ///   while (!search.done()) {
-///     const Key probe = search.probe(proposal);
-///     search.record(probe, /* elements at or above */ count(probe));
+///     if (search.is_stuck()) {
+///       search.narrow(/* least and greatest key in the bracket */);
+///     } else {
+///       const Key probe = search.probe(proposal);
+///       search.record(probe, /* elements at or above */ count(probe));
+///     }
 ///   }
 ///   use(search.result());
+///
+/// A search is stuck when it has probed where no elements are: among equal values, or in a gap. Narrowing takes it from
+/// there to the elements themselves, so that rows of few distinct values need few passes. It may be left out.
 ///
 /// Proposals may be anything; they cannot make the result wrong. A proposal is moved into the bracket, and after three
 /// passes that have not halved the bracket the next one halves it, so that there are at most 4 * bits passes.
@@ -62,6 +69,7 @@ class ThresholdSearch {
 
   RTOPK_HD constexpr void record(Key probe, std::int64_t counted) {
     ++passes_;
+    is_stuck_ = counted == bracket_.count_low || counted == bracket_.count_above;
     if (counted >= k_) {
       bracket_.low = probe;
       bracket_.count_low = counted;
@@ -78,6 +86,16 @@ class ThresholdSearch {
     }
   }
 
+  [[nodiscard]] RTOPK_HD constexpr bool is_stuck() const { return is_stuck_; }
+
+  /// Takes in that no element of the bracket is below `low` or above `high`.
+  RTOPK_HD constexpr void narrow(Key low, Key high) {
+    ++passes_;
+    bracket_.low = low;
+    bracket_.high = high;
+    is_stuck_ = false;
+  }
+
   [[nodiscard]] RTOPK_HD constexpr Threshold<Key> result() const {
     return {bracket_.low, bracket_.count_low, bracket_.count_above, passes_};
   }
@@ -88,6 +106,7 @@ class ThresholdSearch {
   Key width_to_halve_;
   std::int32_t passes_since_halved_ = 0;
   std::int32_t passes_ = 0;
+  bool is_stuck_ = false;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -28,14 +28,36 @@ class Row {
     const D d;
     const auto threshold = hn::Set(d, View::Threshold(key));
     std::int64_t marked = 0;
-    // Lanes count in the element's own width: flush before 16 bits overflow.
-    constexpr std::size_t kFlush = sizeof(Lane) == 2 ? 32000 * kUnit : std::size_t{1} << 30;
+    // A lane counts in its own width: stop before 16 bits overflow in one of them.
+    constexpr std::size_t kFlush = sizeof(Lane) == 2 ? 32000 * kLanes : std::size_t{1} << 30;
     for (std::size_t begin = 0; begin < whole_; begin += kFlush) {
       marked += CountMarked(d, threshold, elements_ + begin, std::min(kFlush, whole_ - begin));
     }
     if (whole_ != size_) marked += CountMarked(d, threshold, tail_, kUnit);
     const std::size_t seen = whole_ != size_ ? whole_ + kUnit : whole_;
     return View::marks_below ? static_cast<std::int64_t>(seen) - marked : marked;
+  }
+
+  /// The keys of the worst and the best element with a key in [low, high], of which there is at least one.
+  [[nodiscard]] std::pair<Key, Key> Extent(Key low, Key high) const {
+    const D d;
+    const auto worst = hn::Set(d, View::Threshold(low));
+    const auto best = hn::Set(d, View::Threshold(high));
+    const auto floor = View::ascending ? worst : best;
+    const auto ceiling = View::ascending ? best : worst;
+    auto least = ceiling;
+    auto greatest = floor;
+    const auto take = [&](const Element* from) HWY_ATTR {
+      const auto lanes = View::Load(d, from);
+      const auto inside = Between(lanes, floor, ceiling);
+      least = hn::Min(least, hn::IfThenElse(inside, lanes, ceiling));
+      greatest = hn::Max(greatest, hn::IfThenElse(inside, lanes, floor));
+    };
+    for (std::size_t i = 0; i < whole_; i += kLanes) take(elements_ + i);
+    for (std::size_t i = 0; i < kUnit && whole_ != size_; i += kLanes) take(tail_ + i);
+    const Key least_key = View::KeyOfLane(hn::GetLane(hn::MinOfLanes(d, least)));
+    const Key greatest_key = View::KeyOfLane(hn::GetLane(hn::MaxOfLanes(d, greatest)));
+    return View::ascending ? std::pair(least_key, greatest_key) : std::pair(greatest_key, least_key);
   }
 
   /// Sets one bit for each element of [begin, end): whether it is at or above the threshold of `key`. Bits past `end` are
@@ -64,6 +86,14 @@ class Row {
   static HWY_INLINE hn::Vec<DCount> Marks(D d, V threshold, const Element* from) {
     const DCount dc;
     return hn::BitCast(dc, hn::VecFromMask(d, View::Marked(d, View::Load(d, from), threshold)));
+  }
+
+  static HWY_INLINE hn::Mask<D> Between(V lanes, V floor, V ceiling) {
+    if constexpr (std::is_floating_point_v<Lane>) {
+      return hn::And(hn::Ge(lanes, floor), hn::Le(lanes, ceiling));  // NaN is not
+    } else {
+      return hn::Not(hn::Or(hn::Lt(lanes, floor), hn::Gt(lanes, ceiling)));
+    }
   }
 
   static HWY_INLINE std::int64_t CountMarked(D d, V threshold, const Element* from, std::size_t size) {

@@ -14,6 +14,7 @@
 #include <limits>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"

@@ -67,11 +67,13 @@ class Secant {
     // Half an element further than the difference: between two elements, not on one.
     const double elements = static_cast<double>(counted_ - k_) + (counted_ > k_ ? 0.5 : -0.5);
     const Key next = View::FromReal(value_ + elements * gap_);
-    if (next > bracket.low && next <= bracket.high) return next;
+    if (next <= bracket.high) return next;  // the search moves what is too low to the next key: ties end there
     const double low = View::ToReal(bracket.low);
+    const double high = View::ToReal(bracket.high);
+    if (!std::isfinite(high - low)) return static_cast<Key>(bracket.low + (bracket.high - bracket.low) / 2);
     const double share = (static_cast<double>(bracket.count_low - k_) + 0.5) /
                          (static_cast<double>(bracket.count_low - bracket.count_above) + 1.0);
-    return View::FromReal(low + share * (View::ToReal(bracket.high) - low));
+    return View::FromReal(low + share * (high - low));
   }
 
   [[nodiscard]] double gap() const { return gap_; }
@@ -85,6 +87,17 @@ class Secant {
   double value_ = 0;
   std::int64_t counted_ = 0;
 };
+
+/// Moves the ends of a search's bracket to the elements in it.
+template <class View>
+void Narrow(const Row<View>& row, core::ThresholdSearch<typename View::Key>& search) {
+  const auto& bracket = search.bracket();
+  const auto [worst, best] = row.Extent(bracket.low, bracket.high);
+  // An end that nobody has counted stays: behind it may be NaN, which this view cannot see.
+  const bool low_is_known = View::tells_nan_apart || bracket.low != View::lowest_key;
+  const bool high_is_known = View::tells_nan_apart || bracket.high != View::highest_key;
+  search.narrow(low_is_known ? worst : bracket.low, high_is_known ? best : bracket.high);
+}
 
 /// Finds the threshold of the row's k-th element, looking first where `hint` says, and improves the hint.
 template <class View>
@@ -105,9 +118,13 @@ HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& ro
       if (first_count < 0) first_count = counted;
       if (search.done()) break;
       secant.Record(probe, counted);
+      if (search.is_stuck()) {
+        Narrow(row, search);
+        if (search.done()) break;
+      }
       probe = search.probe(secant.Next(search.bracket()));
     }
-    hint.Learn(View::ToReal(probe), first_value, first_count - k, from_sample);
+    hint.Learn(View::ToReal(search.result().key), first_value, first_count - k, from_sample);
   }
   return search.result();
 }
@@ -165,7 +182,7 @@ class Listing {
       row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_above_);
     }
     for (std::size_t i = 0; i < words; ++i) {
-      std::uint64_t equal = words_[i] & ~words_above_[i];
+      std::uint64_t equal = ties > 0 ? words_[i] & ~words_above_[i] : 0;
       const auto taken = static_cast<std::int64_t>(std::popcount(equal));
       for (std::int64_t surplus = taken - ties; surplus > 0; --surplus) equal &= ~std::bit_floor(equal);
       ties = std::max<std::int64_t>(0, ties - taken);

@@ -76,6 +76,7 @@ struct RawView : RealScale<T, direction> {
 
   static Lane Threshold(Key key) { return core::value_of<T>(core::directed<T, direction>(key)); }
   static Key KeyOf(Element element) { return core::directed_key<T, direction>(element); }
+  static Key KeyOfLane(Lane lane) { return KeyOf(lane); }
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const Element* from) {
@@ -95,6 +96,9 @@ struct RawView : RealScale<T, direction> {
     }
   }
 
+  /// Whether greater lanes are better.
+  static constexpr bool ascending = direction == Direction::largest;
+
   /// An element that is below every threshold above lowest_key.
   static Element Padding() {
     if constexpr (core::is_floating<T> && direction == Direction::smallest) {
@@ -113,8 +117,10 @@ struct KeyLaneView : RealScale<T, direction> {
   static constexpr Key lowest_key = 0;
   static constexpr Key highest_key = core::max_key<T>;
   static constexpr bool tells_nan_apart = true;
+  static constexpr bool ascending = true;
 
   static Lane Threshold(Key key) { return KeyLane(key); }
+  static Key KeyOfLane(Lane lane) { return static_cast<Key>(KeyLane(static_cast<Key>(lane))); }
 
   static constexpr bool marks_below = true;
   template <class D, class V = hn::Vec<D>>
