@@ -10,7 +10,7 @@ if(NOT BUILD_SHARED_LIBS)
   set(pc_libs "-lstdc++ -lm -pthread")
   if(RTOPK_HAVE_HIGHWAY)
     string(APPEND config_dependencies "find_dependency(hwy CONFIG)\n")
-    set(pc_requires "libhwy-contrib libhwy")
+    set(pc_requires "libhwy")
   endif()
 endif()
 

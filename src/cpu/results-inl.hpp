@@ -103,9 +103,7 @@ class Results {
   void WriteSorted() {
     const auto k = static_cast<std::size_t>(problem_.k);
     if (packs()) {
-      // Its buffer is allocated when a thread sorts for the first time, and kept.
-      thread_local const hwy::Sorter sort;
-      sort(packed_, k, hwy::SortAscending());
+      std::sort(packed_, packed_ + k);  // in place: a run allocates nothing
       for (std::size_t i = 0; i < k; ++i) places_[i] = static_cast<std::int64_t>(packed_[i] & 0xffffffffu);
     } else {
       std::sort(ranked_, ranked_ + k);

@@ -25,7 +25,6 @@
 #include "simd_rows.hpp"
 #include "simd_targets.hpp"
 
-#include <hwy/contrib/sort/vqsort.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
