@@ -117,7 +117,13 @@ def wait_for(condition, seconds=30):
 def test_interrupted(tmp_path, number):
     (tmp_path / "out.npz").write_bytes(b"what was there before")
     command = [PROGRAM, "select", "--random", "4000000x256", "-k", "2", "-o", tmp_path / "out.npz"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # The program leaves alone what it was started to ignore, as under nohup; here it is started to listen.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
     wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
     process.send_signal(number)
     process.communicate(timeout=30)

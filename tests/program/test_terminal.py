@@ -37,19 +37,19 @@ def frames(drawn):
 
 
 def test_select_draws_and_clears(tmp_path):
-    drawn, printed = on_terminal("select", "--random", "400000x256", "-k", 4, "-o", tmp_path / "out.npz")
+    drawn, printed = on_terminal("select", "--random", "150000x256", "-k", 4, "-o", tmp_path / "out.npz")
     assert frames(drawn) and drawn.endswith("\r\x1b[K")
-    assert all(re.match(r"select \[#*-*\] +\d+%  \d+/400000 rows  [\d.]+ GB/s", frame) for frame in frames(drawn))
+    assert all(re.match(r"select \[#*-*\] +\d+%  \d+/150000 rows  [\d.]+ GB/s", frame) for frame in frames(drawn))
     assert "\n" not in drawn and "wrote" in printed
 
 
 def test_narrow_terminal():
-    drawn, _ = on_terminal("select", "--random", "400000x256", "-k", 4, columns=30)
+    drawn, _ = on_terminal("select", "--random", "150000x256", "-k", 4, columns=30)
     assert frames(drawn) and max(map(len, frames(drawn))) < 30
 
 
 def test_verify_and_bench_draw(tmp_path):
-    on_terminal("select", "--random", "100000x256", "-k", 4, "-o", tmp_path / "out.npz")
+    on_terminal("select", "--random", "60000x256", "-k", 4, "-o", tmp_path / "out.npz")
     drawn, printed = on_terminal("verify", tmp_path / "out.npz")
     assert frames(drawn)[0].startswith("verify [") and printed.startswith("OK")
     drawn, printed = on_terminal("bench", "--shape", "1000x64x4", "--shape", "1000x64x8", "--repeats", 2)
@@ -57,5 +57,5 @@ def test_verify_and_bench_draw(tmp_path):
 
 
 def test_quiet():
-    drawn, printed = on_terminal("select", "--random", "200000x256", "-k", 4, "--quiet")
+    drawn, printed = on_terminal("select", "--random", "50000x256", "-k", 4, "--quiet")
     assert drawn == "" and printed == ""

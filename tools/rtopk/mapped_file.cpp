@@ -13,13 +13,18 @@
 namespace rtopk::tool {
 namespace {
 
+/// Advice is given by pages: those that `part` touches, or only those that lie within it.
 void advise(std::span<const std::byte> part, int advice, bool whole_pages_only) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  auto begin = reinterpret_cast<std::uintptr_t>(part.data());
-  auto end = begin + part.size();
-  begin = whole_pages_only ? (begin + page - 1) / page * page : begin / page * page;
-  end = whole_pages_only ? end / page * page : end;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);  // a hint: failure does not matter
+  const std::uintptr_t into_page = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+  const std::byte* begin = part.data() - into_page;
+  const std::byte* end = part.data() + part.size();
+  if (whole_pages_only) {
+    if (into_page != 0) begin += page;
+    end -= reinterpret_cast<std::uintptr_t>(end) % page;
+  }
+  if (begin >= end) return;
+  ::madvise(const_cast<std::byte*>(begin), static_cast<std::size_t>(end - begin), advice);  // a hint: it may fail
 }
 
 }  // namespace

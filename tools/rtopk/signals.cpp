@@ -54,8 +54,10 @@ void install_signal_handlers() noexcept {
 
 void remove_on_signal(const char* path) noexcept {
   unfinished = false;
-  if (path == nullptr || std::strlen(path) >= sizeof unfinished_path) return;
-  std::strcpy(unfinished_path, path);
+  if (path == nullptr) return;
+  const std::size_t size = std::strlen(path) + 1;
+  if (size > sizeof unfinished_path) return;
+  std::memcpy(unfinished_path, path, size);
   unfinished = true;
 }
 
