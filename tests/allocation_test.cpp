@@ -29,10 +29,10 @@ std::atomic<std::int64_t> allocations{0};
 #if !defined(RTOPK_TEST_OTHER_ALLOCATOR)
 // The names under which glibc keeps its own functions for programs that put theirs in front.
 extern "C" {
-void* __libc_malloc(std::size_t bytes);                              // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(std::size_t count, std::size_t bytes);           // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* memory, std::size_t bytes);               // NOLINT(bugprone-reserved-identifier)
-void* __libc_memalign(std::size_t alignment, std::size_t bytes);     // NOLINT(bugprone-reserved-identifier)
+void* __libc_malloc(std::size_t bytes);                           // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(std::size_t count, std::size_t bytes);        // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, std::size_t bytes);            // NOLINT(bugprone-reserved-identifier)
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);  // NOLINT(bugprone-reserved-identifier)
 
 void* malloc(std::size_t bytes) noexcept {
   ++allocations;
@@ -78,7 +78,8 @@ std::int64_t allocations_of(const rtopk::Problem& problem, const Matrix& matrix,
   rtopk::Launch launch;
   launch.executor = &executor;
   const std::int64_t before = allocations.load();
-  const rtopk::Status status = rtopk::run(plan, matrix.bytes.data(), output, {workspace.data(), workspace.size()}, launch);
+  const rtopk::Status status =
+      rtopk::run(plan, matrix.bytes.data(), output, {workspace.data(), workspace.size()}, launch);
   const std::int64_t after = allocations.load();
   EXPECT_TRUE(status.ok()) << status.text();
   return after - before;

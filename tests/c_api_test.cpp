@@ -18,8 +18,8 @@ static_assert(RTOPK_F32 == static_cast<int>(rtopk::DType::f32) && RTOPK_F16 == s
 static_assert(RTOPK_SMALLEST == static_cast<int>(rtopk::Direction::smallest));
 static_assert(RTOPK_BY_VALUE == static_cast<int>(rtopk::Order::by_value) &&
               RTOPK_BY_INDEX == static_cast<int>(rtopk::Order::by_index));
-static_assert(RTOPK_DENSE == static_cast<int>(rtopk::Form::dense) && RTOPK_MASK == static_cast<int>(rtopk::Form::mask) &&
-              RTOPK_CBSR == static_cast<int>(rtopk::Form::cbsr));
+static_assert(RTOPK_DENSE == static_cast<int>(rtopk::Form::dense) &&
+              RTOPK_MASK == static_cast<int>(rtopk::Form::mask) && RTOPK_CBSR == static_cast<int>(rtopk::Form::cbsr));
 static_assert(RTOPK_INDEX_I32 == static_cast<int>(rtopk::IndexType::i32) &&
               RTOPK_INDEX_I64 == static_cast<int>(rtopk::IndexType::i64) &&
               RTOPK_INDEX_U8 == static_cast<int>(rtopk::IndexType::u8) &&
@@ -200,15 +200,15 @@ TEST(CApi, RefusesNullPointers) {
   std::vector<unsigned char> workspace(rtopk_workspace_bytes(&plan) + 1);
   rtopk_output output = {};
   output.values = values;
-  expect_refusal(rtopk_run(nullptr, matrix, &output, workspace.data(), workspace.size(), nullptr), RTOPK_INVALID_ARGUMENT,
-                 "plan");
+  expect_refusal(rtopk_run(nullptr, matrix, &output, workspace.data(), workspace.size(), nullptr),
+                 RTOPK_INVALID_ARGUMENT, "plan");
   expect_refusal(rtopk_run(&plan, matrix, nullptr, workspace.data(), workspace.size(), nullptr), RTOPK_INVALID_ARGUMENT,
                  "output");
   expect_refusal(rtopk_run(&plan, matrix, &output, workspace.data(), workspace.size(), nullptr), RTOPK_INVALID_ARGUMENT,
                  "indices");
   output.indices = indices;
-  expect_refusal(rtopk_run(&plan, nullptr, &output, workspace.data(), workspace.size(), nullptr), RTOPK_INVALID_ARGUMENT,
-                 "input");
+  expect_refusal(rtopk_run(&plan, nullptr, &output, workspace.data(), workspace.size(), nullptr),
+                 RTOPK_INVALID_ARGUMENT, "input");
   if (rtopk_workspace_bytes(&plan) > 0) {
     expect_refusal(rtopk_run(&plan, matrix, &output, nullptr, 0, nullptr), RTOPK_WORKSPACE_TOO_SMALL, "workspace");
   }

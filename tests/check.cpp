@@ -166,7 +166,8 @@ Result render(const Problem& p, const Matrix& matrix, const std::vector<RowSelec
     for (const std::int64_t column : p.order == Order::by_value ? selection.by_value : selection.by_index) {
       const std::size_t at = row * cols + static_cast<std::size_t>(column);
       const auto element = matrix.bytes.begin() + static_cast<std::ptrdiff_t>(at * size);
-      if (has_values(p)) result.values.insert(result.values.end(), element, element + static_cast<std::ptrdiff_t>(size));
+      if (has_values(p))
+        result.values.insert(result.values.end(), element, element + static_cast<std::ptrdiff_t>(size));
       if (has_indices(p)) append_index(result.indices, p.index_type, column);
       if (p.form == Form::dense) std::memcpy(result.dense.data() + at * size, matrix.bytes.data() + at * size, size);
       if (p.form == Form::mask) result.mask[at] = std::byte{1};

@@ -17,9 +17,9 @@ namespace rtopk_test {
 
 /// Where the memory of a call lies, and who runs it.
 struct Layout {
-  std::int64_t padding = 0;             ///< Elements between the end of a row and the next one.
-  std::size_t input_misalignment = 0;   ///< Elements past a multiple of 64 bytes.
-  std::size_t output_misalignment = 0;  ///< The same for every output.
+  std::int64_t padding = 0;                ///< Elements between the end of a row and the next one.
+  std::size_t input_misalignment = 0;      ///< Elements past a multiple of 64 bytes.
+  std::size_t output_misalignment = 0;     ///< The same for every output.
   std::size_t workspace_misalignment = 1;  ///< Bytes.
   std::int32_t threads = 1;
   const rtopk::Executor* executor = nullptr;

@@ -89,8 +89,8 @@ TEST_P(FineRows, TheWidthIsEpsilon) {
     double greatest = 1.5 + 0.5 * random.uniform();
     if (single) greatest = static_cast<double>(static_cast<float>(greatest));
     if (GetParam() == rtopk::DType::i32) greatest = std::round(greatest * 1e9);
-    const double width = single ? static_cast<double>(static_cast<float>(epsilon) * static_cast<float>(greatest))
-                                : epsilon * greatest;
+    const double width =
+        single ? static_cast<double>(static_cast<float>(epsilon) * static_cast<float>(greatest)) : epsilon * greatest;
     std::vector<double> rows;
     for (const double ulps : {-1.0, 0.0, 1.0}) {
       const double least = std::round((greatest - width) / step) * step + ulps * step;
@@ -127,8 +127,8 @@ TEST_P(Rows, TiesEndAtEveryPlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Conformance, Rows, testing::ValuesIn(kDTypes), dtype_name);
-INSTANTIATE_TEST_SUITE_P(Conformance, FineRows, testing::Values(rtopk::DType::f32, rtopk::DType::f64, rtopk::DType::i32),
-                         dtype_name);
+INSTANTIATE_TEST_SUITE_P(Conformance, FineRows,
+                         testing::Values(rtopk::DType::f32, rtopk::DType::f64, rtopk::DType::i32), dtype_name);
 
 }  // namespace
 }  // namespace rtopk_test

@@ -149,7 +149,8 @@ TEST(FloatingEnvironment, SubnormalsSwitchedOff) {
 }
 
 TEST(FloatingEnvironment, OtherRounding) {
-  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) expect_unmoved([mode] { return WithRounding(mode); }, {});
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO})
+    expect_unmoved([mode] { return WithRounding(mode); }, {});
 }
 
 TEST(FloatingEnvironment, OfAnExecutorsThreads) {

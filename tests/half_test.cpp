@@ -83,8 +83,8 @@ TEST_P(Half, BetweenTwoValuesTheNearestAndOnATieTheEven) {
 TEST_P(Half, LimitsOfTheFormat) {
   using Limits = std::numeric_limits<float>;
   for (const float value : {0.0f, Limits::denorm_min(), Limits::min(), Limits::max(), Limits::infinity(), 65504.0f,
-                            65519.99f, 65520.0f, 65536.0f, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1p-26f,
-                            0x1.fep127f, 0x1.fefffep127f, 0x1.ffp127f, Limits::quiet_NaN()}) {
+                            65519.99f, 65520.0f, 65536.0f, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1p-26f, 0x1.fep127f,
+                            0x1.fefffep127f, 0x1.ffp127f, Limits::quiet_NaN()}) {
     expect_nearest(GetParam(), value);
     expect_nearest(GetParam(), -value);
   }
@@ -97,7 +97,8 @@ TEST_P(Half, RandomFloats) {
   for (int i = 0; i < 500000; ++i) {
     expect_nearest(GetParam(), std::bit_cast<float>(static_cast<std::uint32_t>(random.bits())));
     // All bits at random are seldom within the range of f16.
-    expect_nearest(GetParam(), static_cast<float>(std::ldexp(random.normal(), static_cast<int>(random.between(-28, 16)))));
+    expect_nearest(GetParam(),
+                   static_cast<float>(std::ldexp(random.normal(), static_cast<int>(random.between(-28, 16)))));
   }
 }
 

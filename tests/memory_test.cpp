@@ -184,7 +184,8 @@ TEST(Memory, RowLongerThan32Bits) {
   runners().at(1)->activate();  // the fastest
   rtopk::Plan plan;
   ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
-  if (plan.workspace_bytes > (std::size_t{1} << 32)) GTEST_SKIP() << "needs " << plan.workspace_bytes << " bytes of workspace";
+  if (plan.workspace_bytes > (std::size_t{1} << 32))
+    GTEST_SKIP() << "needs " << plan.workspace_bytes << " bytes of workspace";
   std::vector<std::int64_t> indices(5);
   std::vector<std::uint16_t> values(5);
   rtopk::Output output;

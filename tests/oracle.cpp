@@ -32,8 +32,8 @@ double decode_small(unsigned bits, int exponent_bits, int fraction_bits) {
     return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   }
   if (exponent == 0) return sign * std::ldexp(static_cast<double>(fraction), 1 - bias - fraction_bits);
-  return sign *
-         std::ldexp(static_cast<double>(fraction | (1u << fraction_bits)), static_cast<int>(exponent) - bias - fraction_bits);
+  return sign * std::ldexp(static_cast<double>(fraction | (1u << fraction_bits)),
+                           static_cast<int>(exponent) - bias - fraction_bits);
 }
 
 /// a comes before b: NaN is the greatest value in both directions, and -0 equals +0.

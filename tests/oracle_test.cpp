@@ -135,7 +135,8 @@ class Corrupted : public testing::Test {
 };
 
 TEST_F(Corrupted, ValueByOneBit) {
-  EXPECT_EQ(verdict([](Result& r) { r.values[(2 * 5 + 3) * 4] ^= std::byte{1}; }).rfind("row 2: values[3] is 0x", 0), 0u);
+  EXPECT_EQ(verdict([](Result& r) { r.values[(2 * 5 + 3) * 4] ^= std::byte{1}; }).rfind("row 2: values[3] is 0x", 0),
+            0u);
 }
 
 TEST_F(Corrupted, SignOfZero) {
@@ -202,7 +203,8 @@ class FlawedRunner final : public Runner {
     if (flaw_ == Flaw::writes_nothing) return "";
     std::string wrong = runners().front()->run(call);
     if (flaw_ == Flaw::changes_input) call.input[0] ^= std::byte{1};
-    scribble(call.values.data() + (flaw_ == Flaw::writes_before ? -1 : static_cast<std::ptrdiff_t>(call.values.size())));
+    scribble(call.values.data() +
+             (flaw_ == Flaw::writes_before ? -1 : static_cast<std::ptrdiff_t>(call.values.size())));
     return wrong;
   }
 

@@ -26,7 +26,7 @@ int main() {
   constexpr std::int64_t channels = 8;
   constexpr std::int64_t k = 3;
   const std::vector<float> features = {
-      0.5f, -1.0f, 2.0f, 0.0f, 3.0f, 1.0f, -2.0f, 0.25f,  //
+      0.5f,  -1.0f, 2.0f,  0.0f,  3.0f,  1.0f,  -2.0f, 0.25f,  //
       -3.0f, -1.0f, -2.0f, -5.0f, -4.0f, -1.0f, -6.0f, -7.0f,
   };
 

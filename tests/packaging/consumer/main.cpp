@@ -22,8 +22,7 @@ int main() {
     std::puts(status.text());
     return 1;
   }
-  const bool right =
-      values == std::vector<float>{4, 3, 8, 7} && indices == std::vector<std::int64_t>{1, 2, 0, 2};
+  const bool right = values == std::vector<float>{4, 3, 8, 7} && indices == std::vector<std::int64_t>{1, 2, 0, 2};
   std::printf("rtopk %s: %s\n", rtopk::version(), right ? "right" : "wrong");
   return right ? 0 : 1;
 }
