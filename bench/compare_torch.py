@@ -20,8 +20,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# OpenMP's threads spin for a while after their work, on the CPUs that rtopk's threads need next. It has to be said before
-# torch starts them.
+# OpenMP's threads spin for a while after their work, on the CPUs that rtopk's threads need next. This has to be said
+# before torch starts them.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch  # noqa: E402

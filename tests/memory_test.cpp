@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -56,7 +57,7 @@ class Island {
   /// Empty if memory cannot be protected here.
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
   void expect(const std::vector<std::byte>& expected) const {
-    EXPECT_EQ(std::memcmp(bytes_.data(), expected.data(), expected.size()), 0);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes_.begin()));
   }
 
  private:
