@@ -7,7 +7,10 @@ DEFAULT_PATH = Path(__file__).resolve().parent.parent / "build" / "lib" / "librt
 
 # Positions in the enums of rtopk.h.
 DTYPES = {"f32": 0, "f16": 1, "bf16": 2, "f64": 3, "i32": 4}
-INDEX_I64 = 1
+ORDERS = {"unsorted": 0, "by_value": 1, "by_index": 2}
+FORMS = {"pairs": 0, "dense": 1, "mask": 2, "cbsr": 3}
+INDEX_TYPES = {"i32": 0, "i64": 1, "u8": 2, "u16": 3}
+DEVICES = {"cpu": 0, "cuda": 1}
 
 
 class Status(ctypes.Structure):
@@ -34,12 +37,17 @@ class Output(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("values", "indices", "dense", "mask", "passes")]
 
 
+class Launch(ctypes.Structure):
+    _fields_ = [("stream", ctypes.c_void_p), ("executor", ctypes.c_void_p)]
+
+
 class Library:
     """librtopk.so. Matrices are addresses, so that tensors and arrays of any framework will do."""
 
     def __init__(self, path=DEFAULT_PATH):
         self._library = ctypes.CDLL(str(path))
         self._declare("rtopk_problem_init", None, ctypes.POINTER(Problem))
+        self._declare("rtopk_make_plan", Status, ctypes.POINTER(Problem), ctypes.POINTER(Plan))
         self._declare("rtopk_make_plan_threads", Status, ctypes.POINTER(Problem), ctypes.c_int32, ctypes.POINTER(Plan))
         self._declare("rtopk_workspace_bytes", ctypes.c_size_t, ctypes.POINTER(Plan))
         self._declare("rtopk_plan_text", ctypes.c_size_t, ctypes.POINTER(Plan), ctypes.c_char_p, ctypes.c_size_t)
@@ -51,7 +59,7 @@ class Library:
             ctypes.POINTER(Output),
             ctypes.c_void_p,
             ctypes.c_size_t,
-            ctypes.c_void_p,
+            ctypes.POINTER(Launch),
         )
         self._declare("rtopk_version", ctypes.c_char_p)
 
@@ -65,22 +73,45 @@ class Library:
         return self._library.rtopk_version().decode()
 
     def topk(self, rows, cols, k, dtype, threads):
-        """A selection of (values, int64 indices) that can be run many times."""
-        return Selection(self._library, rows, cols, k, dtype, threads)
+        """On the CPU: a selection of (values, int64 indices) that can be run many times."""
+        return Selection(self._library, self._problem(rows, cols, k, dtype), threads)
+
+    def topk_cuda(self, rows, cols, k, dtype, ordinal=0, order="unsorted", form="pairs", index_type="i32", max_iter=0):
+        """On a GPU, likewise. The caller brings `workspace_bytes` of device memory."""
+        problem = self._problem(rows, cols, k, dtype, order, form, index_type, max_iter)
+        problem.device_kind, problem.device_ordinal = DEVICES["cuda"], ordinal
+        return Selection(self._library, problem)
+
+    def topk_cpu(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i32", max_iter=0):
+        """The selection of topk_cuda() on the CPU."""
+        return Selection(self._library, self._problem(rows, cols, k, dtype, order, form, index_type, max_iter))
+
+    def _problem(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i64", max_iter=0):
+        problem = Problem()
+        self._library.rtopk_problem_init(ctypes.byref(problem))
+        problem.rows, problem.cols, problem.k = rows, cols, k
+        problem.dtype = DTYPES[dtype]
+        problem.order = ORDERS[order]
+        problem.form = FORMS[form]
+        problem.index_type = INDEX_TYPES[index_type]
+        problem.max_iter = max_iter
+        return problem
 
 
 class Selection:
-    def __init__(self, library, rows, cols, k, dtype, threads):
-        problem = Problem()
-        library.rtopk_problem_init(ctypes.byref(problem))
-        problem.rows, problem.cols, problem.k = rows, cols, k
-        problem.dtype = DTYPES[dtype]
-        problem.index_type = INDEX_I64
+    """A plan. On the CPU it owns its workspace."""
+
+    def __init__(self, library, problem, threads=None):
         self._library = library
         self._plan = Plan()
-        self._check(library.rtopk_make_plan_threads(ctypes.byref(problem), threads, ctypes.byref(self._plan)))
-        self._bytes = library.rtopk_workspace_bytes(ctypes.byref(self._plan))
-        self._workspace = ctypes.create_string_buffer(max(self._bytes, 1))
+        plan = ctypes.byref(self._plan)
+        if threads is None:
+            self._check(library.rtopk_make_plan(ctypes.byref(problem), plan))
+        else:
+            self._check(library.rtopk_make_plan_threads(ctypes.byref(problem), threads, plan))
+        self.workspace_bytes = library.rtopk_workspace_bytes(plan)
+        on_cpu = problem.device_kind == DEVICES["cpu"]
+        self._workspace = ctypes.create_string_buffer(max(self.workspace_bytes, 1)) if on_cpu else None
 
     @property
     def text(self):
@@ -90,13 +121,22 @@ class Selection:
         self._library.rtopk_plan_text(ctypes.byref(self._plan), text, len(text))
         return text.value.decode()
 
-    def run(self, matrix, values, indices):
-        output = Output(values=values, indices=indices)
-        self._check(
-            self._library.rtopk_run(
-                ctypes.byref(self._plan), matrix, ctypes.byref(output), self._workspace, self._bytes, None
-            )
-        )
+    def run(self, matrix, values=None, indices=None, dense=None, workspace=None, stream=None):
+        """`workspace` is device memory, for plans on a GPU; `stream` is a cudaStream_t."""
+        self.bound(matrix, values, indices, dense, workspace, stream)()
+
+    def bound(self, matrix, values=None, indices=None, dense=None, workspace=None, stream=None):
+        """run() with these arguments as a function without any: less of Python's time in every call."""
+        run, check, plan = self._library.rtopk_run, self._check, ctypes.byref(self._plan)
+        output = ctypes.byref(Output(values=values, indices=indices, dense=dense))
+        launch = ctypes.byref(Launch(stream=stream))
+        memory = self._workspace if workspace is None else workspace
+        size = self.workspace_bytes
+
+        def call():
+            check(run(plan, matrix, output, memory, size, launch))
+
+        return call
 
     @staticmethod
     def _check(status):

@@ -1,0 +1,767 @@
+#!/usr/bin/env python3
+"""Times rtopk's CUDA backend against the floor and torch.topk, in one run, and holds it against its targets.
+
+The floor is a device-to-device copy that moves the same bytes: the input read once, k values and k int32 indices (or
+the dense matrix) written once. All times are medians of CUDA events, with the caches overwritten before every
+repetition; floor, rtopk and what it is compared with take turns. Before it is timed, every result is checked, in full,
+against torch.topk and against the rule that the lowest indices win ties (early stopping: rows of it against the CPU
+backend), and after it against the result that was checked.
+
+    python bench/compare_gpu.py --json bench/results/gpu.json
+    python bench/compare_gpu.py --quick --grids paper sweep
+    python bench/compare_gpu.py --shape 1048576x256x32 --dtype f32 bf16
+"""
+
+import argparse
+import json
+import math
+import platform
+import random
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import librtopk
+
+ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "i32": 4}
+INDEX_BYTES = 4
+# The L2 caches of today's GPUs hold at most half of this.
+CACHE_FLUSH_BYTES = 256 << 20
+# Two medians of the same kernel differ by up to this much: "never slower" means no slower than this.
+TIMING_NOISE = 0.02
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One selection. With a `baseline`, its time is held against that selection's time instead of the floor."""
+
+    set: str
+    rows: int
+    cols: int
+    k: int
+    dtype: str = "f32"
+    order: str = "unsorted"
+    form: str = "pairs"
+    max_iter: int = 0
+    data: str = "normal"
+    baseline: "Cell | None" = None
+
+    @property
+    def name(self):
+        options = [self.dtype]
+        options += [f"max_iter={self.max_iter}"] if self.max_iter else []
+        options += [option for option in (self.order, self.form) if option not in ("unsorted", "pairs")]
+        options += [self.data] if self.data != "normal" else []
+        return f"{self.rows}x{self.cols} k={self.k} {' '.join(options)}"
+
+    @property
+    def floor_bytes(self):
+        """What has to be read and written."""
+        size = ELEMENT_BYTES[self.dtype]
+        matrix = self.rows * self.cols * size
+        return matrix + (matrix if self.form == "dense" else self.rows * self.k * (size + INDEX_BYTES))
+
+    @property
+    def has_torch_peer(self):
+        return self.form == "pairs" and self.max_iter == 0
+
+    def against(self, **changes):
+        return replace(self, baseline=replace(self, **changes))
+
+
+@dataclass
+class Outcome:
+    """Median times of a cell in microseconds, or why there are none."""
+
+    cell: Cell
+    times: dict = field(default_factory=dict)  # floor, rtopk, and where measured torch, baseline
+    plan: str = ""
+    error: str = ""
+
+    def ratio(self, to):
+        return self.times["rtopk"] / self.times[to] if "rtopk" in self.times and to in self.times else None
+
+    def record(self):
+        cell = {name: value for name, value in asdict(self.cell).items() if name != "baseline"}
+        if self.cell.baseline is not None:
+            cell["baseline"] = self.cell.baseline.name
+        gigabytes_per_second = None
+        if "rtopk" in self.times:
+            gigabytes_per_second = round(self.cell.floor_bytes / self.times["rtopk"] / 1e3, 1)
+        return cell | {
+            "microseconds": {name: round(value, 3) for name, value in self.times.items()},
+            "ratios": {to: round(self.ratio(to), 4) for to in ("floor", "torch", "baseline") if self.ratio(to)},
+            "gigabytes_per_second": gigabytes_per_second,
+            "plan": self.plan,
+            "error": self.error,
+        }
+
+
+# ---- What is measured, and how good it should be ----
+
+
+def powers_of_two(first, last):
+    return [1 << bit for bit in range(first.bit_length() - 1, last.bit_length())]
+
+
+def paper_cells(dtype="f32", name="paper"):
+    return [
+        Cell(name, rows, cols, k, dtype)
+        for rows in (1 << 16, 1 << 18, 1 << 20)
+        for cols in (256, 512, 768)
+        for k in (16, 32, 64, 96, 128)
+    ]
+
+
+def sweep_cells(dtype="f32", name="sweep"):
+    return [
+        Cell(name, 65536, cols, k, dtype) for cols in powers_of_two(128, 8192) for k in (64, 128, 256, 512) if k < cols
+    ]
+
+
+def small_cells(dtype="f32", name="small"):
+    return [Cell(name, 1 << 20, cols, k, dtype) for cols in (32, 64, 128) for k in (2, 4, 8)]
+
+
+def long_cells(dtype="f32", name="long"):
+    return [
+        Cell(name, (1 << 29) // cols, cols, k, dtype)
+        for cols in powers_of_two(16384, 131072)
+        for k in (64, 256, 1024, 2048)
+    ]
+
+
+def few_cells():
+    return [Cell("few", 64, 131072, 64)] + [Cell("fewer", rows, 131072, 64) for rows in (1, 8, 16)]
+
+
+def half_cells():
+    def thinned(dtype):
+        return (
+            [c for c in paper_cells(dtype, dtype) if c.rows == 1 << 18 and c.k in (16, 64, 128)]
+            + [c for c in sweep_cells(dtype, dtype) if c.cols in (128, 512, 2048, 8192) and c.k in (64, 256)]
+            + [c for c in small_cells(dtype, dtype) if c.cols * c.k in (64, 256, 512, 1024)]
+            + [c for c in long_cells(dtype, dtype) if c.cols in (16384, 131072) and c.k in (64, 1024)]
+        )
+
+    return thinned("f16") + thinned("bf16")
+
+
+def sorted_cells():
+    shapes = [(1 << 20, 64, 8, "f32"), (1 << 18, 256, 32, "bf16"), (4096, 131072, 64, "f32")]
+    shapes += [
+        (rows, cols, k, "f32") for rows, cols in ((1 << 18, 256), (65536, 1024), (65536, 4096)) for k in (16, 64, 128)
+    ]
+    return [Cell("sorted", *shape, order="by_value").against(order="unsorted") for shape in shapes]
+
+
+def dense_cells():
+    shapes = [(1 << 20, 64, 8, "f32"), (1 << 20, 128, 16, "f32"), (1 << 18, 256, 16, "f32"), (1 << 18, 256, 32, "f32")]
+    shapes += [
+        (1 << 18, 256, 128, "f32"),
+        (1 << 18, 512, 64, "f32"),
+        (65536, 1024, 64, "f32"),
+        (65536, 4096, 64, "f32"),
+    ]
+    shapes += [(1 << 18, 256, 32, "f16"), (1 << 18, 256, 32, "bf16"), (4096, 131072, 64, "f32")]
+    return [Cell("dense", *shape, form="dense") for shape in shapes]
+
+
+def early_cells():
+    return [
+        Cell("early", rows, cols, k, max_iter=max_iter).against(max_iter=0)
+        for rows, cols in ((1 << 18, 256), (65536, 1024))
+        for k in (32, 64)
+        for max_iter in range(2, 9)
+    ]
+
+
+def adversarial_cells():
+    shapes = [(1 << 18, 256, 32, "f32"), (65536, 1024, 64, "f32"), (65536, 8192, 256, "f32"), (1 << 20, 64, 8, "f32")]
+    shapes += [(1024, 131072, 64, "f32"), (64, 131072, 64, "f32"), (1 << 18, 256, 32, "bf16")]
+    return [
+        Cell("adversarial", *shape, data=data).against(data="normal")
+        for shape in shapes
+        for data in DISTRIBUTIONS
+        if data != "normal"
+    ]
+
+
+def other_cells():
+    """Shapes and types that no target names: torch.topk must not win anywhere."""
+    cells = []
+    for cols in (10, 50, 100, 300, 1000, 3000, 10000, 50000, 250007, 3000017):
+        rows = max((1 << 26) // cols, 1)
+        for k in sorted({1, min(5, cols), max(cols // 10, 1), cols // 2, cols - 1}):
+            cells.append(Cell("other", rows, cols, k))
+    for dtype in ("f64", "i32"):
+        shapes = ((1 << 20, 64, 8), (1 << 18, 256, 32), (65536, 1024, 64), (16384, 8192, 256), (256, 131072, 64))
+        cells += [Cell("other", *shape, dtype) for shape in shapes]
+    cells += [Cell("other", rows, cols, k) for rows, cols in ((1, 1000), (32, 256), (128, 32000)) for k in (1, 8, 50)]
+    return cells
+
+
+GRIDS = {
+    "paper": paper_cells,
+    "sweep": sweep_cells,
+    "small": small_cells,
+    "long": long_cells,
+    "few": few_cells,
+    "half": half_cells,
+    "sorted": sorted_cells,
+    "dense": dense_cells,
+    "early": early_cells,
+    "adversarial": adversarial_cells,
+    "other": other_cells,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str
+    to: str = "floor"  # what rtopk's time is divided by
+    geometric_mean: float = math.inf
+    worst: float = math.inf
+    noise: float = 0.0
+
+    def __str__(self):
+        parts = [f"mean <= {self.geometric_mean:.2f}"] if self.geometric_mean < math.inf else []
+        parts += [f"worst <= {self.worst:.2f}"] if self.worst < math.inf else []
+        return ", ".join(parts) or "-"
+
+    def met(self, geometric_mean, worst):
+        if self.geometric_mean == self.worst == math.inf:
+            return None
+        return geometric_mean <= self.geometric_mean and worst <= self.worst * (1 + self.noise)
+
+
+TARGETS = {
+    "paper": Target("the paper's grid / floor", geometric_mean=1.15, worst=1.35),
+    "sweep": Target("65536 rows, 128..8192 columns / floor", geometric_mean=1.20, worst=1.40),
+    "small": Target("2^20 short rows / floor", worst=1.40),
+    "long": Target("2^29 elements in long rows / floor", geometric_mean=1.35),
+    "few": Target("64 rows of 131072 / floor", worst=2.0),
+    "fewer": Target("1 to 16 rows of 131072 / floor"),
+    "f16": Target("f16, the first four sets / floor", geometric_mean=1.40),
+    "bf16": Target("bf16, the first four sets / floor", geometric_mean=1.40),
+    "sorted": Target("sorted by value / unsorted", to="baseline", worst=1.30),
+    "dense": Target("dense form / read and write of the matrix", worst=1.20),
+    "early": Target("max_iter / exact", to="baseline", worst=1.0, noise=TIMING_NOISE),
+    "adversarial": Target("adversarial data / normal data", to="baseline", worst=2.0),
+    "other": Target("other shapes and types / floor"),
+    "asked": Target("what --shape asked for / floor"),
+}
+AGAINST_TORCH = Target("all exact cells / torch.topk", to="torch", worst=1.0, noise=TIMING_NOISE)
+
+
+def thinned(cells):
+    """A third of the cells, the same ones in every run, and every one that is alone in its set."""
+    kept = []
+    for name in dict.fromkeys(cell.set for cell in cells):
+        of_set = [cell for cell in cells if cell.set == name]
+        count = min(len(of_set), max(-(-len(of_set) // 3), 4), 16)
+        chosen = sorted(random.Random(1).sample(range(len(of_set)), count))
+        kept += [of_set[i] for i in chosen]
+    return kept
+
+
+# ---- The data ----
+
+
+def ascending(torch, normal, _generator):
+    return normal.sort(dim=1).values
+
+
+def descending(torch, normal, _generator):
+    return normal.sort(dim=1, descending=True).values
+
+
+def half_zeros(torch, normal, _generator):
+    return normal.clamp_(min=0)
+
+
+def one_outlier(torch, normal, generator):
+    places = torch.randint(normal.shape[1], (normal.shape[0], 1), device=normal.device, generator=generator)
+    return normal.scatter_(1, places, min(1e30, torch.finfo(normal.dtype).max))
+
+
+def some_nan(torch, normal, generator):
+    chosen = torch.rand(normal.shape, device=normal.device, generator=generator) < 0.01
+    return normal.masked_fill_(chosen, math.nan)
+
+
+def shared_bits(torch, normal, generator):
+    """Eight different values (f32), all ties."""
+    return normal.uniform_(0, 2.0**-20, generator=generator).add_(1)
+
+
+def shared_exponent(torch, normal, generator):
+    return normal.uniform_(0, 2.0**-10, generator=generator).add_(1)
+
+
+# Functions of normal numbers, which they may overwrite.
+DISTRIBUTIONS = {
+    "normal": lambda torch, normal, generator: normal,
+    "all_equal": lambda torch, normal, generator: normal.fill_(1.25),
+    "half_zeros": half_zeros,
+    "ascending": ascending,
+    "descending": descending,
+    "one_outlier": one_outlier,
+    "one_percent_nan": some_nan,
+    "shared_bits": shared_bits,
+    "shared_exponent": shared_exponent,
+    "uniform": lambda torch, normal, generator: normal.uniform_(generator=generator),
+    "lognormal": lambda torch, normal, generator: normal.mul_(2).exp_(),
+}
+
+
+# ---- The GPU ----
+
+
+class WrongResult(Exception):
+    pass
+
+
+class DeviceLost(Exception):
+    """The GPU refuses to work any longer: what comes after would fail too."""
+
+
+class Gpu:
+    # Elements that are checked at a time: the check needs some 30 bytes for each.
+    CHECKED_AT_A_TIME = 1 << 27
+    # Rows of an early-stopped selection that the CPU repeats.
+    CPU_SAMPLE_ROWS = 256
+
+    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed):
+        import torch
+
+        if not torch.cuda.is_available():
+            sys.exit("no GPU that torch can use; --dry-run shows what would be measured")
+        self.torch = torch
+        self.library = librtopk.Library(library_path)
+        self.repeats, self.torch_repeats, self.with_torch = repeats, torch_repeats, with_torch
+        self.seed = seed
+        self.device = torch.device("cuda", torch.cuda.current_device())
+        self.dtypes = {
+            "f32": torch.float32,
+            "f16": torch.float16,
+            "bf16": torch.bfloat16,
+            "f64": torch.float64,
+            "i32": torch.int32,
+        }
+        self.bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+        self.flushed = torch.empty(CACHE_FLUSH_BYTES, dtype=torch.uint8, device=self.device)
+        self.warm_up()
+
+    def facts(self):
+        torch = self.torch
+        properties = torch.cuda.get_device_properties(self.device)
+        return {
+            "gpu": properties.name,
+            "multiprocessors": properties.multi_processor_count,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "driver": self.driver(),
+            "torch": torch.__version__,
+            "torch_cuda": torch.version.cuda,
+            "rtopk": self.library.version,
+        }
+
+    @staticmethod
+    def driver():
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+        except (OSError, subprocess.CalledProcessError, IndexError):
+            return None
+
+    def warm_up(self):
+        """Half a second of copies, for the clocks."""
+        other = self.torch.empty_like(self.flushed)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            for _ in range(100):
+                other.copy_(self.flushed)
+            self.torch.cuda.synchronize()
+
+    def measure(self, cell, number):
+        try:
+            return self._measure(cell, number)
+        except (RuntimeError, WrongResult) as error:
+            outcome = Outcome(cell, error=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        try:
+            self.torch.cuda.synchronize()
+        except RuntimeError as error:
+            raise DeviceLost(f"{cell.name}: {outcome.error}; the GPU is lost: {str(error).splitlines()[0]}") from error
+        return outcome
+
+    def _measure(self, cell, number):
+        torch = self.torch
+        if torch.cuda.memory_reserved() > 64 << 30:
+            torch.cuda.empty_cache()
+        work = Work(self, cell, self.matrix(cell, number))
+        functions = {"floor": self.copy_of(cell.floor_bytes), "rtopk": work.run}
+        baseline = None
+        if cell.baseline is not None:
+            same_data = cell.baseline.data == cell.data
+            matrix = work.matrix if same_data else self.matrix(cell.baseline, number)
+            baseline = Work(self, cell.baseline, matrix)
+            functions["baseline"] = baseline.run
+        repeats = dict.fromkeys(functions, self.repeats)
+        if self.with_torch and cell.has_torch_peer:
+            functions["torch"] = self.torch_topk(cell, work.matrix)
+            repeats["torch"] = self.torch_repeats
+
+        checked = work.checked_result()
+        if baseline is not None:
+            baseline.checked_result()
+        times = self.interleaved(functions, repeats)
+        for before, after in zip(checked, work.outputs.values(), strict=True):
+            if not torch.equal(before, self.as_bits(after)):
+                raise WrongResult("a timed run gave another result than the checked one")
+        return Outcome(cell, times, plan=work.family)
+
+    def matrix(self, cell, number):
+        torch = self.torch
+        generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
+        shape = (cell.rows, cell.cols)
+        if cell.dtype == "i32":
+            return torch.randint(-(1 << 31), 1 << 31, shape, dtype=torch.int32, device=self.device, generator=generator)
+        normal = torch.randn(shape, dtype=self.dtypes[cell.dtype], device=self.device, generator=generator)
+        return DISTRIBUTIONS[cell.data](torch, normal, generator)
+
+    def copy_of(self, total_bytes):
+        """A copy that reads half of `total_bytes` and writes the other half."""
+        source = self.torch.zeros(-(-total_bytes // 2), dtype=self.torch.uint8, device=self.device)
+        target = self.torch.empty_like(source)
+        return lambda: target.copy_(source)
+
+    def torch_topk(self, cell, matrix):
+        torch, k, in_order = self.torch, cell.k, cell.order == "by_value"
+        values = torch.empty(cell.rows, k, dtype=matrix.dtype, device=self.device)
+        indices = torch.empty(cell.rows, k, dtype=torch.int64, device=self.device)
+        return lambda: torch.topk(matrix, k, dim=1, sorted=in_order, out=(values, indices))
+
+    def interleaved(self, functions, repeats):
+        """Median time of each function in microseconds. The host runs ahead: its own time stays out of it."""
+        event = self.torch.cuda.Event
+        spans = {name: [] for name in functions}
+        for turn in range(1 + self.repeats):
+            for name, function in functions.items():
+                if turn > repeats[name]:
+                    continue
+                begin, end = event(enable_timing=True), event(enable_timing=True)
+                self.flushed.zero_()
+                begin.record()
+                function()
+                end.record()
+                if turn > 0:  # the first one loads code and warms up
+                    spans[name].append((begin, end))
+        self.torch.cuda.synchronize()
+        return {
+            name: statistics.median(begin.elapsed_time(end) for begin, end in pairs) * 1e3
+            for name, pairs in spans.items()
+        }
+
+    def as_bits(self, tensor):
+        return tensor.view(self.bits[tensor.element_size()])
+
+
+class Work:
+    """A selection with its memory."""
+
+    def __init__(self, gpu, cell, matrix):
+        torch = gpu.torch
+        self.gpu, self.cell, self.matrix = gpu, cell, matrix
+        selection = gpu.library.topk_cuda(
+            cell.rows,
+            cell.cols,
+            cell.k,
+            cell.dtype,
+            ordinal=gpu.device.index,
+            order=cell.order,
+            form=cell.form,
+            max_iter=cell.max_iter,
+        )
+        self.family = plan_in_short(selection.text)
+        if cell.form == "dense":
+            self.outputs = {"dense": torch.empty_like(matrix)}
+        else:
+            self.outputs = {
+                "values": torch.empty(cell.rows, cell.k, dtype=matrix.dtype, device=gpu.device),
+                "indices": torch.empty(cell.rows, cell.k, dtype=torch.int32, device=gpu.device),
+            }
+        self.workspace = torch.empty(max(selection.workspace_bytes, 1), dtype=torch.uint8, device=gpu.device)
+        self.run = selection.bound(
+            matrix.data_ptr(),
+            workspace=self.workspace.data_ptr(),
+            stream=torch.cuda.current_stream().cuda_stream,
+            **{name: tensor.data_ptr() for name, tensor in self.outputs.items()},
+        )
+
+    def checked_result(self):
+        """Runs, checks, and returns a copy of the outputs' bits."""
+        for tensor in self.outputs.values():
+            self.gpu.as_bits(tensor).fill_(-1)
+        self.workspace.fill_(0x5A)
+        self.run()
+        self.gpu.torch.cuda.synchronize()
+        if self.cell.max_iter:
+            self.check_validity()
+            self.check_against_cpu()
+        else:
+            step = max(self.gpu.CHECKED_AT_A_TIME // self.cell.cols, 1)
+            for start in range(0, self.cell.rows, step):
+                self.check_rows(slice(start, start + step))
+        return [self.gpu.as_bits(tensor).clone() for tensor in self.outputs.values()]
+
+    def check_rows(self, rows):
+        torch, k = self.gpu.torch, self.cell.k
+        matrix = self.matrix[rows]
+        best = torch.topk(matrix, k, dim=1, sorted=False).values.sort(dim=1).values  # NaN comes last, as the greatest
+        border = best[:, :1]
+        nan_border = border.isnan()
+        above = (matrix > border) | (matrix.isnan() & ~nan_border)
+        tied = (matrix == border) | (matrix.isnan() & nan_border)
+        wanted_ties = k - above.sum(dim=1, keepdim=True, dtype=torch.int32)
+        selected = above | (tied & (tied.cumsum(dim=1, dtype=torch.int32) <= wanted_ties))
+        if not (selected.sum(dim=1) == k).all():
+            raise WrongResult("torch.topk contradicts itself: no check is possible")
+        if self.cell.form == "dense":
+            dense = torch.where(selected, matrix, torch.zeros((), dtype=matrix.dtype, device=matrix.device))
+            self.expect_same(self.outputs["dense"][rows], dense, "the dense matrix")
+            return
+        values, indices = self.outputs["values"][rows], self.outputs["indices"][rows]
+        expected = selected.nonzero()[:, 1].view(-1, k)
+        self.expect_same(indices.sort(dim=1).values, expected.to(torch.int32), "the set of indices")
+        self.expect_same(values, matrix.gather(1, indices.long()), "what the indices lead to")
+        if not same_numbers(values.sort(dim=1).values, best).all():
+            raise WrongResult("values differ from torch.topk")
+        if k == 1:
+            return
+        if self.cell.order == "by_value":
+            first, second = values[:, :-1], values[:, 1:]
+            in_order = (first > second) | (first.isnan() & ~second.isnan())
+            in_order |= same_numbers(first, second) & (indices[:, :-1] < indices[:, 1:])
+        else:
+            in_order = indices[:, :-1] < indices[:, 1:]
+        if not in_order.all():
+            raise WrongResult("the order of the results is wrong")
+
+    def check_validity(self):
+        """For selections that need not be the best."""
+        torch = self.gpu.torch
+        values, indices = self.outputs["values"], self.outputs["indices"]
+        if int(indices.min()) < 0 or int(indices.max()) >= self.cell.cols:
+            raise WrongResult("an index is out of range")
+        if not (indices.diff(dim=1) > 0).all():
+            raise WrongResult("indices are not ascending")
+        self.expect_same(values, self.matrix.gather(1, indices.to(torch.int64)), "what the indices lead to")
+
+    def check_against_cpu(self):
+        torch, cell = self.gpu.torch, self.cell
+        count = min(cell.rows, self.gpu.CPU_SAMPLE_ROWS)
+        sample = torch.arange(count, device=self.matrix.device) * (cell.rows // count)
+        matrix = self.matrix[sample].cpu()
+        values = torch.empty(count, cell.k, dtype=matrix.dtype)
+        indices = torch.empty(count, cell.k, dtype=torch.int32)
+        selection = self.gpu.library.topk_cpu(count, cell.cols, cell.k, cell.dtype, cell.order, max_iter=cell.max_iter)
+        selection.run(matrix.data_ptr(), values.data_ptr(), indices.data_ptr())
+        self.expect_same(self.outputs["indices"][sample].cpu(), indices, "an index, by the CPU backend,")
+        self.expect_same(self.outputs["values"][sample].cpu(), values, "a value, by the CPU backend,")
+
+    def expect_same(self, actual, expected, what):
+        if not self.gpu.torch.equal(self.gpu.as_bits(actual), self.gpu.as_bits(expected)):
+            raise WrongResult(f"{what} is wrong")
+
+
+def same_numbers(first, second):
+    return (first == second) | (first.isnan() & second.isnan())
+
+
+def plan_in_short(text):
+    """The family and the numbers that describe how it runs: cuda_warp lanes_per_row=32 elements_per_lane=8."""
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    names = ("threads", "lanes_per_row", "elements_per_lane", "rows_per_block", "blocks", "parts", "workspace_bytes")
+    return " ".join([fields.get("family", "?")] + [f"{name}={fields[name]}" for name in names if name in fields])
+
+
+class MadeUpGpu:
+    """For --dry-run: the same cells and tables without a GPU."""
+
+    def facts(self):
+        return {"gpu": "none: the times are made up", "rtopk": None, "torch": None, "driver": None}
+
+    def measure(self, cell, number):
+        floor = cell.floor_bytes / 4.3e6 + 2
+        noise = 1 + number % 7 / 50
+        times = {"floor": floor, "rtopk": floor * 1.1 * noise}
+        if cell.baseline is not None:
+            times["baseline"] = floor * 1.1
+        if cell.has_torch_peer:
+            times["torch"] = floor * 20
+        return Outcome(cell, times, plan="made_up")
+
+
+# ---- The report ----
+
+
+def geometric_mean(numbers):
+    return math.exp(statistics.fmean(math.log(number) for number in numbers))
+
+
+def summary_of(name, target, outcomes):
+    measured = [outcome for outcome in outcomes if outcome.ratio(target.to) is not None]
+    failed = sum(bool(outcome.error) for outcome in outcomes)
+    line = {"set": name, "what": target.what, "cells": len(measured), "failed": failed, "target": str(target)}
+    if not measured:
+        return line | {"geometric_mean": None, "worst": None, "worst_cell": None, "met": None}
+    worst = max(measured, key=lambda outcome: outcome.ratio(target.to))
+    mean = geometric_mean(outcome.ratio(target.to) for outcome in measured)
+    met = target.met(mean, worst.ratio(target.to))
+    return line | {
+        "geometric_mean": round(mean, 4),
+        "worst": round(worst.ratio(target.to), 4),
+        "worst_cell": worst.cell.name,
+        "met": False if failed and met is not None else met,
+    }
+
+
+def summaries_of(outcomes):
+    names = dict.fromkeys(outcome.cell.set for outcome in outcomes)
+    lines = [summary_of(name, TARGETS[name], [o for o in outcomes if o.cell.set == name]) for name in names]
+    with_torch = [outcome for outcome in outcomes if "torch" in outcome.times]
+    return lines + ([summary_of("torch", AGAINST_TORCH, with_torch)] if with_torch else [])
+
+
+def print_table(summaries):
+    print(f"\n{'set':<12} {'cells':>5} {'mean':>6} {'worst':>6}  {'at':<40} {'target':<28} met")
+    for line in summaries:
+        mean = f"{line['geometric_mean']:6.3f}" if line["geometric_mean"] else f"{'-':>6}"
+        worst = f"{line['worst']:6.3f}" if line["worst"] else f"{'-':>6}"
+        met = {True: "yes", False: "NO", None: "-"}[line["met"]]
+        failed = f" ({line['failed']} failed)" if line["failed"] else ""
+        print(f"{line['set']:<12} {line['cells']:>5} {mean} {worst}  {line['worst_cell'] or '-':<40}"
+              f" {line['target']:<28} {met}{failed}")  # fmt: skip
+
+
+def print_heading():
+    print(f"{'set':<12} {'cell':<44} {'floor us':>9} {'rtopk us':>9} {'/floor':>7} {'/base':>6} {'torch x':>8}  plan")
+
+
+def print_outcome(outcome):
+    if outcome.error:
+        print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} FAILED {outcome.error}", flush=True)
+        return
+    base = f"{outcome.ratio('baseline'):6.2f}" if outcome.ratio("baseline") else f"{'':6}"
+    torch = f"{1 / outcome.ratio('torch'):8.1f}" if outcome.ratio("torch") else f"{'':8}"
+    print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} {outcome.times['floor']:9.1f} {outcome.times['rtopk']:9.1f}"
+          f" {outcome.ratio('floor'):7.3f} {base} {torch}  {outcome.plan}", flush=True)  # fmt: skip
+
+
+def commit():
+    """The commit that is checked out, with "+" where files differ from it; None outside a repository."""
+
+    def git(*arguments):
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+# ---- The command ----
+
+
+def shape(text):
+    if not re.fullmatch(r"\d+x\d+x\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not ROWSxCOLSxK")
+    return tuple(int(number) for number in text.split("x"))
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grids", nargs="+", choices=GRIDS, help="default: all of them")
+    parser.add_argument("--shape", type=shape, nargs="+", default=[], metavar="ROWSxCOLSxK", help="these instead")
+    parser.add_argument("--dtype", nargs="+", choices=ELEMENT_BYTES, default=["f32"], help="of --shape")
+    parser.add_argument("--order", nargs="+", choices=["unsorted", "by_value", "by_index"], default=["unsorted"],
+                        help="of --shape")  # fmt: skip
+    parser.add_argument("--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="of --shape")
+    parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
+    parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
+    parser.add_argument("--repeats", type=int, help="of floor and rtopk; default 15, with --quick 9")
+    parser.add_argument("--torch-repeats", type=int, default=3, help="default %(default)s")
+    parser.add_argument("--seed", type=int, help="default: a different one in every run")
+    parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--dry-run", action="store_true", help="no GPU: made-up times, real cells and tables")
+    return parser.parse_args()
+
+
+def chosen_cells(arguments):
+    if arguments.shape and not arguments.grids:
+        return [
+            Cell("asked", *shape, dtype, order, data=data)
+            for shape in arguments.shape
+            for dtype in arguments.dtype
+            for order in arguments.order
+            for data in arguments.data
+        ]
+    cells = [cell for name in arguments.grids or GRIDS for cell in GRIDS[name]()]
+    return thinned(cells) if arguments.quick else cells
+
+
+def main():
+    arguments = parse_arguments()
+    start = time.monotonic()
+    cells = chosen_cells(arguments)
+    repeats = arguments.repeats or (9 if arguments.quick else 15)
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
+    if arguments.dry_run:
+        gpu = MadeUpGpu()
+    else:
+        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed)
+    facts = {
+        "command": shlex.join(["python", *sys.argv]),
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "seed": seed,
+        "repeats": repeats,
+    } | gpu.facts()
+    print(f"rtopk {facts['rtopk']} against torch {facts['torch']} on {facts['gpu']}: {len(cells)} cells, seed {seed}")
+    print_heading()
+
+    outcomes, lost = [], None
+    for number, cell in enumerate(cells):
+        try:
+            outcomes.append(gpu.measure(cell, number))
+        except DeviceLost as error:
+            outcomes.append(Outcome(cell, error=str(error)))
+            lost = str(error)
+        print_outcome(outcomes[-1])
+        if lost:
+            break
+
+    summaries = summaries_of(outcomes)
+    failed = [outcome for outcome in outcomes if outcome.error]
+    facts["seconds"] = round(time.monotonic() - start, 1)
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        record = {"environment": facts, "summary": summaries, "cells": [outcome.record() for outcome in outcomes]}
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+    print_table(summaries)
+    written = f", written to {arguments.json}" if arguments.json else ""
+    print(f"{len(outcomes) - len(failed)} of {len(cells)} cells measured and checked, {len(failed)} failed,"
+          f" {facts['seconds']:.0f} s{written}")  # fmt: skip
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
