@@ -110,7 +110,7 @@ const std::vector<Sensitive>& cases() {
 template <typename Environment>
 void expect_unmoved(Environment make_environment, const Layout& layout) {
   for (const Sensitive& one : cases()) {
-    for (const auto& runner : runners()) {
+    for (const Runner* runner : host_runners()) {
       runner->activate();
       std::string wrong;
       ControlWord before = 0;
@@ -168,7 +168,7 @@ TEST(FloatingEnvironment, OfAnExecutorsThreads) {
 TEST(FloatingEnvironment, RaisesNoFlags) {
   Random random(seed() + 41);
   const Matrix matrix = make_mixed_matrix(rtopk::DType::f32, kPatterns, 500, 20, random);
-  for (const auto& runner : runners()) {
+  for (const Runner* runner : host_runners()) {
     runner->activate();
     for (const Limits& limits : kLimits) {
       rtopk::Problem problem = problem_for(matrix, 20);

@@ -108,7 +108,7 @@ TEST(Memory, NothingIsTouchedOutsideTheMatrix) {
             call.dense = memory.dense.bytes();
             call.mask = memory.mask.bytes();
             const Result expected = render(call.problem, matrix, select(call.problem, matrix.bytes.data()));
-            for (const auto& runner : runners()) {
+            for (const Runner* runner : host_runners()) {
               runner->activate();
               ASSERT_EQ(runner->run(call), "");
               memory.values.expect(expected.values);
@@ -138,7 +138,7 @@ TEST(Memory, OffsetsBeyond32Bits) {
     std::memcpy(mapping.data() + static_cast<std::size_t>(row * kStride) * 4,
                 matrix.bytes.data() + static_cast<std::size_t>(row * kCols) * 4, static_cast<std::size_t>(kCols) * 4);
   }
-  for (const auto& runner : runners()) {
+  for (const Runner* runner : host_runners()) {
     runner->activate();
     for (const Limits& limits : {kLimits[0], kLimits[1], kLimits[4], kLimits[7]}) {
       rtopk::Problem problem = problem_for(matrix, 10);
@@ -182,7 +182,7 @@ TEST(Memory, RowLongerThan32Bits) {
   problem.k = 5;
   problem.dtype = rtopk::DType::f16;
   problem.order = rtopk::Order::by_value;
-  runners().at(1)->activate();  // the fastest
+  host_runners().at(1)->activate();  // the fastest
   rtopk::Plan plan;
   ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
   if (plan.workspace_bytes > (std::size_t{1} << 32))

@@ -1,7 +1,9 @@
 // Who tests the oracle? Selections worked out by hand, and results that are wrong on purpose and must be rejected.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -201,7 +203,7 @@ class FlawedRunner final : public Runner {
   void activate() const override {}
   [[nodiscard]] std::string run(const Call& call) const override {
     if (flaw_ == Flaw::writes_nothing) return "";
-    std::string wrong = runners().front()->run(call);
+    std::string wrong = host_runners().front()->run(call);
     if (flaw_ == Flaw::changes_input) call.input[0] ^= std::byte{1};
     scribble(call.values.data() +
              (flaw_ == Flaw::writes_before ? -1 : static_cast<std::ptrdiff_t>(call.values.size())));
@@ -239,9 +241,18 @@ TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
     if (rtopk::build_info().highway) expected.insert("cpu " + target + ", the other family");
   }
   std::set<std::string> there;
-  for (const auto& runner : runners()) there.insert(runner->name());
+  for (const Runner* runner : host_runners()) there.insert(runner->name());
   EXPECT_EQ(there, expected);
   EXPECT_GE(there.size(), 2u);
+}
+
+TEST(Runners, CoverTheGpu) {
+  rtopk::Traits traits;
+  if (!rtopk::query_traits({rtopk::DeviceKind::cuda, 0}, traits).ok())
+    GTEST_SKIP() << "no GPU, or a build without CUDA";
+  if (std::getenv("RTOPK_TEST_RUNNERS") != nullptr) GTEST_SKIP() << "RTOPK_TEST_RUNNERS chooses the runners";
+  EXPECT_TRUE(
+      std::any_of(runners().begin(), runners().end(), [](const auto& runner) { return runner->name() == "cuda"; }));
 }
 
 TEST(Patterns, HoldWhatTheyPromise) {

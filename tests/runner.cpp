@@ -9,6 +9,9 @@
 #endif
 
 #include "guarded_buffer.hpp"
+#if defined(RTOPK_TEST_CUDA)
+#include "cuda_runner.hpp"
+#endif
 
 namespace rtopk_test {
 namespace {
@@ -120,7 +123,7 @@ class CpuRunner final : public Runner {
   bool as_planned_;
 };
 
-std::vector<std::unique_ptr<Runner>> make_runners() {
+std::vector<std::unique_ptr<Runner>> make_host_runners() {
   std::vector<std::unique_ptr<Runner>> all;
   all.push_back(std::make_unique<ReferenceRunner>());
 #if defined(RTOPK_TEST_HIGHWAY)
@@ -138,11 +141,39 @@ std::vector<std::unique_ptr<Runner>> make_runners() {
   return all;
 }
 
+std::vector<std::unique_ptr<Runner>> make_runners() {
+  std::vector<std::unique_ptr<Runner>> all = make_host_runners();
+#if defined(RTOPK_TEST_CUDA)
+  add_cuda_runners(all);
+#endif
+  const char* wanted = std::getenv("RTOPK_TEST_RUNNERS");
+  if (wanted == nullptr) return all;
+  std::erase_if(all, [wanted](const auto& runner) { return runner->name().rfind(wanted, 0) != 0; });
+  if (all.empty()) {
+    // Every test would pass.
+    std::fprintf(stderr, "RTOPK_TEST_RUNNERS=%s: there is no such runner in this build on this machine\n", wanted);
+    std::abort();
+  }
+  return all;
+}
+
+std::vector<const Runner*> pointers_to(const std::vector<std::unique_ptr<Runner>>& all) {
+  std::vector<const Runner*> pointers;
+  for (const auto& runner : all) pointers.push_back(runner.get());
+  return pointers;
+}
+
 }  // namespace
 
 const std::vector<std::unique_ptr<Runner>>& runners() {
   static const auto all = make_runners();
   return all;
+}
+
+const std::vector<const Runner*>& host_runners() {
+  static const auto all = make_host_runners();
+  static const auto pointers = pointers_to(all);
+  return pointers;
 }
 
 }  // namespace rtopk_test

@@ -43,7 +43,12 @@ class Runner {
 };
 
 /// The reference, and the CPU backend for every instruction set that this CPU has and this build contains, once as planned
-/// and once with the other of the families that can run the problem.
+/// and once with the other of the families that can run the problem; and the CUDA backend, if there is a GPU.
+/// RTOPK_TEST_RUNNERS=cuda (or cpu, or reference) leaves those whose name begins so.
 const std::vector<std::unique_ptr<Runner>>& runners();
+
+/// Those of all runners that work on the host's memory, whatever RTOPK_TEST_RUNNERS says: for tests of what copies to
+/// a device and back would hide.
+const std::vector<const Runner*>& host_runners();
 
 }  // namespace rtopk_test

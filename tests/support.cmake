@@ -12,6 +12,13 @@ target_link_libraries(rtopk_test_support PUBLIC rtopk::rtopk)
 # The paper's arithmetic is defined operation by operation.
 target_compile_options(rtopk_test_support PRIVATE -ffp-contract=off)
 
+if(RTOPK_HAVE_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  target_sources(rtopk_test_support PRIVATE ${CMAKE_CURRENT_LIST_DIR}/cuda_runner.cpp)
+  target_link_libraries(rtopk_test_support PRIVATE CUDA::cudart_static)
+  target_compile_definitions(rtopk_test_support PRIVATE RTOPK_TEST_CUDA)
+endif()
+
 if(RTOPK_HAVE_HIGHWAY)
   find_package(hwy CONFIG REQUIRED)
   target_link_libraries(rtopk_test_support PRIVATE hwy::hwy)

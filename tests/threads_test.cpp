@@ -41,7 +41,7 @@ TEST(Threads, EveryExecutorGivesTheSame) {
     for (const rtopk::Problem& problem : problems_for(matrix, 20)) {
       if (left_out(random)) continue;
       const auto selections = select(problem, matrix.bytes.data());
-      for (const auto& runner : runners()) {
+      for (const Runner* runner : host_runners()) {
         runner->activate();
         for (const rtopk::Executor* executor : {static_cast<const rtopk::Executor*>(nullptr), &reverse, &shuffled}) {
           for (const std::int32_t threads : {1, 2, 3}) {
@@ -162,7 +162,7 @@ TEST(Threads, AChildAfterForkHasItsOwn) {
   const auto selections = select(problem, matrix.bytes.data());
   Layout layout;
   layout.threads = 3;
-  const Runner& runner = *runners().back();
+  const Runner& runner = *host_runners().back();
   runner.activate();
   ASSERT_EQ(check(runner, problem, matrix, selections, layout), "");  // the parent's threads exist now
   const pid_t child = fork();

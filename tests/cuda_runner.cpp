@@ -1,0 +1,296 @@
+#include "cuda_runner.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "matrix.hpp"
+
+namespace rtopk_test {
+namespace {
+
+constexpr std::ptrdiff_t kGuardBytes = 512;  // what a warp loads or stores at once
+constexpr std::size_t kAlignment = 64;       // to which the misalignments of a call are relative
+constexpr std::byte kGuard{0xc3};
+constexpr std::byte kWorkspaceFill{0x5a};  // whoever relies on zeros here is wrong
+
+void require(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+/// For compute-sanitizer, which knows the bounds of allocations and not ours: every part of a call is an allocation that
+/// ends where the part ends, and what a run has to write before it may be read is left uninitialised.
+bool exact_memory() {
+  static const bool wanted = std::getenv("RTOPK_TEST_EXACT_MEMORY") != nullptr;
+  return wanted;
+}
+
+/// A stream, and memory on both sides that is kept from call to call: allocating takes longer than most calls.
+class Lane {
+ public:
+  Lane() { require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  void reserve(std::size_t bytes) {
+    if (bytes <= capacity_) return;
+    const std::size_t wanted = std::max(bytes, 2 * capacity_);
+    require(cudaFree(std::exchange(device_, nullptr)), "cudaFree");
+    require(cudaFreeHost(std::exchange(host_, nullptr)), "cudaFreeHost");
+    capacity_ = 0;
+    require(cudaMalloc(&device_, wanted), "cudaMalloc");
+    require(cudaMallocHost(&host_, wanted), "cudaMallocHost");
+    capacity_ = wanted;
+  }
+
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] std::byte* device() const { return static_cast<std::byte*>(device_); }
+  [[nodiscard]] std::byte* host() const { return static_cast<std::byte*>(host_); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  void* device_ = nullptr;
+  void* host_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+/// The lanes that no call is using. They live until the process ends: a destructor would run after the CUDA runtime's.
+class Lanes {
+ public:
+  static std::unique_ptr<Lane> take() {
+    const std::lock_guard lock(all().mutex_);
+    auto& free = all().free_;
+    if (free.empty()) return std::make_unique<Lane>();
+    std::unique_ptr<Lane> lane = std::move(free.back());
+    free.pop_back();
+    return lane;
+  }
+  static void give_back(std::unique_ptr<Lane> lane) {
+    const std::lock_guard lock(all().mutex_);
+    all().free_.push_back(std::move(lane));
+  }
+
+ private:
+  static Lanes& all() {
+    static Lanes& lanes = *new Lanes;
+    return lanes;
+  }
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> free_;
+};
+
+/// One part of a call's memory.
+struct Part {
+  enum class Use { input, output, workspace };
+
+  const char* what;
+  Use use;
+  std::span<std::byte> host;  ///< Copied to the device before the run, and back after it.
+  std::size_t misalignment;
+  std::vector<std::byte> guard;  ///< Repeated on both sides, in phase with the part.
+
+  std::size_t begin = 0;        ///< In a lane's memory.
+  std::byte* device = nullptr;  ///< Where the part begins.
+
+  /// Of the byte `distance` behind the part's begin; negative before it.
+  [[nodiscard]] std::byte guard_at(std::ptrdiff_t distance) const {
+    const auto period = static_cast<std::ptrdiff_t>(guard.size());
+    return guard[static_cast<std::size_t>((distance % period + period) % period)];
+  }
+};
+
+/// The parts side by side in a lane's memory, with guards around each.
+class GuardedParts {
+ public:
+  GuardedParts(std::vector<Part>& parts, Lane& lane) : parts_(parts), lane_(lane) {
+    constexpr auto guard = static_cast<std::size_t>(kGuardBytes);
+    for (Part& part : parts_) {
+      const std::size_t aligned = (bytes_ + guard + kAlignment - 1) / kAlignment * kAlignment;
+      part.begin = aligned + part.misalignment;
+      bytes_ = part.begin + part.host.size() + guard;
+    }
+    lane_.reserve(bytes_);
+    for (Part& part : parts_) part.device = lane_.device() + part.begin;
+  }
+
+  void upload() {
+    if (bytes_ == 0) return;
+    std::memset(lane_.host(), std::to_integer<int>(kGuard), bytes_);
+    for (const Part& part : parts_) {
+      std::byte* at = lane_.host() + part.begin;
+      const auto size = static_cast<std::ptrdiff_t>(part.host.size());
+      for (std::ptrdiff_t i = 1; i <= kGuardBytes; ++i) at[-i] = part.guard_at(-i);
+      for (std::ptrdiff_t i = size; i < size + kGuardBytes; ++i) at[i] = part.guard_at(i);
+      if (size > 0) std::memcpy(at, part.host.data(), part.host.size());
+    }
+    require(cudaMemcpyAsync(lane_.device(), lane_.host(), bytes_, cudaMemcpyHostToDevice, lane_.stream()), "upload");
+  }
+
+  /// Empty, or which guard was written to.
+  [[nodiscard]] std::string download() {
+    if (bytes_ > 0) {
+      require(cudaMemcpyAsync(lane_.host(), lane_.device(), bytes_, cudaMemcpyDeviceToHost, lane_.stream()),
+              "download");
+    }
+    require(cudaStreamSynchronize(lane_.stream()), "the run failed on the device");
+    for (const Part& part : parts_) {
+      const std::byte* at = lane_.host() + part.begin;
+      const auto size = static_cast<std::ptrdiff_t>(part.host.size());
+      for (std::ptrdiff_t i = -kGuardBytes; i < size + kGuardBytes; ++i) {
+        if (i == 0) i = size;
+        if (at[i] != part.guard_at(i)) {
+          return std::string("out of bounds of ") + part.what + " on the device: byte " + std::to_string(i) + " of " +
+                 std::to_string(size) + " was written";
+        }
+      }
+      if (size > 0) std::memcpy(part.host.data(), at, part.host.size());
+    }
+    return "";
+  }
+
+ private:
+  std::vector<Part>& parts_;
+  Lane& lane_;
+  std::size_t bytes_ = 0;
+};
+
+/// Every part as an allocation of its own.
+class ExactParts {
+ public:
+  ExactParts(std::vector<Part>& parts, Lane& lane) : parts_(parts), lane_(lane) {
+    for (Part& part : parts_) {
+      void* memory = nullptr;
+      require(cudaMalloc(&memory, std::max<std::size_t>(part.misalignment + part.host.size(), 1)), "cudaMalloc");
+      allocations_.push_back(memory);
+      part.device = static_cast<std::byte*>(memory) + part.misalignment;
+    }
+  }
+  ~ExactParts() {
+    for (void* memory : allocations_) static_cast<void>(cudaFree(memory));
+  }
+  ExactParts(const ExactParts&) = delete;
+  ExactParts& operator=(const ExactParts&) = delete;
+
+  void upload() {
+    for (const Part& part : parts_) {
+      if (part.use != Part::Use::input || part.host.empty()) continue;
+      require(cudaMemcpyAsync(part.device, part.host.data(), part.host.size(), cudaMemcpyHostToDevice, lane_.stream()),
+              "upload");
+    }
+  }
+
+  [[nodiscard]] std::string download() {
+    for (const Part& part : parts_) {
+      if (part.use == Part::Use::workspace || part.host.empty()) continue;
+      require(cudaMemcpyAsync(part.host.data(), part.device, part.host.size(), cudaMemcpyDeviceToHost, lane_.stream()),
+              "download");
+    }
+    require(cudaStreamSynchronize(lane_.stream()), "the run failed on the device");
+    return "";
+  }
+
+ private:
+  std::vector<Part>& parts_;
+  Lane& lane_;
+  std::vector<void*> allocations_;
+};
+
+std::size_t misalignment_of(std::span<std::byte> bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment;
+}
+
+std::string refused(const char* what, const rtopk::Status& status) {
+  return std::string(what) + " returned status " + std::to_string(static_cast<int>(status.code())) + ": " +
+         status.text();
+}
+
+template <typename Parts>
+std::string run_with(const rtopk::Plan& plan, const Call& call, Lane& lane) {
+  std::vector<std::byte> workspace(plan.workspace_bytes, kWorkspaceFill);
+  std::vector<Part> parts;
+  parts.push_back({"input", Part::Use::input, call.input, misalignment_of(call.input),
+                   bait(plan.problem.dtype, plan.problem.direction)});
+  const auto add_output = [&parts](const char* what, std::span<std::byte> bytes) {
+    parts.push_back({what, Part::Use::output, bytes, misalignment_of(bytes), {kGuard}});
+  };
+  add_output("values", call.values);
+  add_output("indices", call.indices);
+  add_output("dense", call.dense);
+  add_output("mask", call.mask);
+  add_output("passes", call.passes);
+  parts.push_back({"workspace", Part::Use::workspace, workspace, call.workspace_misalignment % kAlignment, {kGuard}});
+
+  Parts memory(parts, lane);
+  memory.upload();
+  rtopk::Output output;
+  output.values = parts[1].device;
+  output.indices = parts[2].device;
+  output.dense = parts[3].device;
+  output.mask = reinterpret_cast<std::uint8_t*>(parts[4].device);
+  output.passes = reinterpret_cast<std::int32_t*>(parts[5].device);
+  rtopk::Launch launch;
+  launch.stream = lane.stream();
+  const rtopk::Status status = rtopk::run(plan, parts[0].device, output, {parts[6].device, workspace.size()}, launch);
+  std::string damage = memory.download();
+  return status.ok() ? damage : refused("run", status);
+}
+
+/// Changes a plan into another one that gives the same result; false if there is none for this problem.
+using ChangePlan = bool (*)(rtopk::Plan& plan);
+
+struct Variant {
+  const char* name;
+  ChangePlan change;  ///< Null: as planned.
+};
+
+/// A family that make_plan prefers another one to, where both can do it, joins here by a function that changes the plan.
+constexpr Variant kVariants[] = {{"cuda", nullptr}};
+
+class CudaRunner final : public Runner {
+ public:
+  explicit CudaRunner(const Variant& variant) : variant_(variant) {}
+
+  [[nodiscard]] std::string name() const override { return variant_.name; }
+  [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
+  void activate() const override {}
+
+  [[nodiscard]] std::string run(const Call& call) const override {
+    rtopk::Problem problem = call.problem;
+    problem.device = {rtopk::DeviceKind::cuda, 0};
+    rtopk::Plan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, plan);
+    if (!status.ok()) return refused("make_plan", status);
+    // What it cannot do otherwise has been tested as planned.
+    if (variant_.change != nullptr && !variant_.change(plan)) {
+      if (!rtopk::make_plan(problem, plan).ok()) return "make_plan changed its mind";
+    }
+    std::string wrong;
+    try {
+      std::unique_ptr<Lane> lane = Lanes::take();
+      wrong = exact_memory() ? run_with<ExactParts>(plan, call, *lane) : run_with<GuardedParts>(plan, call, *lane);
+      Lanes::give_back(std::move(lane));
+    } catch (const std::runtime_error& error) {
+      wrong = error.what();
+    }
+    return wrong.empty() ? "" : wrong + "\n  plan: " + rtopk::to_string(plan);
+  }
+
+ private:
+  Variant variant_;
+};
+
+}  // namespace
+
+void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all) {
+  rtopk::Traits traits;
+  if (!rtopk::query_traits({rtopk::DeviceKind::cuda, 0}, traits).ok()) return;
+  for (const Variant& variant : kVariants) all.push_back(std::make_unique<CudaRunner>(variant));
+}
+
+}  // namespace rtopk_test

@@ -1,0 +1,2 @@
+// What the CUDA backend promises beyond the results that the conformance suite checks.
+#include <gtest/gtest.h>
