@@ -7,13 +7,14 @@ export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo test build configure bench format lint setup clean
+.PHONY: help demo test build configure bench gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
 	@echo 'make test    every test that this machine can run'
 	@echo 'make build   the library, the program build/bin/rtopk and the tests'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
+	@echo 'make gpu-check  build, test, sanitize and measure on a GPU; ARGS="--only bench --quick" for a part'
 	@echo 'make format  clang-format and ruff over the tree'
 	@echo 'make lint    the same as a check, clang-tidy, and the rules of inclusion'
 	@echo 'make clean   remove build and .venv'
@@ -34,6 +35,10 @@ configure: setup
 
 bench: build
 	@$(PYTHON) bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json
+
+# Nothing is installed for this one: it is for bare machines with a GPU, whose Python has PyTorch.
+gpu-check:
+	@python3 scripts/gpu_check.py $(ARGS)
 
 format: setup
 	@.venv/bin/clang-format -i $(SOURCES)

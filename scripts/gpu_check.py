@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Builds with CUDA, tests on the GPU, looks with compute-sanitizer, measures, and ends with a summary on one screen.
+
+    python3 scripts/gpu_check.py [--only build tests sanitize bench] [--quick] [--json FILE]
+
+It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
+environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
+whether the build, the tests and the sanitizers are clean, and every measured result was right: not how fast it is.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from run_tests import JOBS, REPORTS, ROOT, Result, counted, report, run, say
+
+sys.path.insert(0, str(ROOT / "bench"))
+
+import compare_gpu  # noqa: E402
+
+BUILD = ROOT / "build" / "gpu"
+SANITIZERS = ("memcheck", "racecheck", "initcheck")
+# Of what the conformance suite does: the sanitizers make kernels up to a hundred times slower.
+SANITIZER_SCALE = "0.02"
+SANITIZER_LIMIT_SECONDS = "240"
+
+
+def build(_):
+    configure = ["cmake", "-S", ROOT, "-B", BUILD]
+    if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").exists():
+        configure += ["-G", "Ninja"]
+    configure += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
+    good = run("configure", configure, "gpu-configure")
+    good = good and run("build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-build")
+    for line in (REPORTS / "gpu-configure.log").read_text(errors="replace").splitlines():
+        if line.startswith("-- rtopk: "):
+            say(line.removeprefix("-- rtopk: "))
+    return Result(passed=1) if good else Result(failed=["build"])
+
+
+def tests(_):
+    junit = REPORTS / "gpu.xml"
+    junit.unlink(missing_ok=True)
+    command = ["ctest", "--test-dir", BUILD, "--label-regex", "gpu", "--parallel", JOBS, "--output-on-failure"]
+    good = run("tests", [*command, "--output-junit", junit], "gpu-tests", RTOPK_TEST_RUNNERS="cuda")
+    return counted("tests", good, junit)
+
+
+def sanitizer_program():
+    beside_nvcc = Path(os.path.realpath(shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")).parent
+    return shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=beside_nvcc)
+
+
+def sanitize(arguments):
+    program = sanitizer_program()
+    if program is None:
+        return Result(skipped=[("sanitizers", "compute-sanitizer is not installed")])
+    result = Result()
+    for tool in SANITIZERS:
+        command = ["timeout", SANITIZER_LIMIT_SECONDS, program, "--tool", tool, "--error-exitcode", "99"]
+        command += ["--print-limit", "20", BUILD / "bin" / "rtopk_conformance_test", "--gtest_brief=1"]
+        environment = {
+            "RTOPK_TEST_RUNNERS": "cuda",
+            "RTOPK_TEST_EXACT_MEMORY": "1",
+            "RTOPK_TEST_SCALE": arguments.sanitize_scale,
+        }
+        good = run(f"compute-sanitizer {tool}", command, f"gpu-{tool}", **environment)
+        log = (REPORTS / f"gpu-{tool}.log").read_text(errors="replace")
+        summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", log, re.MULTILINE)
+        passed = re.findall(r"^\[  PASSED  \] (\d+) tests", log, re.MULTILINE)
+        say(f"{tool}: {summaries[-1] if summaries else 'no summary'}; {passed[-1] if passed else 0} tests passed")
+        clean = bool(summaries) and re.search(r"SUMMARY: 0 ", summaries[-1]) is not None
+        if good and clean and passed and int(passed[-1]) > 0:
+            result.passed += 1
+        else:
+            result.failed.append(f"compute-sanitizer {tool}")
+    return result
+
+
+def gpu_name():
+    """As it is written in the name of a file: h200."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
+    try:
+        name = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        name = "unknown"
+    return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("nvidia", "")).strip("-")
+
+
+def bench(arguments):
+    arguments.json.unlink(missing_ok=True)
+    command = [sys.executable, ROOT / "bench" / "compare_gpu.py", "--library", BUILD / "lib" / "librtopk.so"]
+    command += ["--json", arguments.json]
+    command += ["--quick"] if arguments.quick else []
+    command += ["--grids", *arguments.grids] if arguments.grids else []
+    good = run("benchmark", command, "gpu-bench")
+    if not arguments.json.exists():
+        return Result(failed=["benchmark"])
+    failed = [f"benchmark: {c['set']} {c['dtype']} {c['rows']}x{c['cols']} k={c['k']}: {c['error']}"
+              for c in json.loads(arguments.json.read_text())["cells"] if c["error"]]  # fmt: skip
+    if not good and not failed:
+        failed = ["benchmark"]
+    return Result(passed=0 if failed else 1, failed=failed)
+
+
+STEPS = {step.__name__: step for step in (build, tests, sanitize, bench)}
+
+
+def show_targets(path):
+    record = json.loads(path.read_text())
+    facts = record["environment"]
+    print(f"\n{facts['gpu']}, driver {facts['driver']}, torch {facts['torch']}: time of rtopk as a multiple of", end="")
+    print(" the floor (sorted, early, adversarial: of its own; torch: of torch.topk's)", end="")
+    compare_gpu.print_table(record["summary"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
+    parser.add_argument("--quick", action="store_true", help="a third of the benchmark's cells")
+    parser.add_argument("--grids", nargs="+", choices=compare_gpu.GRIDS, help="of the benchmark; default: all")
+    parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
+    parser.add_argument("--json", type=Path, help="default: bench/results/gpu-<name of the GPU>.json")
+    arguments = parser.parse_args()
+    arguments.json = (arguments.json or ROOT / "bench" / "results" / f"gpu-{gpu_name()}.json").resolve()
+
+    total, outcomes = Result(), {}
+    for name in (step for step in STEPS if step in arguments.only):
+        outcomes[name] = STEPS[name](arguments)
+        say(f"{name}: {outcomes[name]}")
+        total.add(outcomes[name])
+        if name == "build" and outcomes[name].failed:
+            break
+
+    measured = "bench" in outcomes and arguments.json.exists()
+    if measured:
+        record = json.loads(arguments.json.read_text())
+        record["checks"] = {
+            name: {"passed": outcome.passed, "failed": outcome.failed, "skipped": outcome.skipped}
+            for name, outcome in outcomes.items()
+        }
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        show_targets(arguments.json)
+    print()
+    report(total)
+    for name, outcome in outcomes.items():
+        print(f"{name:<9} {outcome}")
+    if measured:
+        print(f"written: {arguments.json}")
+    return 1 if total.failed or total.passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
