@@ -61,6 +61,11 @@ enum class Family : std::uint8_t {
   cpu_row,        ///< Search by counting over the whole row, which stays in the nearest cache.
   cpu_stream,     ///< One read of a long row; only what can still win is kept in a buffer and searched.
   cpu_bisection,  ///< The paper's bisection over the whole row.
+  cuda_warp,      ///< A warp, or a part of one, has a row in its registers; each warp takes several rows in turn.
+  cuda_block,     ///< A block reads a row once and keeps what can still win in shared memory.
+  cuda_split,     ///< Several blocks share a row; each selects from its part, then the winners are selected from.
+  cuda_radix,     ///< The whole device finds the threshold of long rows digit by digit: any length, any k.
+  cuda_scan,      ///< A block reads a long row once for every pass of the paper's bisection.
 };
 
 [[nodiscard]] RTOPK_API const char* name(Family family) noexcept;
@@ -71,8 +76,16 @@ struct Plan {
   Family family = Family::reference;
 
   std::int32_t threads = 1;             ///< CPU: tasks that share the blocks of rows, each with its own scratch.
-  std::int64_t rows_per_block = 1;      ///< CPU: rows that one task takes at a time.
-  std::int64_t candidate_capacity = 0;  ///< CPU, cpu_stream: elements that the buffer holds before it is pruned.
+                                        ///< CUDA: threads of a block.
+  std::int64_t rows_per_block = 1;      ///< CPU: rows that one task takes at a time. CUDA: rows of a block.
+  std::int64_t candidate_capacity = 0;  ///< cpu_stream, cuda_block: elements that the buffer holds. cuda_warp: how many
+                                        ///< elements the search may leave for the sort that finishes it.
+
+  std::int32_t lanes_per_row = 0;      ///< CUDA: threads that share a row.
+  std::int32_t elements_per_lane = 0;  ///< cuda_warp: elements of a row that a thread holds.
+  std::int64_t blocks = 0;             ///< CUDA: blocks of the grid.
+  std::int64_t parts = 0;              ///< cuda_split: blocks that share a row.
+  std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
 
   std::size_t scratch_bytes = 0;    ///< CPU: of one task.
   std::size_t workspace_bytes = 0;  ///< What run() needs, in all. Any alignment. May be 0.

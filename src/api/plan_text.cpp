@@ -24,8 +24,17 @@ std::string to_string(const Plan& plan) {
   text << "search=" << name(p.max_iter != 0 || p.epsilon != 0.0 ? Search::bisection : p.search) << '\n'
        << "threads=" << plan.threads << '\n'
        << "rows_per_block=" << plan.rows_per_block << '\n';
-  if (plan.family == Family::cpu_stream) text << "candidate_capacity=" << plan.candidate_capacity << '\n';
-  text << "scratch_bytes=" << plan.scratch_bytes << '\n' << "workspace_bytes=" << plan.workspace_bytes << '\n';
+  if (plan.candidate_capacity != 0) text << "candidate_capacity=" << plan.candidate_capacity << '\n';
+  if (p.device.kind == DeviceKind::cuda) {
+    text << "lanes_per_row=" << plan.lanes_per_row << '\n';
+    if (plan.elements_per_lane != 0) text << "elements_per_lane=" << plan.elements_per_lane << '\n';
+    text << "blocks=" << plan.blocks << '\n';
+    if (plan.parts != 0) text << "parts=" << plan.parts << '\n';
+    text << "shared_bytes=" << plan.shared_bytes << '\n';
+  } else {
+    text << "scratch_bytes=" << plan.scratch_bytes << '\n';
+  }
+  text << "workspace_bytes=" << plan.workspace_bytes << '\n';
   return std::move(text).str();
 }
 

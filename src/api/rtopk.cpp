@@ -4,6 +4,9 @@
 #include "core/checks.hpp"
 #include "core/reference.hpp"
 #include "cpu/backend.hpp"
+#if defined(RTOPK_HAVE_CUDA)
+#include "cuda/backend.hpp"
+#endif
 
 #define RTOPK_TEXT_OF(x) #x
 #define RTOPK_TEXT(x) RTOPK_TEXT_OF(x)
@@ -11,14 +14,25 @@
 namespace rtopk {
 namespace {
 
-Status no_cuda() {
+#if !defined(RTOPK_HAVE_CUDA)
+/// What a build without the CUDA backend answers.
+namespace cuda {
+
+Status refuse() {
   return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
 }
+Status query_traits(Device, Traits&) { return refuse(); }
+Status make_plan(const Problem&, const Traits&, Plan&) { return refuse(); }
+Status check_plan(const Plan&) { return refuse(); }
+Status run(const Plan&, const void*, const Output&, void*, void*) { return refuse(); }
+
+}  // namespace cuda
+#endif
 
 }  // namespace
 
 Status query_traits(Device device, Traits& traits) noexcept {
-  if (device.kind == DeviceKind::cuda) return no_cuda();
+  if (device.kind == DeviceKind::cuda) return cuda::query_traits(device, traits);
   if (device.kind != DeviceKind::cpu || device.ordinal != 0) {
     return {StatusCode::invalid_argument, "device is unknown; accepted: cpu with ordinal 0"};
   }
@@ -28,10 +42,10 @@ Status query_traits(Device device, Traits& traits) noexcept {
 
 Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;
-  if (problem.device.kind == DeviceKind::cuda) return no_cuda();
   if (!(traits.device == problem.device)) {
     return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
   }
+  if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, traits, plan);
   return cpu::make_plan(problem, traits, plan);
 }
 
@@ -55,13 +69,14 @@ Status make_reference_plan(const Problem& problem, Plan& plan) noexcept {
 Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace,
            const Launch& launch) noexcept {
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
-  if (plan.problem.device.kind == DeviceKind::cuda) return no_cuda();
-  if (Status status = cpu::check_plan(plan); !status.ok()) return status;
+  const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
+  if (Status status = on_cuda ? cuda::check_plan(plan) : cpu::check_plan(plan); !status.ok()) return status;
   if (launch.executor != nullptr && launch.executor->parallel_for == nullptr) {
     return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
   }
   if (plan.problem.rows == 0) return {};
   if (Status status = core::check_call(plan, input, output, workspace); !status.ok()) return status;
+  if (on_cuda) return cuda::run(plan, input, output, workspace.data, launch.stream);
   cpu::run(plan, input, output, workspace.data, launch.executor);
   return {};
 }
@@ -74,6 +89,9 @@ BuildInfo build_info() noexcept {
   return BuildInfo {
 #if defined(RTOPK_HAVE_HIGHWAY)
     .highway = true,
+#endif
+#if defined(RTOPK_HAVE_CUDA)
+    .cuda = true,
 #endif
     .cpu_target = cpu::simd_target(), .cpu_targets = cpu::simd_targets(),
   };

@@ -1,0 +1,27 @@
+// Copies from global to shared memory that run on while the warp computes (cp.async, sm_80 and later).
+#pragma once
+
+#include <cstdint>
+
+namespace rtopk::cuda {
+
+template <int kBytes>
+__device__ void copy_async(void* shared, const void* global) {
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(kBytes) : "memory");
+  }
+}
+
+/// Closes the group of the copies that this thread has started since the last one.
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Waits until at most the last `kPending` groups are still under way.
+template <int kPending>
+__device__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace rtopk::cuda

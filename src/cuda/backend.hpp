@@ -1,0 +1,20 @@
+// The CUDA backend as the rest of the library sees it.
+#pragma once
+
+#include <rtopk/plan.hpp>
+#include <rtopk/rtopk.hpp>
+
+namespace rtopk::cuda {
+
+Status query_traits(Device device, Traits& traits) noexcept;
+
+/// Picks family and numbers for a problem that was checked.
+Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept;
+
+/// Whether `plan` is one that run() can carry out: plans are plain values and may have been changed.
+Status check_plan(const Plan& plan) noexcept;
+
+/// Queues a plan and a call that were checked on `stream`.
+Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept;
+
+}  // namespace rtopk::cuda

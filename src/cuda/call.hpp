@@ -1,0 +1,50 @@
+// One selection as the kernels see it: a plain value that travels as a kernel's argument.
+#pragma once
+
+#include <cstdint>
+
+#include <rtopk/types.hpp>
+
+namespace rtopk::cuda {
+
+/// Where the threshold of a row is to be expected, in counts: the search first looks between the elements of these two
+/// ranks. They only make it fast.
+struct Aim {
+  std::int32_t low_rank = 0;   ///< How many elements should lie at or above the lower threshold, more than k.
+  std::int32_t high_rank = 0;  ///< How many at or above the upper one, fewer than k; 0: there is no upper one.
+  float deviations = 0;        ///< The middle of the two for normal data, in standard deviations above the mean,
+  float step = 0;              ///< and how many of them lie between one rank and the next around it.
+};
+
+struct Call {
+  const void* input = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;
+  std::int64_t k = 0;
+
+  void* values = nullptr;   ///< Null: not wanted.
+  void* indices = nullptr;  ///< Null: not wanted.
+  void* dense = nullptr;
+  std::uint8_t* mask = nullptr;
+  std::int32_t* passes = nullptr;  ///< Null: not wanted.
+
+  IndexType index_type = IndexType::i64;
+  Form form = Form::pairs;
+  bool smallest = false;
+  bool by_value = false;
+
+  bool bisection = false;  ///< The paper's search, perhaps stopped early.
+  std::int32_t max_iter = 0;
+  double epsilon = 0.0;
+
+  void* workspace = nullptr;  ///< Aligned to 256 bytes.
+
+  std::int32_t access_bytes = 0;  ///< Widest aligned access that rows of the input allow, 1 to 16.
+  std::int32_t dense_access_bytes = 0;
+  std::int64_t units_per_worker = 1;  ///< cuda_warp: groups of rows of a warp; cuda_block: rows of a block.
+  std::int32_t candidate_capacity = 0;
+  Aim aim;
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,142 @@
+// What G neighbouring lanes of a warp, G a power of two up to 32, do together. All 32 lanes take part in every call;
+// each group gets its own result.
+#pragma once
+
+#include <cstdint>
+
+namespace rtopk::cuda {
+
+inline constexpr unsigned kWholeWarp = 0xffffffffu;
+
+template <int G>
+struct LaneGroup {
+  static __device__ int lane() { return static_cast<int>(threadIdx.x % G); }
+  static __device__ int index_in_warp() { return static_cast<int>(threadIdx.x % 32) / G; }
+  static __device__ unsigned members() {
+    if constexpr (G == 32) {
+      return kWholeWarp;
+    } else {
+      return ((1u << G) - 1u) << (index_in_warp() * G);
+    }
+  }
+  static __device__ unsigned members_below() { return members() & ((1u << (threadIdx.x % 32)) - 1u); }
+
+  static __device__ int sum(int x) {
+    if constexpr (G == 32) {
+      return __reduce_add_sync(kWholeWarp, x);
+    } else {
+#pragma unroll
+      for (int distance = G / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
+      return x;
+    }
+  }
+  template <class Real>
+  static __device__ Real sum_reals(Real x) {
+#pragma unroll
+    for (int distance = G / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
+    return x;
+  }
+  template <class X>
+  static __device__ X least(X x) {
+#pragma unroll
+    for (int distance = G / 2; distance > 0; distance /= 2) {
+      const X other = __shfl_xor_sync(kWholeWarp, x, distance);
+      x = other < x ? other : x;
+    }
+    return x;
+  }
+  template <class X>
+  static __device__ X greatest(X x) {
+#pragma unroll
+    for (int distance = G / 2; distance > 0; distance /= 2) {
+      const X other = __shfl_xor_sync(kWholeWarp, x, distance);
+      x = other > x ? other : x;
+    }
+    return x;
+  }
+  /// Of this lane and those before it.
+  static __device__ std::uint32_t inclusive_sum(std::uint32_t x) {
+#pragma unroll
+    for (int distance = 1; distance < G; distance *= 2) {
+      const std::uint32_t below = __shfl_up_sync(kWholeWarp, x, distance, G);
+      if (lane() >= distance) x += below;
+    }
+    return x;
+  }
+  template <class X>
+  static __device__ X from_lane(X x, int source) {
+    return __shfl_sync(kWholeWarp, x, source, G);
+  }
+  static __device__ unsigned vote(bool x) { return __ballot_sync(kWholeWarp, x) & members(); }
+  static __device__ bool any(bool x) { return vote(x) != 0; }
+
+  /// Sorts G * C keys, greatest first; rank r ends in keys[r / G] of lane r % G. A bitonic network, in the form whose
+  /// every exchange leaves the greater key at the lower rank.
+  template <int C, class Key>
+  static __device__ void sort_descending(Key (&keys)[C]) {
+#pragma unroll
+    for (int size = 2; size <= G * C; size *= 2) {
+      mirror_exchange(keys, size);
+#pragma unroll
+      for (int stride = size / 4; stride > 0; stride /= 2) exchange(keys, stride);
+    }
+  }
+
+ private:
+  template <class Key>
+  static __device__ Key pick(bool greater, Key a, Key b) {
+    return greater ? (a > b ? a : b) : (a < b ? a : b);
+  }
+
+  /// Rank r against r ^ (size - 1).
+  template <int C, class Key>
+  static __device__ void mirror_exchange(Key (&keys)[C], int size) {
+    if (size <= G) {
+      const bool keeps_greater = (lane() & (size / 2)) == 0;
+#pragma unroll
+      for (int j = 0; j < C; ++j) {
+        const Key other = __shfl_xor_sync(kWholeWarp, keys[j], size - 1);
+        keys[j] = pick(keeps_greater, keys[j], other);
+      }
+    } else {
+      const int mirror = size / G - 1;
+#pragma unroll
+      for (int j = 0; j < C; ++j) {
+        const int partner = j ^ mirror;
+        if (partner > j) {
+          const Key from_high = __shfl_xor_sync(kWholeWarp, keys[partner], G - 1);
+          const Key from_low = __shfl_xor_sync(kWholeWarp, keys[j], G - 1);
+          keys[j] = pick(true, keys[j], from_high);
+          keys[partner] = pick(false, keys[partner], from_low);
+        }
+      }
+    }
+  }
+
+  /// Rank r against r ^ stride.
+  template <int C, class Key>
+  static __device__ void exchange(Key (&keys)[C], int stride) {
+    if (stride < G) {
+      const bool keeps_greater = (lane() & stride) == 0;
+#pragma unroll
+      for (int j = 0; j < C; ++j) {
+        const Key other = __shfl_xor_sync(kWholeWarp, keys[j], stride);
+        keys[j] = pick(keeps_greater, keys[j], other);
+      }
+    } else {
+      const int apart = stride / G;
+#pragma unroll
+      for (int j = 0; j < C; ++j) {
+        const int partner = j ^ apart;
+        if (partner > j) {
+          const Key a = keys[j];
+          const Key b = keys[partner];
+          keys[j] = pick(true, a, b);
+          keys[partner] = pick(false, a, b);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,49 @@
+// The families' entry points. Each is compiled once for every element type: see CMakeLists.txt.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include <rtopk/plan.hpp>
+
+#include "call.hpp"
+
+namespace rtopk::cuda {
+
+/// Where and how large.
+struct Grid {
+  std::int64_t blocks;
+  std::int32_t threads;
+  std::size_t shared_bytes;
+  int device;
+  cudaStream_t stream;
+};
+
+template <class T>
+cudaError_t launch_warp(const Plan& plan, const Call& call, const Grid& grid);
+
+/// Queues a kernel whose arguments are `arguments`. A block that needs more than 48 KiB of shared memory must be allowed it
+/// first, once on each device; `allowed` remembers where that was done.
+template <class... Arguments>
+cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& allowed, const Grid& grid,
+                   Arguments... arguments) {
+  constexpr std::size_t kAlwaysAllowed = 48 * 1024;
+  if (grid.shared_bytes > kAlwaysAllowed) {
+    const std::uint64_t bit = std::uint64_t{1} << (grid.device % 64);
+    if ((allowed.load(std::memory_order_relaxed) & bit) == 0 || grid.device >= 64) {
+      int most = 0;
+      cudaError_t error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, grid.device);
+      if (error != cudaSuccess) return error;
+      error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+      if (error != cudaSuccess) return error;
+      allowed.fetch_or(bit, std::memory_order_relaxed);
+    }
+  }
+  void* pointers[] = {&arguments...};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(grid.blocks)),
+                          dim3(static_cast<unsigned>(grid.threads)), pointers, grid.shared_bytes, grid.stream);
+}
+
+}  // namespace rtopk::cuda

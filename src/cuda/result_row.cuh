@@ -1,0 +1,43 @@
+// Writing selected pairs: the type of the indices is known at run time only.
+#pragma once
+
+#include <cstdint>
+
+#include "call.hpp"
+
+namespace rtopk::cuda {
+
+/// Where the k results of one row go.
+template <class T>
+struct ResultRow {
+  T* values;      ///< Null: not wanted.
+  void* indices;  ///< Null: not wanted.
+  IndexType index_type;
+
+  __device__ ResultRow(const Call& call, std::int64_t row)
+      : values(call.values == nullptr ? nullptr : static_cast<T*>(call.values) + row * call.k),
+        indices(nullptr),
+        index_type(call.index_type) {
+    if (call.indices == nullptr) return;
+    const std::int64_t first = row * call.k;
+    switch (index_type) {
+      case IndexType::i32: indices = static_cast<std::int32_t*>(call.indices) + first; break;
+      case IndexType::i64: indices = static_cast<std::int64_t*>(call.indices) + first; break;
+      case IndexType::u8: indices = static_cast<std::uint8_t*>(call.indices) + first; break;
+      case IndexType::u16: indices = static_cast<std::uint16_t*>(call.indices) + first; break;
+    }
+  }
+
+  __device__ void write(std::int64_t position, T value, std::int64_t index) const {
+    if (values != nullptr) values[position] = value;
+    if (indices == nullptr) return;
+    switch (index_type) {
+      case IndexType::i32: static_cast<std::int32_t*>(indices)[position] = static_cast<std::int32_t>(index); break;
+      case IndexType::i64: static_cast<std::int64_t*>(indices)[position] = index; break;
+      case IndexType::u8: static_cast<std::uint8_t*>(indices)[position] = static_cast<std::uint8_t>(index); break;
+      case IndexType::u16: static_cast<std::uint16_t*>(indices)[position] = static_cast<std::uint16_t>(index); break;
+    }
+  }
+};
+
+}  // namespace rtopk::cuda
