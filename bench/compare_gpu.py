@@ -15,6 +15,7 @@ backend), and after it against the result that was checked.
 import argparse
 import json
 import math
+import os
 import platform
 import random
 import re
@@ -664,7 +665,7 @@ def print_outcome(outcome):
 
 
 def commit():
-    """The commit that is checked out, with "+" where files differ from it; None outside a repository."""
+    """The commit that is checked out, with "+" where files differ from it; outside a repository RTOPK_COMMIT."""
 
     def git(*arguments):
         command = ["git", "-C", str(Path(__file__).parent), *arguments]
@@ -673,7 +674,7 @@ def commit():
     try:
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return os.environ.get("RTOPK_COMMIT")
 
 
 # ---- The command ----

@@ -30,17 +30,46 @@ SANITIZER_SCALE = "0.02"
 SANITIZER_LIMIT_SECONDS = "240"
 
 
-def build(_):
-    configure = ["cmake", "-S", ROOT, "-B", BUILD]
+def configured(*options):
+    command = ["cmake", "-S", ROOT, "-B", BUILD]
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").exists():
-        configure += ["-G", "Ninja"]
-    configure += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
-    good = run("configure", configure, "gpu-configure")
+        command += ["-G", "Ninja"]
+    command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
+    return run("configure", [*command, *options], "gpu-configure")
+
+
+def configuration():
+    """What CMake said about this project's parts."""
+    lines = (REPORTS / "gpu-configure.log").read_text(errors="replace").splitlines()
+    return [line.removeprefix("-- rtopk: ") for line in lines if line.startswith("-- rtopk: ")]
+
+
+def tests_left_out():
+    return any(line.startswith("left out: the tests") for line in configuration())
+
+
+def googletest_built(sources):
+    """Builds GoogleTest from its sources; returns where it was installed, or None."""
+    folder = BUILD.with_name("gpu-googletest")
+    prefix = folder / "install"
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_GMOCK=OFF", f"-DCMAKE_INSTALL_PREFIX={prefix}"]
+    good = run("GoogleTest: configure", ["cmake", "-S", sources, "-B", folder, *options], "gpu-googletest-configure")
+    command = ["cmake", "--build", folder, "--parallel", JOBS, "--target", "install"]
+    return prefix if good and run("GoogleTest: build", command, "gpu-googletest-build") else None
+
+
+def build(arguments):
+    good = configured()
+    if good and tests_left_out() and arguments.googletest.exists():
+        prefix = googletest_built(arguments.googletest)
+        good = prefix is not None and configured(f"-DCMAKE_PREFIX_PATH={prefix}")
     good = good and run("build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-build")
-    for line in (REPORTS / "gpu-configure.log").read_text(errors="replace").splitlines():
-        if line.startswith("-- rtopk: "):
-            say(line.removeprefix("-- rtopk: "))
-    return Result(passed=1) if good else Result(failed=["build"])
+    for line in configuration():
+        say(line)
+    result = Result(passed=1) if good else Result(failed=["build"])
+    if good and tests_left_out():
+        result.failed.append("build: without GoogleTest there are no tests; --googletest names its sources")
+    return result
 
 
 def tests(_):
@@ -124,6 +153,13 @@ def main():
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--quick", action="store_true", help="a third of the benchmark's cells")
     parser.add_argument("--grids", nargs="+", choices=compare_gpu.GRIDS, help="of the benchmark; default: all")
+    parser.add_argument(
+        "--googletest",
+        type=Path,
+        default=Path("/usr/src/googletest"),
+        metavar="SOURCES",
+        help="of GoogleTest, where CMake does not find it; default %(default)s",
+    )
     parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
     parser.add_argument("--json", type=Path, help="default: bench/results/gpu-<name of the GPU>.json")
     arguments = parser.parse_args()
@@ -134,7 +170,7 @@ def main():
         outcomes[name] = STEPS[name](arguments)
         say(f"{name}: {outcomes[name]}")
         total.add(outcomes[name])
-        if name == "build" and outcomes[name].failed:
+        if name == "build" and outcomes[name].passed == 0:
             break
 
     measured = "bench" in outcomes and arguments.json.exists()

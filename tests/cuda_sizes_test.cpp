@@ -76,7 +76,8 @@ TEST_F(CudaSizes, OneVeryLongRow) {
       if (dtype != rtopk::DType::f32 && pattern != Pattern::normal && pattern != Pattern::random_bits) continue;
       const Matrix matrix = make_matrix(dtype, 1, kCols, 5000, pattern, random);
       for (const std::int64_t k : {std::int64_t{1}, std::int64_t{64}, std::int64_t{5000}, kCols / 2, kCols}) {
-        if (left_out(random)) continue;
+        const bool everywhere = k == 64 || k == kCols / 2;  // the CPU takes a while for each
+        if ((pattern != Pattern::normal && !everywhere) || left_out(random)) continue;
         rtopk::Problem problem = problem_for(matrix, k);
         problem.direction = random.pick(kDirections);
         problem.order = random.pick(kOrders);
