@@ -14,6 +14,7 @@ namespace {
 // A handler may touch little more than this: no heap, no locks.
 char unfinished_path[4096];
 std::atomic<bool> unfinished{false};
+std::atomic<bool> ending{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void remove_unfinished() noexcept {
@@ -28,6 +29,7 @@ extern "C" void end_by_signal(int number) {
 }
 
 extern "C" void end_by_bus_error(int) {
+  while (ending.exchange(true)) ::pause();  // several threads read: one of them says it
   remove_unfinished();
   static constexpr char text[] =
       "rtopk: a file that was being read through memory became unreadable (shortened meanwhile, or a disk error)\n";
