@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -71,17 +70,6 @@ NthElementTime time_rows(const Problem& problem, const void* input, ThreadPool& 
 }
 
 }  // namespace
-
-void copy_bytes(const void* from, void* to, std::size_t bytes, ThreadPool& pool) {
-  const auto tasks = static_cast<std::size_t>(pool.threads());
-  pool.run(pool.threads(), [&](std::int64_t task) {
-    constexpr std::size_t line = 64;
-    const auto part = static_cast<std::size_t>(task);
-    const std::size_t begin = bytes / line * part / tasks * line;
-    const std::size_t end = part + 1 == tasks ? bytes : bytes / line * (part + 1) / tasks * line;
-    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin, end - begin);
-  });
-}
 
 NthElementTime time_nth_element(const Problem& problem, const void* input, ThreadPool& pool) {
   switch (problem.dtype) {

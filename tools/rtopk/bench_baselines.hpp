@@ -1,7 +1,6 @@
-// What a selection is measured beside: a copy of the matrix, and what a C++ programmer would write.
+// What a selection is measured beside, next to a copy of the matrix: what a C++ programmer would write.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include <rtopk/plan.hpp>
@@ -9,9 +8,6 @@
 #include "thread_pool.hpp"
 
 namespace rtopk::tool {
-
-/// Copies with every thread of the pool.
-void copy_bytes(const void* from, void* to, std::size_t bytes, ThreadPool& pool);
 
 struct NthElementTime {
   double seconds = 0.0;  ///< For all rows; scaled up if not all were timed.

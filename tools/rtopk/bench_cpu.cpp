@@ -1,5 +1,4 @@
-#include "bench_case.hpp"
-
+// Timing on the CPU, beside a copy of the matrix and std::nth_element.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,6 +6,7 @@
 #include <rtopk/rtopk.hpp>
 
 #include "bench_baselines.hpp"
+#include "bench_case.hpp"
 #include "contract.hpp"
 #include "failure.hpp"
 #include "matrix_source.hpp"
@@ -29,12 +29,6 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  const std::size_t middle = samples.size() / 2;
-  return samples.size() % 2 == 1 ? samples[middle] : 0.5 * (samples[middle - 1] + samples[middle]);
-}
-
 void check_some_rows(const Problem& problem, const void* input, const ResultBuffers& buffers, BenchResult& result) {
   ContractChecker checker(problem);
   const std::int64_t count = std::min(rows_to_check, problem.rows);
@@ -48,26 +42,24 @@ void check_some_rows(const Problem& problem, const void* input, const ResultBuff
   }
 }
 
-}  // namespace
+/// Keeps the last inputs, since the shapes of a grid often differ in k alone.
+class CpuBench final : public BenchRunner {
+ public:
+  using BenchRunner::BenchRunner;
+  [[nodiscard]] BenchResult measure(const Problem& problem) override;
 
-double BenchResult::input_bytes() const noexcept {
-  return static_cast<double>(plan.problem.rows) * static_cast<double>(plan.problem.cols) *
-         static_cast<double>(size_of(plan.problem.dtype));
-}
+ private:
+  void prepare_inputs(const Problem& problem);
 
-BenchRunner::BenchRunner(const RandomSpec& random, const Traits& traits, int repeats)
-    : random_(random), traits_(traits), repeats_(repeats), pool_(traits.threads) {}
+  std::int64_t rows_ = -1;
+  std::int64_t cols_ = -1;
+  std::vector<std::vector<std::byte>> inputs_;
+  std::vector<std::byte> copy_;
+};
 
-void BenchRunner::require_valid(const Problem& problem) const {
-  Plan plan;
-  const Status status = make_plan(problem, traits_, plan);
-  if (!status.ok()) fail("shape {}x{}x{}: {}", problem.rows, problem.cols, problem.k, status.text());
-  if (problem.rows == 0) fail("shape 0x{}x{}: there is nothing to time without rows", problem.cols, problem.k);
-}
-
-void BenchRunner::prepare_inputs(const Problem& problem) {
+void CpuBench::prepare_inputs(const Problem& problem) {
   if (problem.rows == rows_ && problem.cols == cols_) return;
-  const std::size_t bytes = static_cast<std::size_t>(problem.rows * problem.cols) * size_of(problem.dtype);
+  const std::size_t bytes = input_bytes(problem);
   inputs_.clear();
   copy_.clear();
   copy_.shrink_to_fit();  // before the next is taken, so that large shapes fit
@@ -83,9 +75,10 @@ void BenchRunner::prepare_inputs(const Problem& problem) {
   cols_ = problem.cols;
 }
 
-BenchResult BenchRunner::measure(const Problem& problem) {
+BenchResult CpuBench::measure(const Problem& problem) {
   prepare_inputs(problem);
   BenchResult result;
+  result.bytes = static_cast<double>(input_bytes(problem));
   require(make_plan(problem, traits_, result.plan));
   std::vector<std::byte> workspace(result.plan.workspace_bytes);
   const ResultBuffers buffers(problem, problem.rows);
@@ -135,6 +128,12 @@ BenchResult BenchRunner::measure(const Problem& problem) {
   result.nth_element_s = nth.seconds;
   result.nth_element_rows = nth.rows_timed;
   return result;
+}
+
+}  // namespace
+
+std::unique_ptr<BenchRunner> cpu_bench(const RandomSpec& random, const Machine& machine, int repeats) {
+  return std::make_unique<CpuBench>(random, machine, repeats);
 }
 
 }  // namespace rtopk::tool

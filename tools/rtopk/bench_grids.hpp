@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +13,14 @@ struct BenchShape {
   std::int64_t k = 0;
 };
 
+/// The same question, in a size for a CPU and in one for a GPU.
 struct BenchGrid {
   std::string name;
   std::string about;
-  std::vector<BenchShape> shapes;
+  std::string cpu_size;
+  std::vector<BenchShape> cpu_shapes;
+  std::string gpu_size;
+  std::vector<BenchShape> gpu_shapes;
 };
 
 [[nodiscard]] const std::vector<BenchGrid>& bench_grids();

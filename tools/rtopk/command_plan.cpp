@@ -1,8 +1,12 @@
 // rtopk plan: what would run for a shape, with its numbers and its workspace.
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <sstream>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <rtopk/rtopk.hpp>
@@ -18,8 +22,40 @@ struct PlanOptions {
   std::string shape;
   SelectionFlags selection;
   MachineFlags machine;
+  int compute_capability = 0;  // 0: a device that is here
+  int multiprocessors = 0;     // 0: those of the largest GPU of its kind
   bool json = false;
 };
+
+/// What a plan must know of a GPU that nobody can ask.
+struct GpuKind {
+  int compute_capability;
+  int multiprocessors;       ///< Of the largest one on the market.
+  int shared_kib_per_block;  ///< From the CUDA programming guide's table of compute capabilities.
+};
+constexpr auto gpu_kinds = std::to_array<GpuKind>({{80, 108, 163},    // A100
+                                                   {86, 84, 99},      // RTX 3090 Ti, A40
+                                                   {89, 142, 99},     // RTX 4090, L40
+                                                   {90, 132, 227},    // H100, H200
+                                                   {100, 148, 227},   // B200
+                                                   {103, 160, 227},   // B300
+                                                   {120, 188, 99}});  // RTX 5090, RTX PRO 6000
+
+Traits gpu_that_is_not_here(const PlanOptions& options) {
+  const Device device = options.machine.device.value_or(Device{.kind = DeviceKind::cuda, .ordinal = 0});
+  if (device.kind != DeviceKind::cuda) fail("--compute-capability is about a GPU, and --device is cpu; accepted: cuda");
+  std::vector<int> known;
+  for (const GpuKind& kind : gpu_kinds) {
+    known.push_back(kind.compute_capability);
+    if (kind.compute_capability != options.compute_capability) continue;
+    const int multiprocessors = options.multiprocessors > 0 ? options.multiprocessors : kind.multiprocessors;
+    return Traits{.device = device,
+                  .compute_capability = kind.compute_capability,
+                  .multiprocessors = multiprocessors,
+                  .shared_bytes_per_block = std::int64_t{kind.shared_kib_per_block} * 1024};
+  }
+  fail("--compute-capability {} is none of {}", options.compute_capability, fmt::join(known, ", "));
+}
 
 /// A plan's text is one `name=value` per line; whole numbers become numbers.
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -39,7 +75,8 @@ int plan(const PlanOptions& options) {
   std::vector<std::int64_t> extents;
   if (!parse_extents(options.shape, 3, extents))
     fail("--shape '{}' is not a shape such as 65536x768x32", options.shape);
-  const Traits traits = resolve(options.machine);
+  const Traits traits =
+      options.compute_capability > 0 ? gpu_that_is_not_here(options) : resolve(options.machine).traits;
   Problem problem{.rows = extents[0],
                   .cols = extents[1],
                   .k = extents[2],
@@ -74,11 +111,25 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->required();
   add_selection_flags(*command, options->selection);
   add_machine_flags(*command, options->machine);
+  CLI::Option* capability = command
+                                ->add_option("--compute-capability", options->compute_capability,
+                                             "Plan for a GPU that is not here: 80, 86, 89, 90, 100, 103 or 120")
+                                ->check(CLI::PositiveNumber.description(""))
+                                ->type_name("N")
+                                ->group("Machine");
+  command
+      ->add_option("--multiprocessors", options->multiprocessors,
+                   "How many that GPU has (default: those of the largest of its kind)")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->needs(capability)
+      ->type_name("N")
+      ->group("Machine");
   command->add_flag("--json", options->json, "As JSON");
   command->footer(
       "Examples:\n"
       "  rtopk plan --shape 65536x768x32\n"
-      "  rtopk plan --shape 256x65536x64 --dtype bf16 --sorted --threads 4 --json");
+      "  rtopk plan --shape 256x65536x64 --dtype bf16 --sorted --device cpu --threads 4 --json\n"
+      "  rtopk plan --shape 65536x768x32 --compute-capability 80");
   command->callback([options, &chosen] { chosen = [options] { return plan(*options); }; });
 }
 

@@ -8,6 +8,8 @@
 
 #include <rtopk/rtopk.hpp>
 
+#include "chunked_selection.hpp"
+#include "cuda_device.hpp"
 #include "elements.hpp"
 #include "failure.hpp"
 #include "matrix_source.hpp"
@@ -28,11 +30,10 @@ struct SelectOptions {
   SelectionFlags selection;
   MachineFlags machine;
   RandomFlags random;
+  std::int64_t chunk_rows = 0;
   bool quiet = false;
 };
 
-// Input and results of one chunk: enough rows to keep every thread busy, little enough memory to forget about.
-constexpr std::uint64_t chunk_bytes = std::uint64_t{32} << 20;
 constexpr std::int64_t preview_rows = 4;
 constexpr std::int64_t preview_elements = 8;
 
@@ -108,9 +109,12 @@ void print_summary(const SelectOptions& options, const Problem& problem, const P
   const std::string mode = problem.max_iter > 0    ? fmt::format(", max_iter {}", problem.max_iter)
                            : problem.epsilon > 0.0 ? fmt::format(", epsilon {}", problem.epsilon)
                                                    : std::string(", exact");
-  fmt::print("{} {} of {} in each of {} rows, {}{} ({}, {} on {} {})\n", problem.k, name(problem.direction),
-             problem.cols, problem.rows, name(problem.dtype), mode, name(plan.family), name(problem.device.kind),
-             plan.threads, plan.threads == 1 ? "thread" : "threads");
+  const std::string where =
+      problem.device.kind == DeviceKind::cuda
+          ? fmt::format("{}, {}", device_text(problem.device), gpu::info(problem.device.ordinal).name)
+          : fmt::format("cpu on {} {}", plan.threads, plan.threads == 1 ? "thread" : "threads");
+  fmt::print("{} {} of {} in each of {} rows, {}{} ({}, {})\n", problem.k, name(problem.direction), problem.cols,
+             problem.rows, name(problem.dtype), mode, name(plan.family), where);
   fmt::print("select {}  {:.2f} GB/s  {:.2f} passes per row  total {}\n", seconds_text(timing.select_s),
              timing.select_s > 0.0 ? bytes / timing.select_s * 1e-9 : 0.0, rows > 0.0 ? timing.passes / rows : 0.0,
              seconds_text(timing.total_s));
@@ -133,16 +137,16 @@ int select(const SelectOptions& options) {
   };
   const Clock::time_point start = Clock::now();
   if (!options.selection.k) fail("-k is needed: how many elements of each row");
-  const Traits traits = resolve(options.machine);
-  if (traits.device.kind != DeviceKind::cpu) fail("select runs on the CPU only in this version; use --device cpu");
+  const Machine machine = resolve(options.machine);
+  const Traits& traits = machine.traits;
   const Provenance provenance = provenance_of(options);
-  ThreadPool pool(provenance.random ? traits.threads : 1);
+  ThreadPool pool(provenance.random || machine.is_gpu() ? machine.cpu_threads : 1);
   const std::unique_ptr<MatrixSource> source =
       provenance.random ? random_matrix({.distribution = provenance.random->distribution,
                                          .seed = provenance.random->seed,
                                          .dtype = options.selection.dtype.value_or(DType::f32)},
                                         provenance.random->rows, provenance.random->cols, pool)
-                        : open_matrix(provenance.file, options.selection.dtype);
+                        : open_matrix(provenance.file, options.selection.dtype, pool);
 
   Problem asked{.rows = source->rows(), .cols = source->cols(), .dtype = source->dtype(), .device = traits.device};
   apply(options.selection, asked);
@@ -151,43 +155,27 @@ int select(const SelectOptions& options) {
   Plan plan;
   require(make_plan(problem, traits, plan));  // refuses a bad problem before anything is created
 
-  std::uint64_t bytes_per_row = source->row_bytes();
-  for (const ArraySpec& spec : arrays_of(problem)) {
-    bytes_per_row += static_cast<std::uint64_t>(spec.items_per_row) * spec.item_bytes;
-  }
-  const auto rows_that_fit = static_cast<std::int64_t>(chunk_bytes / bytes_per_row);
-  const std::int64_t chunk_rows = std::clamp<std::int64_t>(rows_that_fit, 1, std::max<std::int64_t>(problem.rows, 1));
-
   std::optional<SelectionFile> file;
   if (!options.output.empty()) file.emplace(options.output, *source, asked, provenance);
-  const ResultBuffers buffers(problem, std::min(chunk_rows, problem.rows));
-  std::vector<std::byte> workspace;
   RowProgress progress("select", problem.rows, static_cast<double>(source->row_bytes()), !options.quiet);
   Timing timing;
   std::string first_rows;
-  for (std::int64_t first = 0; first < problem.rows; first += chunk_rows) {
-    const std::int64_t rows = std::min(chunk_rows, problem.rows - first);
-    if (plan.problem.rows != rows) {
-      Problem chunk = problem;
-      chunk.rows = rows;
-      require(make_plan(chunk, traits, plan));
-    }
-    workspace.resize(std::max(workspace.size(), plan.workspace_bytes));
-    const void* const input = source->rows_at(first, rows);
-    const Clock::time_point select_start = Clock::now();
-    require(run(plan, input, buffers.output(), {workspace.data(), workspace.size()}));
-    timing.select_s += seconds_since(select_start);
-    for (std::int64_t i = 0; i < rows; ++i) timing.passes += buffers.output().passes[i];
-    if (file) file->write(buffers, rows);
-    if (first == 0 && !file) first_rows = preview(asked, buffers.output(), rows);
-    progress.update(first + rows);
-  }
+  const auto take = [&](const SelectedChunk& chunk) {
+    const ResultBuffers& buffers = *chunk.results;
+    for (std::int64_t i = 0; i < chunk.rows; ++i) timing.passes += buffers.output().passes[i];
+    if (file) file->write(buffers, chunk.rows);
+    if (chunk.first == 0 && !file) first_rows = preview(asked, buffers.output(), chunk.rows);
+    progress.update(chunk.first + chunk.rows);
+    return true;
+  };
+  const ChunkedRun done = select_in_chunks(*source, problem, traits, options.chunk_rows, take);
+  timing.select_s = done.select_s;
   if (file) file->commit();
   progress.clear();
   timing.total_s = seconds_since(start);
   if (!options.quiet) {
     fmt::print("{}", first_rows);
-    print_summary(options, problem, plan, timing, file ? file->bytes() : 0);
+    print_summary(options, problem, done.plan, timing, file ? file->bytes() : 0);
   }
   return 0;
 }
@@ -210,19 +198,24 @@ void add_select_command(CLI::App& app, Action& chosen) {
   add_selection_flags(*command, options->selection);
   add_random_flags(*command, options->random);
   add_machine_flags(*command, options->machine);
+  add_chunk_flag(*command, options->chunk_rows);
   command->add_flag("-q,--quiet", options->quiet, "No progress and no summary");
   command->footer(
       "OUT.npz holds the arrays `values` and `indices` (pairs), `dense`, `mask`, or `values` and\n"
       "`selectors` (cbsr), with --passes also `passes`; and `meta`, a JSON text that tells `rtopk verify`\n"
-      "how it was made. It appears whole or not at all. The input may be larger than memory. NumPy has\n"
-      "no bfloat16: its bits are read from uint16 (or 2-byte void) elements with --dtype bf16, and\n"
-      "written as uint16.\n"
+      "how it was made. It appears whole or not at all. NumPy has no bfloat16: its bits are read from\n"
+      "uint16 (or 2-byte void) elements with --dtype bf16, and written as uint16.\n"
+      "\n"
+      "The input may be larger than memory, the GPU's and the computer's: it goes through in chunks. On a\n"
+      "GPU one chunk is read while others are copied, selected from and written. The time of `select` in\n"
+      "the summary is that of the selection alone, `total` is everything.\n"
       "\n"
       "Examples:\n"
       "  rtopk select scores.npy -k 32 -o top.npz\n"
       "  rtopk select scores.npy -k 10 --sorted --index-type i32 -o top.npz\n"
       "  rtopk select features.npy -k 64 --form cbsr --max-iter 8 -o features.npz\n"
       "  rtopk select --random 65536x768 --dist lognormal --seed 7 -k 32\n"
+      "  rtopk select scores.npy -k 32 --device cuda:1 -o top.npz\n"
       "\n"
       "  >>> top = numpy.load('top.npz'); top['values'], top['indices']");
   command->callback([options, &chosen] { chosen = [options] { return select(*options); }; });

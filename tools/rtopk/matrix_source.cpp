@@ -40,7 +40,7 @@ DType resolve_dtype(const std::string& path, const NpyHeader& header, std::optio
 
 class FileMatrix final : public MatrixSource {
  public:
-  FileMatrix(const std::string& path, std::optional<DType> wanted) : file_(path) {
+  FileMatrix(const std::string& path, std::optional<DType> wanted, ThreadPool& pool) : file_(path), pool_(pool) {
     NpyHeader header;
     try {
       header = parse_npy_header(file_.bytes());
@@ -74,25 +74,37 @@ class FileMatrix final : public MatrixSource {
   }
 
   const void* rows_at(std::int64_t first, std::int64_t count) override {
+    const std::span<const std::byte> part = advance_to(first, count);
+    if (aligned_) return part.data();
+    copy_.assign(part.begin(), part.end());  // the format aligns its data, but nothing makes a writer do so
+    return copy_.data();
+  }
+
+  void read(std::int64_t first, std::int64_t count, void* to) override {
+    const std::span<const std::byte> part = advance_to(first, count);
+    copy_bytes(part.data(), to, part.size(), pool_);
+  }
+
+  [[nodiscard]] std::optional<FileIdentity> identity() const override { return file_.identity(); }
+
+ private:
+  /// The bytes of these rows. Those before them are done with, and those after them are read ahead.
+  std::span<const std::byte> advance_to(std::int64_t first, std::int64_t count) {
     if (first == 0) done_ = 0;
     if (begin_of(first) > done_) file_.done_with(data_.subspan(done_, begin_of(first) - done_));
     done_ = begin_of(first);
     const std::span<const std::byte> part = data_.subspan(begin_of(first), begin_of(count));
     const std::size_t end = begin_of(first) + part.size();
     file_.will_need(data_.subspan(end, std::min(part.size(), data_.size() - end)));
-    if (aligned_) return part.data();
-    copy_.assign(part.begin(), part.end());  // the format aligns its data, but nothing makes a writer do so
-    return copy_.data();
+    return part;
   }
 
-  [[nodiscard]] std::optional<FileIdentity> identity() const override { return file_.identity(); }
-
- private:
   [[nodiscard]] std::size_t begin_of(std::int64_t row) const noexcept {
     return static_cast<std::size_t>(static_cast<std::uint64_t>(row) * row_bytes());
   }
 
   MappedFile file_;
+  ThreadPool& pool_;
   std::span<const std::byte> data_;
   std::size_t done_ = 0;  // bytes whose memory was given back
   bool aligned_ = true;
@@ -114,8 +126,12 @@ class RandomMatrix final : public MatrixSource {
 
   const void* rows_at(std::int64_t first, std::int64_t count) override {
     buffer_.resize(static_cast<std::size_t>(count) * row_bytes());
-    fill_random(spec_, first * cols_, count * cols_, buffer_.data(), pool_);
+    read(first, count, buffer_.data());
     return buffer_.data();
+  }
+
+  void read(std::int64_t first, std::int64_t count, void* to) override {
+    fill_random(spec_, first * cols_, count * cols_, to, pool_);
   }
 
  private:
@@ -126,8 +142,8 @@ class RandomMatrix final : public MatrixSource {
 
 }  // namespace
 
-std::unique_ptr<MatrixSource> open_matrix(const std::string& path, std::optional<DType> dtype) {
-  return std::make_unique<FileMatrix>(path, dtype);
+std::unique_ptr<MatrixSource> open_matrix(const std::string& path, std::optional<DType> dtype, ThreadPool& pool) {
+  return std::make_unique<FileMatrix>(path, dtype, pool);
 }
 
 std::unique_ptr<MatrixSource> random_matrix(const RandomSpec& spec, std::int64_t rows, std::int64_t cols,

@@ -21,6 +21,8 @@ class MatrixSource {
 
   /// Rows [first, first + count), tight. Valid until the next call.
   virtual const void* rows_at(std::int64_t first, std::int64_t count) = 0;
+  /// The same rows, into memory of the caller. Not at the same time as rows_at.
+  virtual void read(std::int64_t first, std::int64_t count, void* to) = 0;
   /// The file behind it, if there is one.
   [[nodiscard]] virtual std::optional<FileIdentity> identity() const { return std::nullopt; }
 
@@ -40,8 +42,10 @@ class MatrixSource {
 
 /// Opens a C-order little-endian array of floating-point numbers or int32. One dimension is one row; with more than two,
 /// all but the last are rows. `dtype`: what the elements are taken for; needed for bf16, which NumPy stores as uint16
-/// (or as raw 2-byte elements); otherwise it must be what the file says.
-[[nodiscard]] std::unique_ptr<MatrixSource> open_matrix(const std::string& path, std::optional<DType> dtype);
+/// (or as raw 2-byte elements); otherwise it must be what the file says. `pool` copies for read() and must outlive the
+/// source.
+[[nodiscard]] std::unique_ptr<MatrixSource> open_matrix(const std::string& path, std::optional<DType> dtype,
+                                                        ThreadPool& pool);
 
 /// `pool` makes the elements and must outlive the source.
 [[nodiscard]] std::unique_ptr<MatrixSource> random_matrix(const RandomSpec& spec, std::int64_t rows, std::int64_t cols,

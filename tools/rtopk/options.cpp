@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <charconv>
+#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -68,14 +69,27 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags) {
                      "paper's bisection"));
 }
 
-void add_machine_flags(CLI::App& app, MachineFlags& flags) {
-  const auto read_device = [&flags](const std::string& text) {
-    flags.device = device_from(text);
-    if (!flags.device) throw CLI::ValidationError("--device", fmt::format("'{}' is none of cpu, cuda, cuda:N", text));
+void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help) {
+  const auto read = [&device](const std::string& text) {
+    device = device_from(text);
+    if (!device) throw CLI::ValidationError("--device", fmt::format("'{}' is none of cpu, cuda, cuda:N", text));
   };
-  app.add_option_function<std::string>("--device", read_device, "Where to run (default: the best there is)")
-      ->type_name("cpu|cuda|cuda:N")
+  app.add_option_function<std::string>("--device", read, help)->type_name("cpu|cuda|cuda:N")->group("Machine");
+}
+
+void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows) {
+  app.add_option(
+         "--chunk-rows", chunk_rows,
+         "How many rows are read, selected and written at a time (default: 32 MiB of them on the CPU, 64 MiB on "
+         "a GPU, or what fits there)")
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
+      ->type_name("N")
       ->group("Machine");
+}
+
+void add_machine_flags(CLI::App& app, MachineFlags& flags) {
+  add_device_flag(app, flags.device,
+                  "Where to run: on the CPU, or on a GPU by its number (default: cuda:0; without a GPU, cpu)");
   app.add_option("--threads", flags.threads, "CPU threads (default: every CPU this process may use)")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("N")
@@ -128,11 +142,21 @@ void apply(const SelectionFlags& flags, Problem& problem) {
   if (flags.search) problem.search = *flags.search;
 }
 
-Traits resolve(const MachineFlags& flags) {
-  Traits traits;
-  require(query_traits(flags.device.value_or(Device{}), traits));
-  if (flags.threads > 0) traits.threads = flags.threads;
-  return traits;
+Machine resolve(const MachineFlags& flags) {
+  Machine machine;
+  require(query_traits({}, machine.traits));
+  if (flags.threads > 0) machine.traits.threads = flags.threads;
+  machine.cpu_threads = machine.traits.threads;
+  if (flags.device && flags.device->kind == DeviceKind::cpu) return machine;
+  Traits gpu;
+  const Status status = query_traits(flags.device.value_or(Device{.kind = DeviceKind::cuda, .ordinal = 0}), gpu);
+  if (flags.device) require(status);
+  if (status.ok()) machine.traits = gpu;
+  return machine;
+}
+
+std::string device_text(Device device) {
+  return device.kind == DeviceKind::cpu ? name(device.kind) : fmt::format("{}:{}", name(device.kind), device.ordinal);
 }
 
 }  // namespace rtopk::tool

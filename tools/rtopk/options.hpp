@@ -31,7 +31,7 @@ struct SelectionFlags {
   std::optional<Search> search;
 };
 
-/// Where and with how many threads.
+/// The flags as given.
 struct MachineFlags {
   std::optional<Device> device;
   int threads = 0;  ///< 0: as many as the library would use.
@@ -49,14 +49,28 @@ struct RandomFlags {
 void add_selection_flags(CLI::App& app, SelectionFlags& flags);
 void add_k_flag(CLI::App& app, SelectionFlags& flags);
 void add_machine_flags(CLI::App& app, MachineFlags& flags);
+void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help);
+/// How many rows go through the program at a time; 0: as it sees fit.
+void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows);
 void add_random_flags(CLI::App& app, RandomFlags& flags);
 void add_distribution_flags(CLI::App& app, RandomFlags& flags);
 
 /// Puts what was given into `problem`. Rows and columns must be there already: the CBSR selector depends on them.
 void apply(const SelectionFlags& flags, Problem& problem);
 
-/// Reads the traits of the device that was asked for, with the number of threads that was asked for.
-[[nodiscard]] Traits resolve(const MachineFlags& flags);
+/// Where to run.
+struct Machine {
+  Traits traits;        ///< Of the device.
+  int cpu_threads = 1;  ///< For what the CPU does, whatever the device is: reading, making inputs, checking.
+
+  [[nodiscard]] bool is_gpu() const noexcept { return traits.device.kind == DeviceKind::cuda; }
+};
+
+/// The device that was asked for, or the first GPU, or the CPU if there is none. Throws Failure if the device that was
+/// asked for is not there.
+[[nodiscard]] Machine resolve(const MachineFlags& flags);
+
+[[nodiscard]] std::string device_text(Device device);  ///< "cpu", "cuda:0"
 
 /// What main runs once the command line has been read; returns the exit code.
 using Action = std::function<int()>;

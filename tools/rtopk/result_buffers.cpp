@@ -9,10 +9,11 @@ std::size_t bytes_of(const ArraySpec& spec, std::int64_t rows) {
 
 }  // namespace
 
-ResultBuffers::ResultBuffers(const Problem& problem, std::int64_t rows) : specs_(arrays_of(problem)) {
+ResultBuffers::ResultBuffers(const Problem& problem, std::int64_t rows, Allocate allocate)
+    : specs_(arrays_of(problem)) {
   for (const ArraySpec& spec : specs_) {
-    memory_.emplace_back(bytes_of(spec, rows));
-    void* const data = memory_.back().data();
+    memory_.push_back(allocate(bytes_of(spec, rows)));
+    void* const data = memory_.back().get();
     switch (spec.part) {
       case Part::values: output_.values = data; break;
       case Part::indices: output_.indices = data; break;
@@ -23,8 +24,14 @@ ResultBuffers::ResultBuffers(const Problem& problem, std::int64_t rows) : specs_
   }
 }
 
-std::span<const std::byte> ResultBuffers::part(std::size_t array, std::int64_t rows) const {
-  return std::span<const std::byte>(memory_[array]).first(bytes_of(specs_[array], rows));
+std::span<std::byte> ResultBuffers::part(std::size_t array, std::int64_t first, std::int64_t rows) const {
+  return {memory_[array].get() + bytes_of(specs_[array], first), bytes_of(specs_[array], rows)};
+}
+
+std::size_t result_bytes_per_row(const Problem& problem) {
+  std::size_t bytes = 0;
+  for (const ArraySpec& spec : arrays_of(problem)) bytes += bytes_of(spec, 1);
+  return bytes;
 }
 
 }  // namespace rtopk::tool

@@ -1,5 +1,6 @@
 #include "thread_pool.hpp"
 
+#include <cstring>
 #include <utility>
 
 namespace rtopk::tool {
@@ -58,6 +59,17 @@ void ThreadPool::take_tasks(std::unique_lock<std::mutex>& lock) {
     }
   }
   if (--busy_ == 0) finished_.notify_all();
+}
+
+void copy_bytes(const void* from, void* to, std::size_t bytes, ThreadPool& pool) {
+  const auto tasks = static_cast<std::size_t>(pool.threads());
+  pool.run(pool.threads(), [&](std::int64_t task) {
+    constexpr std::size_t line = 64;
+    const auto part = static_cast<std::size_t>(task);
+    const std::size_t begin = bytes / line * part / tasks * line;
+    const std::size_t end = part + 1 == tasks ? bytes : bytes / line * (part + 1) / tasks * line;
+    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin, end - begin);
+  });
 }
 
 }  // namespace rtopk::tool

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -40,5 +41,8 @@ class ThreadPool {
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };
+
+/// Copies with every thread of the pool.
+void copy_bytes(const void* from, void* to, std::size_t bytes, ThreadPool& pool);
 
 }  // namespace rtopk::tool
