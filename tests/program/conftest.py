@@ -1,5 +1,6 @@
 """Runs the built program as a user would. RTOPK_PROGRAM names it; the default is build/bin/rtopk."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -14,6 +15,19 @@ PROGRAM = pathlib.Path(os.environ.get("RTOPK_PROGRAM", REPOSITORY / "build" / "b
 def pytest_configure(config):
     if not PROGRAM.is_file():
         raise pytest.UsageError(f"no program at {PROGRAM}: build it first, or name it with RTOPK_PROGRAM")
+
+
+@pytest.fixture(scope="session")
+def gpus():
+    """The GPUs that the program sees here."""
+    done = subprocess.run([PROGRAM, "info", "--json"], capture_output=True, text=True, timeout=300, check=True)
+    return json.loads(done.stdout)["gpus"]
+
+
+@pytest.fixture
+def needs_gpu(gpus):
+    if not gpus:
+        pytest.skip("there is no GPU here, or the program was built without CUDA")
 
 
 @pytest.fixture

@@ -177,8 +177,6 @@ def test_k_out_of_range(refused, tmp_path, k):
         (["select", "--random", "4x4", "-k", "1", "--no-values", "--no-indices"], "both off"),
         (["select", "--random", "4x4", "-k", "1", "--index-type", "u8"], "accepted for form pairs: i32 or i64"),
         (["select", "--random", "4x4", "-k", "1", "--threads", "0"], "--threads"),
-        (["select", "--random", "4x4", "-k", "1", "--device", "tpu"], "none of cpu, cuda"),
-        (["select", "--random", "4x4", "-k", "1", "--device", "cuda:-1"], "none of cpu, cuda"),
         (["select", "--dist", "ties", "-k", "1"], "--random"),
         (["select", "--random", "4x70000", "-k", "1", "--form", "cbsr"], "65536"),
         (["plan"], "--shape"),
@@ -199,12 +197,6 @@ def test_bad_command_lines(refused, arguments, says):
 
 def test_more_threads_than_memory_or_rows(rtopk):
     rtopk("select", "--random", "3x4", "-k", 1, "--threads", 64)
-
-
-def test_device_that_is_not_there(rtopk, refused):
-    if "cuda" in rtopk("info", "--json").stdout.split('"highway"')[0]:
-        pytest.skip("this build has CUDA")
-    refused("select", "--random", "4x4", "-k", 1, "--device", "cuda", says="no CUDA backend")
 
 
 @pytest.mark.parametrize(

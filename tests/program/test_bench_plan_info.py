@@ -21,10 +21,11 @@ def test_info(rtopk):
 
 
 def test_plan(rtopk):
-    text = rtopk("plan", "--shape", "1000x768x32", "--dtype", "bf16", "--threads", 2).stdout
+    command = ["plan", "--shape", "1000x768x32", "--dtype", "bf16", "--device", "cpu", "--threads", 2]
+    text = rtopk(*command).stdout
     fields = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert fields["rows"] == "1000" and fields["dtype"] == "bf16" and "workspace_bytes" in fields
-    plan = json.loads(rtopk("plan", "--shape", "1000x768x32", "--dtype", "bf16", "--threads", 2, "--json").stdout)
+    plan = json.loads(rtopk(*command, "--json").stdout)
     assert {name: str(value) for name, value in plan.items()} == fields
     assert plan["cols"] == 768 and isinstance(plan["family"], str)
 
@@ -49,7 +50,7 @@ def test_plan_takes_every_flag(rtopk):
 
 
 def test_bench_table(rtopk):
-    done = rtopk("bench", "--shape", "2000x100x5", "--shape", "500x1000x50", "--repeats", 3)
+    done = rtopk("bench", "--device", "cpu", "--shape", "2000x100x5", "--shape", "500x1000x50", "--repeats", 3)
     lines = done.stdout.splitlines()
     header = next(i for i, line in enumerate(lines) if line.split()[:3] == ["rows", "cols", "k"])
     for line, shape in zip(lines[header + 1 :], (["2000", "100", "5"], ["500", "1000", "50"]), strict=False):
@@ -74,7 +75,8 @@ def test_bench_table(rtopk):
     ],
 )
 def test_bench_json(rtopk, flags):
-    report = json.loads(rtopk("bench", "--shape", "300x200x7", "--repeats", 2, "--json", "-", *flags).stdout)
+    command = ["bench", "--shape", "300x200x7", "--device", "cpu", "--repeats", 2, "--json", "-", *flags]
+    report = json.loads(rtopk(*command).stdout)
     assert report["command"].startswith("rtopk bench --shape 300x200x7")
     assert {"version", "date", "cpu", "threads", "dtype"} <= report.keys()
     (result,) = report["results"]

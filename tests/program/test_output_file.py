@@ -143,9 +143,11 @@ def sparse_matrix(path, rows, cols):
     os.truncate(path, 128 + rows * cols * 4)
 
 
-def test_input_shortened_meanwhile(tmp_path):
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_input_shortened_meanwhile(tmp_path, threads):
     sparse_matrix(tmp_path / "in.npy", 1_000_000, 1024)
-    command = [PROGRAM, "select", tmp_path / "in.npy", "-k", "1", "--threads", "1", "-o", tmp_path / "out.npz"]
+    command = [PROGRAM, "select", tmp_path / "in.npy", "-k", "1", "--device", "cpu", "-o", tmp_path / "out.npz"]
+    command += ["--threads", threads]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
     os.truncate(tmp_path / "in.npy", 4096)
@@ -158,7 +160,7 @@ def test_input_shortened_meanwhile(tmp_path):
 def test_memory_stays_small(tmp_path):
     """Half a gigabyte goes through with a fraction of it in memory."""
     sparse_matrix(tmp_path / "in.npy", 120_000, 1024)
-    command = [PROGRAM, "select", tmp_path / "in.npy", "-k", "4", "-o", tmp_path / "out.npz", "-q"]
+    command = [PROGRAM, "select", tmp_path / "in.npy", "-k", "4", "--device", "cpu", "-o", tmp_path / "out.npz", "-q"]
     process = subprocess.Popen(command)
     _, status, usage = os.wait4(process.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
