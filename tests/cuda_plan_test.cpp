@@ -1,0 +1,115 @@
+// Plans for GPUs, made by hand-written traits: none has to be here.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include <rtopk/rtopk.hpp>
+
+#include "check.hpp"
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Plan;
+using rtopk::Problem;
+using rtopk::Traits;
+
+constexpr std::int64_t kMostBlocks = 0x7fffffff;
+
+Traits gpu(std::int32_t compute_capability, std::int32_t multiprocessors, std::int64_t shared_bytes_per_block) {
+  Traits traits;
+  traits.device = {rtopk::DeviceKind::cuda, 0};
+  traits.compute_capability = compute_capability;
+  traits.multiprocessors = multiprocessors;
+  traits.shared_bytes_per_block = shared_bytes_per_block;
+  return traits;
+}
+
+const Traits kGpus[] = {gpu(80, 108, 166912), gpu(86, 20, 101376), gpu(90, 132, 232448), gpu(120, 188, 101376)};
+
+Problem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t k) {
+  Problem problem;
+  problem.rows = rows;
+  problem.cols = cols;
+  problem.k = k;
+  problem.device = {rtopk::DeviceKind::cuda, 0};
+  return problem;
+}
+
+/// Problems from one element to more than 2^32, of every type, order and form.
+template <typename Visit>
+void for_every_problem(Visit visit) {
+  for (const std::int64_t rows :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{64}, std::int64_t{1} << 20, (std::int64_t{1} << 33) + 1}) {
+    for (const std::int64_t cols : {1,    2,    31,   32,   33,   64,   100,   128,   256,   257,    512,    768,
+                                    1024, 1025, 2048, 4096, 5000, 8192, 16384, 20000, 65536, 131072, 1000003}) {
+      for (const std::int64_t k :
+           {std::int64_t{1}, std::int64_t{8}, std::int64_t{64}, std::int64_t{2048}, cols / 2, cols}) {
+        if (k < 1 || k > cols) continue;
+        Problem problem = problem_of(rows, cols, k);
+        for (const rtopk::DType dtype : kDTypes) {
+          problem.dtype = dtype;
+          for (const rtopk::Order order : {rtopk::Order::unsorted, rtopk::Order::by_value}) {
+            problem.order = order;
+            visit(problem);
+          }
+          problem.order = rtopk::Order::unsorted;
+          Problem other = problem;
+          other.form = rtopk::Form::dense;
+          visit(other);
+          other = problem;
+          other.max_iter = 4;
+          visit(other);
+        }
+      }
+    }
+  }
+}
+
+std::string outside_the_limits(const Plan& plan, const Traits& traits) {
+  if (plan.problem.rows == 0) return "";
+  if (plan.threads < 1 || plan.threads > 1024 || plan.threads % 32 != 0) return "threads";
+  if (plan.blocks < 1 || plan.blocks > kMostBlocks) return "blocks";
+  if (static_cast<std::int64_t>(plan.shared_bytes) > traits.shared_bytes_per_block) return "shared_bytes";
+  if (plan.rows_per_block < 1) return "rows_per_block";
+  return "";
+}
+
+TEST(CudaPlans, AreMadeForEveryProblemAndKeepToTheDevice) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  for (const Traits& traits : kGpus) {
+    for_every_problem([&traits](const Problem& problem) {
+      if (testing::Test::HasFailure()) return;  // one tells it all
+      Plan plan;
+      const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+      ASSERT_TRUE(status.ok()) << status.text() << '\n' << describe(problem);
+      ASSERT_EQ(plan.problem, problem);
+      ASSERT_EQ(outside_the_limits(plan, traits), "") << "sm_" << traits.compute_capability << '\n'
+                                                      << rtopk::to_string(plan);
+    });
+  }
+}
+
+TEST(CudaPlans, NeedNoWorkspaceWhereARowFitsOnChip) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  const Traits& h200 = kGpus[2];
+  for_every_problem([&h200](const Problem& problem) {
+    const std::int64_t row_bytes = problem.cols * static_cast<std::int64_t>(rtopk::size_of(problem.dtype));
+    // With fewer rows than the device has room for, several blocks may share a row, and meet in the workspace.
+    if (row_bytes > 32768 || problem.rows < 1 << 20 || testing::Test::HasFailure()) return;
+    Plan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, h200, plan);
+    ASSERT_TRUE(status.ok()) << status.text() << '\n' << describe(problem);
+    ASSERT_EQ(plan.workspace_bytes, 0u) << rtopk::to_string(plan);
+  });
+}
+
+TEST(CudaPlans, AreRefusedForADeviceThatIsNotTheTraits) {
+  Plan plan;
+  const rtopk::Status status = rtopk::make_plan(problem_of(10, 10, 2), Traits{}, plan);
+  EXPECT_EQ(status.code(), rtopk::StatusCode::invalid_argument) << status.text();
+}
+
+}  // namespace
+}  // namespace rtopk_test
