@@ -203,4 +203,5 @@ def test_bench_json(rtopk, gpus, flags):
 
 def test_bench_needs_more_memory_than_there_is(refused, gpus):
     rows = gpus[0]["memory_bytes"] // 4096 + 1
-    refused("bench", "--shape", f"{rows}x1024x8", "--device", "cuda", "--json", "-", says="not enough memory on the GPU")
+    command = ["bench", "--shape", f"{rows}x1024x8", "--device", "cuda", "--json", "-"]
+    refused(*command, says="not enough memory on the GPU")

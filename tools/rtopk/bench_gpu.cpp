@@ -18,7 +18,7 @@
 namespace rtopk::tool {
 namespace {
 
-// A run never sees the matrix of the run before it. Small matrices cost nothing, so there are more of them.
+// A run never sees the matrix of the run before it, as long as two fit. Small matrices cost nothing, so there are more.
 constexpr std::size_t fewest_inputs = 2;
 constexpr std::size_t most_inputs = 8;
 constexpr std::size_t bytes_of_inputs = std::size_t{1} << 30;  // beyond this, the fewest
