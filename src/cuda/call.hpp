@@ -7,13 +7,10 @@
 
 namespace rtopk::cuda {
 
-/// Where the threshold of a row is to be expected, in counts: the search first looks between the elements of these two
-/// ranks. They only make it fast.
-struct Aim {
-  std::int32_t low_rank = 0;   ///< How many elements should lie at or above the lower threshold, more than k.
-  std::int32_t high_rank = 0;  ///< How many at or above the upper one, fewer than k; 0: there is no upper one.
-  float deviations = 0;        ///< The middle of the two for normal data, in standard deviations above the mean,
-  float step = 0;              ///< and how many of them lie between one rank and the next around it.
+/// Where the border of a row would be if its elements were normally distributed. It only makes the search fast.
+struct Expectation {
+  float border = 0;  ///< The value of rank k, in standard deviations above the mean,
+  float step = 0;    ///< and how many of them lie between one rank and the next around it.
 };
 
 struct Call {
@@ -44,7 +41,7 @@ struct Call {
   std::int32_t dense_access_bytes = 0;
   std::int64_t units_per_worker = 1;  ///< cuda_warp: groups of rows of a warp; cuda_block: rows of a block.
   std::int32_t candidate_capacity = 0;
-  Aim aim;
+  Expectation expectation;
 };
 
 }  // namespace rtopk::cuda

@@ -17,6 +17,29 @@ namespace rtopk::cuda {
 template <class T>
 struct Element;
 
+// A push stores the column col + offset at the shared address `next` and moves on, if its condition holds: no branch, and
+// no second copy of the address. The sum is made inside, lest the compiler keep one register for every element.
+
+__device__ inline void push_if(bool condition, std::uint32_t& next, int col, int offset) {
+  asm volatile(
+      "{ .reg .pred p; .reg .u32 c; setp.ne.u32 p, %1, 0; add.u32 c, %2, %3; @p st.shared.u16 [%0], c;"
+      " @p add.u32 %0, %0, 2; }"
+      : "+r"(next)
+      : "r"(static_cast<unsigned>(condition)), "r"(col), "r"(offset)
+      : "memory");
+}
+
+/// For types whose comparison has no push of its own.
+template <class Value>
+struct PushPlainly {
+  static __device__ void push_if_at_least(Value x, Value low, std::uint32_t& next, int col, int offset) {
+    push_if(!(x < low), next, col, offset);
+  }
+  static __device__ void push_if_between(Value x, Value low, Value high, std::uint32_t& next, int col, int offset) {
+    push_if(!(x < low) && x < high, next, col, offset);
+  }
+};
+
 /// f32, and the 16-bit types, which are searched as f32.
 struct SearchedAsFloat {
   using Value = float;
@@ -34,6 +57,22 @@ struct SearchedAsFloat {
     float one;
     asm("set.geu.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(threshold));
     return one;
+  }
+  static __device__ void push_if_at_least(float x, float low, std::uint32_t& next, int col, int offset) {
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 c; setp.geu.f32 p, %1, %2; add.u32 c, %3, %4; @p st.shared.u16 [%0], c;"
+        " @p add.u32 %0, %0, 2; }"
+        : "+r"(next)
+        : "f"(x), "f"(low), "r"(col), "r"(offset)
+        : "memory");
+  }
+  static __device__ void push_if_between(float x, float low, float high, std::uint32_t& next, int col, int offset) {
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 c; setp.geu.f32 p, %1, %2; setp.lt.and.f32 p, %1, %3, p; add.u32 c, %4, %5;"
+        " @p st.shared.u16 [%0], c; @p add.u32 %0, %0, 2; }"
+        : "+r"(next)
+        : "f"(x), "f"(low), "f"(high), "r"(col), "r"(offset)
+        : "memory");
   }
   /// Greater for greater values; one key for both zeros and one for all NaN.
   static __device__ std::uint32_t sort_key(float x) {
@@ -67,7 +106,7 @@ struct Element<core::BF16> : SearchedAsFloat {
 };
 
 template <>
-struct Element<double> {
+struct Element<double> : PushPlainly<double> {
   using Value = double;
   using Real = double;
   using SortKey = std::uint64_t;
@@ -93,7 +132,7 @@ struct Element<double> {
 };
 
 template <>
-struct Element<std::int32_t> {
+struct Element<std::int32_t> : PushPlainly<std::int32_t> {
   using Value = std::int32_t;
   using Real = float;
   using SortKey = std::uint32_t;
@@ -114,6 +153,20 @@ struct Element<std::int32_t> {
   static __device__ float real(std::int32_t x) { return static_cast<float>(x); }
   static __device__ std::int32_t from_real(float x) { return __float2int_ru(x); }  // saturates; NaN gives 0
 };
+
+/// Stores `col` at the shared address `next` and moves on, if key >= border.
+__device__ inline void push_if_at_least(std::uint32_t key, std::uint32_t border, std::uint32_t& next, int col) {
+  asm volatile("{ .reg .pred p; setp.ge.u32 p, %1, %2; @p st.shared.u16 [%0], %3; @p add.u32 %0, %0, 2; }"
+               : "+r"(next)
+               : "r"(key), "r"(border), "h"(static_cast<std::uint16_t>(col))
+               : "memory");
+}
+__device__ inline void push_if_at_least(std::uint64_t key, std::uint64_t border, std::uint32_t& next, int col) {
+  asm volatile("{ .reg .pred p; setp.ge.u64 p, %1, %2; @p st.shared.u16 [%0], %3; @p add.u32 %0, %0, 2; }"
+               : "+r"(next)
+               : "l"(key), "l"(border), "h"(static_cast<std::uint16_t>(col))
+               : "memory");
+}
 
 /// The directed key of the original bits.
 template <class T>

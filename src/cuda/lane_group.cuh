@@ -58,8 +58,12 @@ struct LaneGroup {
   static __device__ std::uint32_t inclusive_sum(std::uint32_t x) {
 #pragma unroll
     for (int distance = 1; distance < G; distance *= 2) {
-      const std::uint32_t below = __shfl_up_sync(kWholeWarp, x, distance, G);
-      if (lane() >= distance) x += below;
+      // The shuffle itself says whether there is a lane that far below, which saves a comparison.
+      asm volatile(
+          "{ .reg .u32 below; .reg .pred exists; shfl.sync.up.b32 below|exists, %0, %1, %2, 0xffffffff;"
+          " @exists add.u32 %0, %0, below; }"
+          : "+r"(x)
+          : "r"(distance), "n"((32 - G) << 8));
     }
     return x;
   }
@@ -70,13 +74,13 @@ struct LaneGroup {
   static __device__ unsigned vote(bool x) { return __ballot_sync(kWholeWarp, x) & members(); }
   static __device__ bool any(bool x) { return vote(x) != 0; }
 
-  /// Sorts G * C keys, greatest first; rank r ends in keys[r / G] of lane r % G. A bitonic network, in the form whose
-  /// every exchange leaves the greater key at the lower rank.
+  /// Sorts G * C keys, greatest first; rank r ends in keys[r % C] of lane r / C. A bitonic network, in the form whose every
+  /// exchange leaves the greater key at the lower rank. Most exchanges are between registers of a lane.
   template <int C, class Key>
   static __device__ void sort_descending(Key (&keys)[C]) {
 #pragma unroll
     for (int size = 2; size <= G * C; size *= 2) {
-      mirror_exchange(keys, size);
+      exchange_with_mirror_image(keys, size);
 #pragma unroll
       for (int stride = size / 4; stride > 0; stride /= 2) exchange(keys, stride);
     }
@@ -88,52 +92,48 @@ struct LaneGroup {
     return greater ? (a > b ? a : b) : (a < b ? a : b);
   }
 
+  template <class Key>
+  static __device__ void order(Key& first, Key& second) {
+    const Key a = first;
+    const Key b = second;
+    first = a > b ? a : b;
+    second = a > b ? b : a;
+  }
+
   /// Rank r against r ^ (size - 1).
   template <int C, class Key>
-  static __device__ void mirror_exchange(Key (&keys)[C], int size) {
-    if (size <= G) {
-      const bool keeps_greater = (lane() & (size / 2)) == 0;
+  static __device__ void exchange_with_mirror_image(Key (&keys)[C], int size) {
+    if (size <= C) {
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const Key other = __shfl_xor_sync(kWholeWarp, keys[j], size - 1);
-        keys[j] = pick(keeps_greater, keys[j], other);
+        const int partner = j ^ (size - 1);
+        if (partner > j) order(keys[j], keys[partner]);
       }
     } else {
-      const int mirror = size / G - 1;
+      const bool keeps_greater = (lane() & (size / C / 2)) == 0;
+      Key others[C];
 #pragma unroll
-      for (int j = 0; j < C; ++j) {
-        const int partner = j ^ mirror;
-        if (partner > j) {
-          const Key from_high = __shfl_xor_sync(kWholeWarp, keys[partner], G - 1);
-          const Key from_low = __shfl_xor_sync(kWholeWarp, keys[j], G - 1);
-          keys[j] = pick(true, keys[j], from_high);
-          keys[partner] = pick(false, keys[partner], from_low);
-        }
-      }
+      for (int j = 0; j < C; ++j) others[j] = __shfl_xor_sync(kWholeWarp, keys[C - 1 - j], size / C - 1);
+#pragma unroll
+      for (int j = 0; j < C; ++j) keys[j] = pick(keeps_greater, keys[j], others[j]);
     }
   }
 
   /// Rank r against r ^ stride.
   template <int C, class Key>
   static __device__ void exchange(Key (&keys)[C], int stride) {
-    if (stride < G) {
-      const bool keeps_greater = (lane() & stride) == 0;
+    if (stride < C) {
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const Key other = __shfl_xor_sync(kWholeWarp, keys[j], stride);
-        keys[j] = pick(keeps_greater, keys[j], other);
+        const int partner = j ^ stride;
+        if (partner > j) order(keys[j], keys[partner]);
       }
     } else {
-      const int apart = stride / G;
+      const bool keeps_greater = (lane() & (stride / C)) == 0;
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const int partner = j ^ apart;
-        if (partner > j) {
-          const Key a = keys[j];
-          const Key b = keys[partner];
-          keys[j] = pick(true, a, b);
-          keys[partner] = pick(false, a, b);
-        }
+        const Key other = __shfl_xor_sync(kWholeWarp, keys[j], stride / C);
+        keys[j] = pick(keeps_greater, keys[j], other);
       }
     }
   }

@@ -28,7 +28,6 @@ bool plan_warp(const Traits& traits, Plan& plan) {
       plan.lanes_per_row = G;
       plan.elements_per_lane = R;
       plan.threads = 32 * kWarpsPerBlock;
-      plan.candidate_capacity = Shape::kCapacity;
       plan.shared_bytes = Shape::kSharedBytes;
       const std::int64_t tiles = quotient_up(problem.rows, Shape::kRows);
       const std::int64_t warps = kWarpsPerMultiprocessor * std::max(traits.multiprocessors, 1);

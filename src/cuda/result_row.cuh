@@ -7,6 +7,18 @@
 
 namespace rtopk::cuda {
 
+/// Calls `f` with a pointer to where the indices of a row begin, of their type; null if they are not wanted.
+template <class F>
+__device__ void with_indices(const Call& call, std::int64_t row, F f) {
+  const std::int64_t first = call.indices == nullptr ? 0 : row * call.k;
+  switch (call.index_type) {
+    case IndexType::i32: f(static_cast<std::int32_t*>(call.indices) + first); break;
+    case IndexType::i64: f(static_cast<std::int64_t*>(call.indices) + first); break;
+    case IndexType::u8: f(static_cast<std::uint8_t*>(call.indices) + first); break;
+    case IndexType::u16: f(static_cast<std::uint16_t*>(call.indices) + first); break;
+  }
+}
+
 /// Where the k results of one row go.
 template <class T>
 struct ResultRow {

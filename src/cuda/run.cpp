@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "aim.hpp"
+#include "expectation.hpp"
 #include "backend.hpp"
 #include "call.hpp"
 #include "core/checks.hpp"
@@ -69,7 +69,7 @@ Call make_call(const Plan& plan, const void* input, const Output& output) {
   call.access_bytes = widest_access(input, problem.rows > 1 ? call.stride * element : 0, problem.cols * element);
   call.dense_access_bytes = widest_access(output.dense, problem.cols * element, problem.cols * element);
   call.candidate_capacity = static_cast<std::int32_t>(plan.candidate_capacity);
-  if (!call.bisection) call.aim = aim_at(problem.cols, problem.k, plan.candidate_capacity);
+  if (!call.bisection) call.expectation = expectation_of(problem.cols, problem.k);
   return call;
 }
 

@@ -1,8 +1,8 @@
-// cuda_warp: picks the kernel that a plan names.
+// cuda_warp: picks the kernel that a plan and a call need.
 #pragma once
 
 #include "launch.hpp"
-#include "warp_rows.cuh"
+#include "warp_select.cuh"
 
 namespace rtopk::cuda {
 
@@ -11,9 +11,14 @@ cudaError_t launch_warp(const Plan& plan, const Call& call, const Grid& grid) {
   cudaError_t error = cudaErrorInvalidValue;
   for_warp_variants([&]<int G, int R>() {
     if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
-    static std::atomic<std::uint64_t> allowed[2];
-    error = call.bisection ? launch(&warp_rows_kernel<T, G, R, true>, allowed[1], grid, call)
-                           : launch(&warp_rows_kernel<T, G, R, false>, allowed[0], grid, call);
+    static std::atomic<std::uint64_t> allowed[3];
+    if (call.bisection) {
+      error = launch(&warp_kernel<T, G, R, WarpTask::bisect>, allowed[0], grid, call);
+    } else if (call.by_value) {
+      error = launch(&warp_kernel<T, G, R, WarpTask::select_in_order>, allowed[1], grid, call);
+    } else {
+      error = launch(&warp_kernel<T, G, R, WarpTask::select>, allowed[2], grid, call);
+    }
     return true;
   });
   return error;

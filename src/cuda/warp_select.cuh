@@ -1,0 +1,316 @@
+// cuda_warp: rows of up to 1024 elements, one for each group of G lanes, R elements of it in the registers of each lane.
+//
+// A warp takes its rows in turn. Copies of the next ones into shared memory run on while it works on this one. It looks
+// for a threshold that exactly k elements reach: it starts where the rows before had theirs, steps by as many ranks as it is
+// off, and interpolates as soon as it has a threshold on either side. Rows that resist, because of ties or because they are
+// nothing like the rows before, are put off to the end, and searched by keys (warp_search.cuh). So what was learnt makes a
+// row fast or slow, never a result different.
+#pragma once
+
+#include "warp_search.cuh"
+
+namespace rtopk::cuda {
+
+/// A warp's rows, tile by tile.
+template <class T, int G, int R>
+class WarpTiles {
+ public:
+  using Row = WarpRow<T, G, R>;
+  using Shape = typename Row::Shape;
+  using Group = LaneGroup<G>;
+
+  __device__ WarpTiles(const Call& call, char* shared) : call_(call) {
+    char* mine = shared + (threadIdx.x / 32) * Shape::kWarpBytes;
+    tiles_ = reinterpret_cast<T*>(mine);
+    list_ = reinterpret_cast<std::uint16_t*>(mine + Shape::kStages * Shape::kTileBytes) +
+            Group::index_in_warp() * Shape::kListCols;
+    const std::int64_t tiles = (call_.rows + Shape::kRows - 1) / Shape::kRows;
+    const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / 32;
+    const std::int64_t begin = warp * call_.units_per_worker;
+    count_ = static_cast<int>(max(std::int64_t{0}, min(tiles - begin, call_.units_per_worker)));
+    first_row_ = begin * Shape::kRows + Group::index_in_warp();
+  }
+
+  __device__ void pad() const {
+    if (call_.cols == Shape::kCols) return;
+#pragma unroll 1
+    for (int stage = 0; stage < Shape::kStages; ++stage) {
+      Row::pad(tiles_ + stage * Shape::kTileElements, static_cast<int>(call_.cols), call_.smallest);
+    }
+  }
+
+  /// Calls `f` with the rows and the number of each tile, one after the other. Copies of the next ones run on meanwhile.
+  template <class F>
+  __device__ void for_each(F f) const {
+    int fetched = 0;
+    std::int64_t fetched_row = first_row_;
+#pragma unroll
+    for (int stage = 0; stage < Shape::kStages - 1; ++stage) fetch(stage, fetched, fetched_row);
+    int stage = 0;
+    std::int64_t row = first_row_;
+#pragma unroll 1
+    for (int number = 0; number < count_; ++number) {
+      wait_for_copies<Shape::kStages - 2>();
+      __syncwarp();
+      fetch(stage == 0 ? Shape::kStages - 1 : stage - 1, fetched, fetched_row);
+      f(Row{call_, tiles_ + stage * Shape::kTileElements, list_, last_if_behind(row)}, number);
+      __syncwarp();
+      stage = stage == Shape::kStages - 1 ? 0 : stage + 1;
+      row += Shape::kRows;
+    }
+  }
+
+  /// Calls `f` with the rows of the tiles that have a bit in `numbers`.
+  template <class F>
+  __device__ void for_some(std::uint64_t numbers, F f) const {
+#pragma unroll 1
+    for (; numbers != 0; numbers &= numbers - 1) {
+      const std::int64_t row = first_row_ + (__ffsll(static_cast<long long>(numbers)) - 1) * Shape::kRows;
+      fetch_row(0, last_if_behind(row));
+      commit_copies();
+      wait_for_copies<0>();
+      __syncwarp();
+      f(Row{call_, tiles_, list_, last_if_behind(row)});
+      __syncwarp();
+    }
+  }
+
+ private:
+  /// Groups behind the last row do that row again, and write the same.
+  __device__ std::int64_t last_if_behind(std::int64_t row) const {
+    return G == 32 || row < call_.rows ? row : call_.rows - 1;
+  }
+
+  __device__ void fetch(int stage, int& fetched, std::int64_t& row) const {
+    if (fetched < count_) fetch_row(stage, last_if_behind(row));
+    ++fetched;
+    row += Shape::kRows;
+    commit_copies();
+  }
+
+  __device__ void fetch_row(int stage, std::int64_t row) const {
+    const T* from = static_cast<const T*>(call_.input) + row * call_.stride;
+    T* to = tiles_ + stage * Shape::kTileElements;
+    const int cols = static_cast<int>(call_.cols);
+    if (call_.access_bytes == 16) {
+      T* mine = to + static_cast<int>(threadIdx.x % 32) * Shape::kVector;
+      from += Group::lane() * Shape::kVector;
+      if (cols == Shape::kCols) {
+#pragma unroll
+        for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+          copy_async<16>(mine + chunk * Shape::kVector * 32, from + chunk * Shape::kChunkCols);
+        }
+      } else {
+#pragma unroll
+        for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+          if (Row::col_of(chunk, 0) < cols) {
+            copy_async<16>(mine + chunk * Shape::kVector * 32, from + chunk * Shape::kChunkCols);
+          }
+        }
+      }
+    } else {
+      Row::fetch_narrow(from, to, cols, call_.access_bytes);
+    }
+  }
+
+  const Call& call_;
+  T* tiles_;             ///< The ring of tiles of this warp.
+  std::uint16_t* list_;  ///< Columns, of this group's row.
+  std::int64_t first_row_;
+  int count_;
+};
+
+/// What a kernel is compiled for: calls that are seldom needed would cost the others registers.
+enum class WarpTask { select, select_in_order, bisect };
+
+template <class T, int G, int R, WarpTask kTask>
+class WarpSelect {
+ public:
+  using Row = WarpRow<T, G, R>;
+  using Shape = typename Row::Shape;
+  using Positions = typename Row::Positions;
+  using E = Element<T>;
+  using Value = typename E::Value;
+  using Real = typename E::Real;
+  using Group = LaneGroup<G>;
+
+  /// Selects and writes the rows of the warp. False if they must be put off.
+  __device__ bool select(const Row& row) {
+    constexpr int kMostPasses = 12;
+    Value x[R];
+    row.load(x);
+    if (!learnt_.known) expect(row.call.expectation, x);
+    const int k = row.k();
+    float counts[Shape::kChunks];
+    Real at = learnt_.border;
+    Value threshold = E::from_real(at);
+    int off = count(x, threshold, counts) - k;
+    const int first_off = off;
+    int passes = 1;
+    if (__any_sync(kWholeWarp, off != 0)) {
+      Real step = learnt_.step;
+      Real low = at;  // thresholds that too many and too few elements reach, and by how many
+      Real high = at;
+      int off_low = 0;
+      int off_high = 0;
+#pragma unroll 1
+      do {
+        if (passes == kMostPasses) return put_off();
+        low = off > 0 ? at : low;
+        off_low = off > 0 ? off : off_low;
+        high = off < 0 ? at : high;
+        off_high = off < 0 ? off : off_high;
+        const Real stepped = at + static_cast<Real>(off) * step;
+        const Real between = low + (high - low) * static_cast<Real>(reciprocal(static_cast<float>(off_low - off_high)) *
+                                                                    static_cast<float>(off_low));
+        step *= Real{1.5};  // so that a row of another scale is caught up with
+        // A row that is done stays where it is while others of the warp go on.
+        if (off != 0) at = off_low > 0 && off_high < 0 ? between : stepped;
+        threshold = E::from_real(at);
+        off = count(x, threshold, counts) - k;
+        ++passes;
+      } while (__any_sync(kWholeWarp, off != 0));
+    }
+    if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
+    learn(at, first_off);
+    write(row, x, threshold, counts);
+    if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
+    return true;
+  }
+
+ private:
+  /// Elements of the row at or above the threshold; `counts` says how many in each of this lane's chunks.
+  static __device__ int count(const Value (&x)[R], Value threshold, float (&counts)[Shape::kChunks]) {
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      counts[chunk] = E::one_if_at_least(x[chunk * Shape::kVector], threshold);
+#pragma unroll
+      for (int j = 1; j < Shape::kVector; ++j) {
+        counts[chunk] += E::one_if_at_least(x[chunk * Shape::kVector + j], threshold);
+      }
+    }
+    float mine = counts[0];
+#pragma unroll
+    for (int chunk = 1; chunk < Shape::kChunks; ++chunk) mine += counts[chunk];
+    return Group::sum(__float2int_rz(mine));
+  }
+
+  /// Good enough for an estimate.
+  static __device__ float reciprocal(float x) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+  }
+
+  /// Not even with its own moments was a threshold found: ties, or a distribution that moments tell nothing of.
+  __device__ bool put_off() {
+    learnt_.known = false;
+    return false;
+  }
+
+  /// Where the border would be if the row were normally distributed.
+  __device__ void expect(const Expectation& expectation, const Value (&x)[R]) {
+    Real sum = 0;
+    Real squares = 0;
+    float finite = 0;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const bool counts = E::is_finite(x[r]) && x[r] != E::least();
+      const Real value = counts ? E::real(x[r]) : Real{0};
+      finite += counts ? 1.0f : 0.0f;
+      sum += value;
+      squares += value * value;
+    }
+    sum = Group::sum_reals(sum);
+    squares = Group::sum_reals(squares);
+    const float number = reciprocal(fmaxf(Group::sum_reals(finite), 1.0f));
+    const Real mean = sum * static_cast<Real>(number);
+    const Real variance = squares * static_cast<Real>(number) - mean * mean;
+    const Real deviation = variance > 0 ? static_cast<Real>(__fsqrt_rn(static_cast<float>(variance))) : Real{0};
+    learnt_.border = mean + static_cast<Real>(expectation.border) * deviation;
+    learnt_.step = static_cast<Real>(expectation.step) * deviation;
+    learnt_.weight = 0.5f;
+    learnt_.known = true;
+  }
+
+  __device__ void learn(Real border, int first_off) {
+    const Real moved = border - learnt_.border;
+    // One row says little about how close neighbouring ranks are; a wild one, or none, must not say anything.
+    const Real step = moved * static_cast<Real>(reciprocal(static_cast<float>(first_off)));
+    const bool tells = abs(first_off) >= 3 && step > learnt_.step * Real{0.25} && step < learnt_.step * Real{4};
+    if (tells) learnt_.step += Real{0.25} * (step - learnt_.step);
+    learnt_.border += static_cast<Real>(learnt_.weight) * moved;
+    learnt_.weight = fmaxf(0.7f * learnt_.weight, 0.125f);
+  }
+
+  __device__ static void write(const Row& row, const Value (&x)[R], Value threshold, const float (&counts)[Shape::kChunks]) {
+    if (row.call.form == Form::dense || row.call.form == Form::mask) {
+      unsigned chosen = 0;
+#pragma unroll
+      for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], threshold) ? 1u << r : 0u;
+      if (row.call.form == Form::dense) {
+        row.write_dense(chosen);
+      } else {
+        row.write_mask(chosen);
+      }
+      return;
+    }
+    unsigned numbers[Shape::kChunks];
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      numbers[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
+    }
+    const Positions at = Row::positions(numbers);
+    const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(row.list));
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      std::uint32_t next = list + 2 * static_cast<std::uint32_t>(at.first[chunk]);
+#pragma unroll
+      for (int j = 0; j < Shape::kVector; ++j) {
+        E::push_if_at_least(x[chunk * Shape::kVector + j], threshold, next, Row::col_of(0, 0),
+                            chunk * Shape::kChunkCols + j);
+      }
+    }
+    __syncwarp();
+    if constexpr (kTask == WarpTask::select_in_order) {
+      row.write_list();
+    } else {
+      row.write_list_as_it_is();
+    }
+  }
+
+  Learnt<Real> learnt_;
+};
+
+/// The tiles that were put off. Not inlined: what is seldom needed must not take registers from the rest.
+template <class T, int G, int R>
+__device__ __noinline__ void search_tiles(const Call& call, char* shared, std::uint64_t tiles) {
+  core::KeyOf<T> hint = core::max_key<T> / 2;
+  WarpTiles<T, G, R>(call, shared).for_some(tiles, [&](const WarpRow<T, G, R>& row) {
+    WarpSearch<T, G, R>::select(row, hint);
+  });
+}
+
+template <class T, int G, int R, WarpTask kTask>
+__global__ void __launch_bounds__(32 * kWarpsPerBlock, (WarpShape<T, G, R>::kBlocksPerMultiprocessor))
+    warp_kernel(const __grid_constant__ Call call) {
+  extern __shared__ __align__(16) char shared[];
+  const WarpTiles<T, G, R> tiles(call, shared);
+  tiles.pad();
+  if constexpr (kTask == WarpTask::bisect) {
+    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
+  } else {
+    WarpSelect<T, G, R, kTask> rows;
+    std::uint64_t put_off = 0;
+    int failures = 0;
+    tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
+      // After three that resist, the others are not even tried.
+      if (failures < 3 && rows.select(row)) return;
+      ++failures;
+      put_off |= std::uint64_t{1} << number;
+    });
+    if (put_off != 0) search_tiles<T, G, R>(call, shared, put_off);
+  }
+}
+
+}  // namespace rtopk::cuda
