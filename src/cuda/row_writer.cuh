@@ -215,7 +215,7 @@ class RowWriter {
     using Word = std::conditional_t<Shape::kVector == 8, std::uint64_t,
                                     std::conditional_t<Shape::kVector == 4, std::uint32_t, std::uint16_t>>;
     std::uint8_t* to = call_.mask + number_ * call_.cols;
-#pragma unroll
+#pragma unroll 1
     for (int l = 0; l < Shape::kLoads; ++l) {
       const std::uint32_t bits = chosen >> (l * Shape::kVector) & kLoadBits;
       const std::uint32_t valid = valid_bits >> (l * Shape::kVector) & kLoadBits;
