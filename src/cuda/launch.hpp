@@ -23,6 +23,15 @@ struct Grid {
 
 template <class T>
 cudaError_t launch_warp(const Plan& plan, const Call& call, const Grid& grid);
+template <class T>
+cudaError_t launch_block(const Plan& plan, const Call& call, const Grid& grid);
+template <class T>
+cudaError_t launch_radix(const Plan& plan, const Call& call, const Grid& grid);
+template <class T>
+cudaError_t launch_scan(const Plan& plan, const Call& call, const Grid& grid);
+/// Puts what the others have written, in index order, in order by value.
+template <class T>
+cudaError_t launch_sort(const Plan& plan, const Call& call, const Grid& grid);
 
 /// Queues a kernel whose arguments are `arguments`. A block that needs more than 48 KiB of shared memory must be allowed it
 /// first, once on each device; `allowed` remembers where that was done.
@@ -36,7 +45,8 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
       int most = 0;
       cudaError_t error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, grid.device);
       if (error != cudaSuccess) return error;
-      error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+      error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   most);
       if (error != cudaSuccess) return error;
       allowed.fetch_or(bit, std::memory_order_relaxed);
     }

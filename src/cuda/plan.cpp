@@ -2,9 +2,14 @@
 #include <algorithm>
 
 #include "backend.hpp"
+#include "block_shape.hpp"
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "radix_shape.hpp"
+#include "scan_shape.hpp"
+#include "split_shape.hpp"
 #include "warp_shape.hpp"
+#include "workspace.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -13,44 +18,248 @@ constexpr std::int64_t kMostBlocks = 0x7fffffff;
 
 constexpr std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Rows are dealt to warps in runs: long enough that a warp can learn from the rows before and that copies run ahead, short
-/// enough that the last warps do not leave the device idle.
-constexpr std::int64_t kTilesPerWarp = 16;
-constexpr std::int64_t kWarpsPerMultiprocessor = 32;
+bool bisects(const Problem& problem) {
+  return problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
+}
 
+/// Workers take rows in runs: long enough that they can learn from the rows before and that copies run ahead, short enough
+/// that the last ones do not leave the device idle.
+std::int64_t run_length(std::int64_t units, std::int64_t workers, std::int64_t longest) {
+  std::int64_t length = std::clamp(units / workers, std::int64_t{1}, longest);
+  while (quotient_up(units, length) > kMostBlocks && length < kMostTilesPerWarp) length *= 2;
+  return length;
+}
+
+/// A warp, or a part of one, for each row.
 bool plan_warp(const Traits& traits, Plan& plan) {
+  constexpr std::int64_t kWarpsPerMultiprocessor = 32;
+  constexpr std::int64_t kLongestRun = 16;
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     return for_warp_variants([&]<int G, int R>() {
       using Shape = WarpShape<T, G, R>;
       if (problem.cols > Shape::kCols || Shape::kSharedBytes > traits.shared_bytes_per_block) return false;
+      const std::int64_t tiles = quotient_up(problem.rows, Shape::kRows);
+      const std::int64_t run = run_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestRun);
+      if (quotient_up(tiles, run * kWarpsPerBlock) > kMostBlocks) return false;
       plan.family = Family::cuda_warp;
       plan.lanes_per_row = G;
       plan.elements_per_lane = R;
       plan.threads = 32 * kWarpsPerBlock;
       plan.shared_bytes = Shape::kSharedBytes;
-      const std::int64_t tiles = quotient_up(problem.rows, Shape::kRows);
-      const std::int64_t warps = kWarpsPerMultiprocessor * std::max(traits.multiprocessors, 1);
-      std::int64_t tiles_per_warp = std::clamp(tiles / warps, std::int64_t{1}, kTilesPerWarp);
-      while (quotient_up(tiles, tiles_per_warp * kWarpsPerBlock) > kMostBlocks) tiles_per_warp *= 2;
-      plan.rows_per_block = tiles_per_warp * kWarpsPerBlock * Shape::kRows;
-      plan.blocks = quotient_up(tiles, tiles_per_warp * kWarpsPerBlock);
+      plan.rows_per_block = run * kWarpsPerBlock * Shape::kRows;
+      plan.blocks = quotient_up(tiles, run * kWarpsPerBlock);
       return true;
     });
   });
 }
 
+/// Threads of cuda_block's block for rows of `cols`, and its shared memory; 0 if they are too long for this device.
+struct BlockNumbers {
+  std::int32_t threads = 0;
+  std::size_t shared_bytes = 0;
+  std::int32_t blocks_per_multiprocessor = 1;
+  std::int64_t cols = 0;  ///< The longest row.
+};
+
+BlockNumbers block_numbers(DType dtype, std::int64_t cols, std::int64_t shared_bytes_per_block) {
+  BlockNumbers numbers;
+  core::with_element_type(dtype, [&]<class T>(T*) {
+    for_block_variants([&]<int W>() {
+      using Shape = BlockShape<T, W>;
+      if (cols > Shape::kCols || Shape::kSharedBytes > shared_bytes_per_block) return false;
+      numbers = {Shape::kThreads, Shape::kSharedBytes, Shape::kBlocksPerMultiprocessor, Shape::kCols};
+      return true;
+    });
+  });
+  return numbers;
+}
+
+/// A block for each row.
+bool plan_block(const Traits& traits, Plan& plan) {
+  constexpr std::int64_t kLongestRun = 16;
+  const Problem& problem = plan.problem;
+  const BlockNumbers numbers = block_numbers(problem.dtype, problem.cols, traits.shared_bytes_per_block);
+  if (numbers.threads == 0) return false;
+  const std::int64_t workers = std::int64_t{numbers.blocks_per_multiprocessor} * traits.multiprocessors;
+  const std::int64_t run = run_length(problem.rows, workers, kLongestRun);
+  if (quotient_up(problem.rows, run) > kMostBlocks) return false;
+  plan.family = Family::cuda_block;
+  plan.threads = numbers.threads;
+  plan.lanes_per_row = numbers.threads;
+  plan.shared_bytes = numbers.shared_bytes;
+  plan.rows_per_block = run;
+  plan.blocks = quotient_up(problem.rows, run);
+  return true;
+}
+
+/// Several blocks for each row, where what their parts select is again a row that a block can hold.
+bool plan_split(const Traits& traits, Plan& plan) {
+  constexpr std::int64_t kPartLengths[] = {16384, 8192, 4096, 2048};
+  constexpr std::int64_t kWinnersAtOnce = std::int64_t{1} << 22;
+  constexpr std::int64_t kRun = 4;
+  const Problem& problem = plan.problem;
+  if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
+  if (problem.cols > std::int64_t{0x7fffffff} - 4 * kPartLengths[0]) return false;
+  const std::int64_t shared = traits.shared_bytes_per_block;
+  std::int64_t best = 0;
+  for (const std::int64_t length : kPartLengths) {
+    const std::int64_t parts = quotient_up(problem.cols, length);
+    const std::int64_t part = part_cols(problem, parts);
+    const BlockNumbers numbers = block_numbers(problem.dtype, part, shared);
+    const std::int64_t last = problem.cols - (parts - 1) * part;
+    const bool fits = numbers.threads != 0 && parts >= 2 && last >= problem.k && 4 * problem.k <= part &&
+                      block_numbers(problem.dtype, parts * problem.k, shared).threads != 0;
+    if (!fits) continue;
+    best = parts;
+    // Small parts only where long ones would leave multiprocessors without work; a block of 8192 shares one with another.
+    if (length <= 8192 && problem.rows * parts >= 4 * traits.multiprocessors) break;
+  }
+  if (best == 0) return false;
+  const BlockNumbers numbers = block_numbers(problem.dtype, part_cols(problem, best), shared);
+  plan.family = Family::cuda_split;
+  plan.parts = best;
+  plan.threads = numbers.threads;
+  plan.lanes_per_row = numbers.threads;
+  plan.shared_bytes = numbers.shared_bytes;
+  // As many rows at a time as keep the device busy and leave their winners in the cache.
+  const std::int64_t busy = quotient_up(16 * traits.multiprocessors, best);
+  const std::int64_t rows = std::clamp(kWinnersAtOnce / (best * problem.k), std::int64_t{1}, std::max(problem.rows, std::int64_t{1}));
+  const std::int64_t rows_at_once = std::min(std::max(rows, busy), std::max(problem.rows, std::int64_t{1}));
+  plan.rows_per_block = rows_at_once * best >= 8 * kRun * traits.multiprocessors ? std::min(kRun, best) : 1;
+  plan.blocks = quotient_up(rows_at_once * best, plan.rows_per_block);
+  return true;
+}
+
+template <int kBytes>
+void plan_long(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  if (bisects(problem)) {
+    const ScanNumbers numbers = scan_numbers<kBytes>(problem.rows, problem.cols);
+    plan.family = Family::cuda_scan;
+    plan.threads = numbers.threads;
+    plan.blocks = numbers.blocks;
+    plan.shared_bytes = numbers.shared_bytes;
+  } else {
+    const RadixNumbers numbers = radix_numbers<kBytes>(
+        problem.rows, problem.cols, radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors),
+        traits.multiprocessors);
+    plan.family = Family::cuda_radix;
+    plan.parts = numbers.parts;
+    plan.threads = numbers.threads;
+    plan.blocks = numbers.blocks;
+    plan.shared_bytes = numbers.shared_bytes;
+  }
+  plan.lanes_per_row = plan.threads;
+}
+
+/// The families that need no more than any device has: the paper's search, and the digit by digit one.
+void plan_any_length(const Traits& traits, Plan& plan) {
+  switch (size_of(plan.problem.dtype)) {
+    case 2: return plan_long<2>(traits, plan);
+    case 4: return plan_long<4>(traits, plan);
+    default: return plan_long<8>(traits, plan);
+  }
+}
+
+Status invalid(const char* field, long long value, const char* accepted) {
+  return core::status(StatusCode::invalid_argument, "plan.%s is %lld; accepted: %s", field, value, accepted);
+}
+
+/// Whether the numbers of a plan fit its family; the kernels trust them.
+Status check_numbers(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  if (plan.blocks < 1 || plan.blocks > kMostBlocks) return invalid("blocks", plan.blocks, "1 to 2147483647");
+  if (plan.rows_per_block < 1) return invalid("rows_per_block", plan.rows_per_block, "1 or more");
+  if (plan.family == Family::cuda_warp) {
+    bool known = false;
+    core::with_element_type(problem.dtype, [&]<class T>(T*) {
+      for_warp_variants([&]<int G, int R>() {
+        using Shape = WarpShape<T, G, R>;
+        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+        const std::int64_t unit = kWarpsPerBlock * Shape::kRows;
+        known = problem.cols <= Shape::kCols && plan.threads == 32 * kWarpsPerBlock &&
+                plan.shared_bytes >= Shape::kSharedBytes && plan.rows_per_block % unit == 0 &&
+                plan.rows_per_block / unit <= kMostTilesPerWarp;
+        return true;
+      });
+    });
+    if (!known) return invalid("elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
+    if (plan.blocks < quotient_up(rows, plan.rows_per_block)) return invalid("blocks", plan.blocks, "enough for all rows");
+    return {};
+  }
+  if (plan.family == Family::cuda_block || plan.family == Family::cuda_split) {
+    const bool split = plan.family == Family::cuda_split;
+    if (split && plan.parts < 2) return invalid("parts", plan.parts, "2 or more");
+    const std::int64_t cols = split ? part_cols(problem, plan.parts) : problem.cols;
+    if (split && (problem.cols > 0x7fffffff || problem.cols - (plan.parts - 1) * cols < problem.k)) {
+      return invalid("parts", plan.parts, "so few that the last part has k elements");
+    }
+    const BlockNumbers most = block_numbers(problem.dtype, cols, std::int64_t{1} << 30);
+    if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
+        most.threads == 0) {
+      return invalid("threads", plan.threads, "the number that make_plan gave");
+    }
+    const BlockNumbers numbers =
+        block_numbers(problem.dtype, most.cols / most.threads * plan.threads, std::int64_t{1} << 30);
+    if (plan.shared_bytes < numbers.shared_bytes) {
+      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
+    }
+    if (split) {
+      if (block_numbers(problem.dtype, plan.parts * problem.k, std::int64_t{1} << 30).threads == 0) {
+        return invalid("parts", plan.parts, "so few that their winners are a row of cuda_block");
+      }
+    } else if (plan.blocks < quotient_up(rows, plan.rows_per_block)) {
+      return invalid("blocks", plan.blocks, "enough for all rows");
+    }
+    return {};
+  }
+  if (plan.threads < 32 || plan.threads > 1024 || plan.threads % 32 != 0) {
+    return invalid("threads", plan.threads, "a multiple of 32 up to 1024");
+  }
+  if (plan.family == Family::cuda_radix && (plan.parts < 1 || plan.parts > plan.blocks)) {
+    return invalid("parts", plan.parts, "1 to plan.blocks");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
-  Plan made{.problem = problem};
-  if (plan_warp(traits, made)) {
-    plan = made;
-    return {};
+  if (traits.multiprocessors < 1 || traits.shared_bytes_per_block < 48 * 1024 || traits.compute_capability < 80) {
+    return core::status(StatusCode::invalid_argument,
+                        "traits have compute_capability %d, %d multiprocessors and %lld shared_bytes_per_block; accepted: "
+                        "80 or more, 1 or more, 49152 or more",
+                        traits.compute_capability, traits.multiprocessors,
+                        static_cast<long long>(traits.shared_bytes_per_block));
   }
-  return {StatusCode::not_supported, "rows this long are not supported on cuda"};
+  Plan made{.problem = problem};
+  const bool planned = plan_warp(traits, made) ||
+                       (!bisects(problem) && (plan_block(traits, made) || plan_split(traits, made)));
+  if (!planned) plan_any_length(traits, made);
+  made.workspace_bytes = workspace_of(made).bytes;
+  plan = made;
+  return {};
 }
 
-Status check_plan(const Plan&) noexcept { return {}; }
+Status check_plan(const Plan& plan) noexcept {
+  const bool exact = !bisects(plan.problem);
+  const bool pairs = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
+  const bool suits = plan.family == Family::cuda_warp || (plan.family == Family::cuda_scan && !exact) ||
+                     (exact && (plan.family == Family::cuda_block || plan.family == Family::cuda_radix ||
+                                (plan.family == Family::cuda_split && pairs)));
+  if (!suits) {
+    return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s",
+                        name(plan.family), exact ? "cuda_warp, cuda_block, cuda_split or cuda_radix" : "cuda_warp or cuda_scan");
+  }
+  if (Status status = check_numbers(plan); !status.ok()) return status;
+  const std::size_t needed = workspace_of(plan).bytes;
+  if (plan.workspace_bytes < needed) {
+    return core::status(StatusCode::invalid_argument, "plan.workspace_bytes is %zu; accepted: at least %zu",
+                        plan.workspace_bytes, needed);
+  }
+  return {};
+}
 
 }  // namespace rtopk::cuda

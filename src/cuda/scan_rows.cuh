@@ -43,35 +43,32 @@ class ScanRow {
   __device__ ScanRow(const Call& call, const RowVectors<T>& row, Shared& shared)
       : row_(row), cols_(call.cols), smallest_(call.smallest), shared_(shared) {
     if constexpr (kHeld) {
-      const auto loaded = row_.template load<false, kLoads>(threadIdx.x, static_cast<int>(blockDim.x), row_.size());
-      valid_ = loaded.valid;
 #pragma unroll
-      for (int i = 0; i < kElements; ++i) {
+      for (int l = 0; l < kLoads; ++l) {
+        const auto threads = static_cast<int>(blockDim.x);
+        const auto loaded = row_.template load<false, 1>(l * threads + threadIdx.x, threads, row_.size());
+        valid_ |= loaded.valid << (l * kVector);
         // What does not exist is below every threshold but the least integer: see count().
-        x_[i] = loaded.has(i) ? directed(loaded.element(i)) : E::least();
+#pragma unroll
+        for (int j = 0; j < kVector; ++j)
+          x_[l * kVector + j] = loaded.has(j) ? directed(loaded.element(j)) : E::least();
       }
     }
   }
 
   /// Of all threads' elements, for all threads.
   __device__ Extent extent() const {
-    Extent mine{};
-    mine.finite = true;
-    bool has_any = false;
+    const Value any = directed(row_.elements()[0]);  // of the row: a thread without elements must not add others
+    Extent mine{any, any, true};
     for_elements([&](const auto& x, std::uint32_t valid) {
 #pragma unroll
       for (int i = 0; i < static_cast<int>(std::size(x)); ++i) {
         if ((valid >> i & 1u) == 0) continue;
         mine.finite = mine.finite && E::is_finite(x[i]);
-        mine.least = has_any && mine.least < x[i] ? mine.least : x[i];
-        mine.greatest = has_any && mine.greatest > x[i] ? mine.greatest : x[i];
-        has_any = true;
+        mine.least = x[i] < mine.least ? x[i] : mine.least;
+        mine.greatest = x[i] > mine.greatest ? x[i] : mine.greatest;
       }
     });
-    if (!has_any) {  // a thread without elements must not add any
-      mine.least = directed(row_.elements()[0]);
-      mine.greatest = mine.least;
-    }
     reduce(mine);
     __syncthreads();
     if (lane_number() == 0) {

@@ -1,0 +1,74 @@
+#include "workspace.hpp"
+
+#include "core/checks.hpp"
+#include "core/dispatch.hpp"
+#include "radix_shape.hpp"
+#include "sort_shape.hpp"
+#include "split_shape.hpp"
+#include "warp_shape.hpp"
+
+namespace rtopk::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::size_t family_bytes(const Plan& plan) {
+  if (plan.family == Family::cuda_split) return split_layout(plan).bytes;
+  if (plan.family != Family::cuda_radix || plan.parts <= 1) return 0;
+  const std::int64_t rows = std::max(plan.blocks / plan.parts, std::int64_t{1});
+  switch (size_of(plan.problem.dtype)) {
+    case 2: return radix_layout<2>(rows, plan.parts).bytes;
+    case 4: return radix_layout<4>(rows, plan.parts).bytes;
+    default: return radix_layout<8>(rows, plan.parts).bytes;
+  }
+}
+
+std::size_t sort_bytes(const Problem& problem) {
+  switch (size_of(problem.dtype)) {
+    case 2: return sort_numbers<2>(problem.rows, problem.cols, problem.k).workspace_bytes;
+    case 4: return sort_numbers<4>(problem.rows, problem.cols, problem.k).workspace_bytes;
+    default: return sort_numbers<8>(problem.rows, problem.cols, problem.k).workspace_bytes;
+  }
+}
+
+}  // namespace
+
+std::int64_t most_sorted_by_warp(DType dtype, std::int32_t lanes_per_row) noexcept {
+  std::int64_t most = 0;
+  core::with_element_type(dtype, [&]<class T>(T*) {
+    for_warp_variants([&]<int G, int R>() {
+      if (G != lanes_per_row) return false;
+      most = WarpShape<T, G, R>::kSorted;
+      return true;
+    });
+  });
+  return most;
+}
+
+bool sorts_afterwards(const Plan& plan) noexcept {
+  const Problem& problem = plan.problem;
+  if (problem.order != Order::by_value || problem.k == 1) return false;
+  if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
+  return plan.family != Family::cuda_warp || problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
+}
+
+WorkspaceLayout workspace_of(const Plan& plan) noexcept {
+  const Problem& problem = plan.problem;
+  WorkspaceLayout layout;
+  std::size_t end = aligned(family_bytes(plan));
+  layout.indices = end;
+  if (sorts_afterwards(plan)) {
+    if (!core::writes_indices(problem)) {
+      const std::size_t index = problem.cols > std::int64_t{0x7fffffff} ? 8 : 4;
+      end += aligned(static_cast<std::size_t>(problem.rows * problem.k) * index);
+    }
+    layout.sort = end;
+    end += aligned(sort_bytes(problem));
+  }
+  layout.bytes = end == 0 ? 0 : end + kAlignment - 1;
+  return layout;
+}
+
+}  // namespace rtopk::cuda
