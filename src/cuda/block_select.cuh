@@ -1,12 +1,12 @@
 // cuda_block: rows of up to 16384 elements (8192 of f64), one for each block, in the registers of its threads.
 //
-// A block takes its rows in turn. The next one is copied into shared memory while it works on this one. The search is that
-// of cuda_warp: it starts where the rows before had their border, steps by as many ranks as it is off, and interpolates as
-// soon as it has a threshold on either side; a row that resists is searched by keys.
+// A block takes its rows in turn. The next one is copied into shared memory while it works on this one. It looks for a
+// threshold that exactly k elements reach (border_search.cuh); a row that resists is searched by keys.
 #pragma once
 
 #include "async_copy.cuh"
 #include "block_shape.hpp"
+#include "border_search.cuh"
 #include "call.hpp"
 #include "core/search.hpp"
 #include "element.cuh"
@@ -15,8 +15,322 @@
 
 namespace rtopk::cuda {
 
+/// What the threads of a block do together.
 template <class T, int W>
-class BlockSelect {
+class BlockOfThreads {
+ public:
+  using Shape = BlockShape<T, W>;
+  using Warp = LaneGroup<32>;
+
+ protected:
+  __device__ BlockOfThreads(std::uint16_t* list, int* partials) : list_(list), partials_(partials) {}
+
+  static __device__ int warp() { return static_cast<int>(threadIdx.x / 32); }
+  static __device__ int col_of(int chunk, int j) {
+    return chunk * Shape::kChunkCols + static_cast<int>(threadIdx.x) * Shape::kVector + j;
+  }
+  static __device__ int col_of(int r) { return col_of(r / Shape::kVector, r % Shape::kVector); }
+
+  /// The sum over the block, for every thread. Two sets of partial sums in turn, so that one barrier is enough.
+  __device__ int sum(int x) {
+    int* mine = partials_ + (turn_ ? W : 0);
+    turn_ = !turn_;
+    const int of_warp = Warp::sum(x);
+    if (threadIdx.x % 32 == 0) mine[warp()] = of_warp;
+    __syncthreads();
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return Warp::sum(lane < W ? mine[lane] : 0);
+  }
+
+  /// Of the elements in `eligible` (a bit for each register) the first `quota` in index order.
+  __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
+    int first[Shape::kChunks];
+    positions_of(eligible, first);
+    unsigned chosen = 0;
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      int position = first[chunk];
+#pragma unroll
+      for (int j = 0; j < Shape::kVector; ++j) {
+        const unsigned bit = 1u << (chunk * Shape::kVector + j);
+        if ((eligible & bit) != 0) {
+          if (position < quota) chosen |= bit;
+          ++position;
+        }
+      }
+    }
+    __syncthreads();
+    return chosen;
+  }
+
+  __device__ void positions_of(unsigned chosen, int (&first)[Shape::kChunks]) {
+    unsigned counts[Shape::kChunks];
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      counts[chunk] = static_cast<unsigned>(__popc(chosen >> (chunk * Shape::kVector) & ((1u << Shape::kVector) - 1u)));
+    }
+    positions(counts, first);
+  }
+
+  /// Where, in index order, the first of a thread's elements of each chunk comes. All partial sums of the block are in use
+  /// until the next barrier.
+  __device__ void positions(const unsigned (&counts)[Shape::kChunks], int (&first)[Shape::kChunks]) {
+    int* totals = partials_ + 2 * W;  // [chunk][warp]
+    static_assert(Shape::kChunks % 2 == 0);
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; chunk += 2) {
+      // Two chunks to a word: a warp has at most 256 of each.
+      const unsigned packed = counts[chunk] + (counts[chunk + 1] << 16);
+      const unsigned inclusive = Warp::inclusive_sum(packed);
+      const unsigned below = inclusive - packed;
+      first[chunk] = static_cast<int>(below & 0xffffu);
+      first[chunk + 1] = static_cast<int>(below >> 16);
+      if (threadIdx.x % 32 == 31) {
+        totals[chunk * W + warp()] = static_cast<int>(inclusive & 0xffffu);
+        totals[(chunk + 1) * W + warp()] = static_cast<int>(inclusive >> 16);
+      }
+    }
+    __syncthreads();
+    if (warp() == 0) {
+      constexpr int kEach = (Shape::kChunks * W + 31) / 32;
+      int sums[kEach];
+      int total = 0;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int entry = static_cast<int>(threadIdx.x) * kEach + i;
+        sums[i] = total;
+        total += entry < Shape::kChunks * W ? totals[entry] : 0;
+      }
+      const int before = static_cast<int>(Warp::inclusive_sum(static_cast<unsigned>(total))) - total;
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int entry = static_cast<int>(threadIdx.x) * kEach + i;
+        if (entry < Shape::kChunks * W) totals[entry] = before + sums[i];
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) first[chunk] += totals[chunk * W + warp()];
+  }
+
+  std::uint16_t* list_;  ///< Chosen columns; between rows, room for anything.
+  int* partials_;
+
+ private:
+  bool turn_ = false;
+};
+
+/// What only few rows need. All of it reads the row from shared memory again, in loops that are not unrolled, so that it takes
+/// few registers from the rest.
+template <class T, int W>
+class BlockSearch : BlockOfThreads<T, W> {
+ public:
+  using Shape = BlockShape<T, W>;
+  using E = Element<T>;
+  using Value = typename E::Value;
+  using Real = typename E::Real;
+  using Key = core::KeyOf<T>;
+
+  struct Row {
+    const T* elements;  ///< In shared memory.
+    int cols;
+    int k;
+    bool smallest;
+  };
+
+  /// What these are told and what they tell, in shared memory.
+  struct Note {
+    Learnt<Real> expected;
+    Value neighbour;  ///< The greatest element below a threshold, if there is no NaN among what is above.
+    int nan;          ///< How many NaN there are.
+    int passes;
+    Key hint;  ///< The border of the row before that resisted: rows with many equal values there often share it.
+  };
+
+  /// The exact search by directed keys of the original bits. Returns the bits of the chosen elements of each thread.
+  static __device__ unsigned choose(Row row, std::uint16_t* list, int* partials, Note* note) {
+    return BlockSearch(row, list, partials).choose(note);
+  }
+
+  /// All elements at or above `high`, if there is one, and the first `quota` of those equal to `border`.
+  static __device__ unsigned choose_ties(Row row, std::uint16_t* list, int* partials, Value border,
+                                                      Value high, bool has_high, int quota) {
+    unsigned chosen = 0;
+    unsigned tied = 0;
+    BlockSearch search(row, list, partials);
+#pragma unroll 1
+    for (int r = 0; r < Shape::kElements; ++r) {
+      if (col_of(r) >= row.cols) continue;
+      const Value x = search.value(col_of(r));
+      chosen |= has_high && E::at_least(x, high) ? 1u << r : 0u;
+      tied |= x == border ? 1u << r : 0u;
+    }
+    return chosen | search.first_in_index_order(tied, quota);
+  }
+
+  /// Where the border would be if the row were normally distributed.
+  static __device__ void expect(Row row, std::uint16_t* list, int* partials, const Expectation& expectation,
+                                             Note* note) {
+    BlockSearch search(row, list, partials);
+    Real totals[2] = {0, 0};
+    int finite = 0;
+#pragma unroll 1
+    for (int col = static_cast<int>(threadIdx.x); col < row.cols; col += Shape::kThreads) {
+      const Value x = search.value(col);
+      if (E::is_finite(x)) {
+        ++finite;
+        totals[0] += E::real(x);
+        totals[1] += E::real(x) * E::real(x);
+      }
+    }
+    auto* sums = reinterpret_cast<Real*>(list);
+    totals[0] = Warp::sum_reals(totals[0]);
+    totals[1] = Warp::sum_reals(totals[1]);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+      sums[warp()] = totals[0];
+      sums[W + warp()] = totals[1];
+    }
+    const int number = search.sum(finite);  // with a barrier in it
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+      for (int w = 1; w < W; ++w) {
+        sums[0] += sums[w];
+        sums[W] += sums[W + w];
+      }
+      note->expected = expected_from(expectation, sums[0], sums[W], static_cast<float>(number));
+    }
+    __syncthreads();
+  }
+
+  /// Looks for the greatest element below `high`, or of all.
+  static __device__ void find_neighbour(Row row, std::uint16_t* list, int* partials, Value high, bool has_high,
+                                                     Note* note) {
+    BlockSearch search(row, list, partials);
+    Value greatest = E::least();
+    int nan = 0;
+#pragma unroll 1
+    for (int col = static_cast<int>(threadIdx.x); col < row.cols; col += Shape::kThreads) {
+      const Value x = search.value(col);
+      nan += E::is_nan(x) ? 1 : 0;
+      greatest = (x < high || !has_high) && x > greatest ? x : greatest;
+    }
+    using SortKey = typename E::SortKey;
+    auto* keys = reinterpret_cast<SortKey*>(list);
+    const SortKey of_warp = Warp::greatest(E::sort_key(greatest));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) keys[warp()] = of_warp;
+    const int number = search.sum(nan);  // with a barrier in it
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+      for (int w = 1; w < W; ++w) keys[0] = max(keys[0], keys[w]);
+      note->neighbour = E::from_sort_key(keys[0]);
+      note->nan = number;
+    }
+    __syncthreads();
+  }
+
+ private:
+  using Base = BlockOfThreads<T, W>;
+  using Base::col_of;
+  using Base::first_in_index_order;
+  using Base::list_;
+  using Base::sum;
+  using Base::warp;
+  using Warp = LaneGroup<32>;
+
+  __device__ BlockSearch(const Row& row, std::uint16_t* list, int* partials) : Base(list, partials), row_(row) {}
+
+  __device__ Value value(int col) const {
+    const Value x = E::value(row_.elements[col]);
+    return row_.smallest ? E::reversed(x) : x;
+  }
+
+  template <class F>
+  __device__ void for_each_key(F f) const {
+#pragma unroll 1
+    for (int col = static_cast<int>(threadIdx.x); col < row_.cols; col += Shape::kThreads) {
+      f(directed_key(row_.elements[col], row_.smallest));
+    }
+  }
+
+  /// The least and the greatest of a number in each thread, for every thread.
+  __device__ void extremes(Key& least, Key& greatest) {
+    auto* partials = reinterpret_cast<Key*>(list_);
+    least = Warp::least(least);
+    greatest = Warp::greatest(greatest);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+      partials[warp()] = least;
+      partials[W + warp()] = greatest;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int w = 0; w < W; ++w) {
+      least = min(least, partials[w]);
+      greatest = max(greatest, partials[W + w]);
+    }
+    __syncthreads();
+  }
+
+  __device__ unsigned choose(Note* note) {
+    const Key hint = note->hint;
+    core::ThresholdSearch<Key> search({0, core::max_key<T>, row_.cols, 0}, row_.k);
+    for (int pass = 0; !search.done(); ++pass) {
+      if (search.is_stuck() || pass == 2) {
+        const core::Bracket<Key> bracket = search.bracket();
+        Key least = bracket.high;
+        Key greatest = bracket.low;
+        for_each_key([&](Key key) {
+          if (key >= bracket.low && key <= bracket.high) {
+            least = min(least, key);
+            greatest = max(greatest, key);
+          }
+        });
+        extremes(least, greatest);
+        search.narrow(least, greatest);
+        if (search.done()) break;
+      }
+      const core::Bracket<Key> bracket = search.bracket();
+      Key proposal = static_cast<Key>(bracket.low + (bracket.high - bracket.low) / 2 + 1);
+      if (pass == 0) proposal = hint;
+      if (pass == 1 && hint < core::max_key<T>) proposal = static_cast<Key>(hint + 1);
+      const Key probe = search.probe(proposal);
+      int counted = 0;
+      for_each_key([&](Key key) { counted += key >= probe ? 1 : 0; });
+      search.record(probe, sum(counted));
+    }
+    const core::Threshold<Key> border = search.result();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      note->hint = border.key;
+      note->passes = border.passes;
+    }
+    unsigned chosen = 0;
+    unsigned tied = 0;
+#pragma unroll 1
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+#pragma unroll
+      for (int j = 0; j < Shape::kVector; ++j) {
+        const int col = col_of(chunk, j);
+        if (col < row_.cols) {
+          const Key key = directed_key(row_.elements[col], row_.smallest);
+          const unsigned bit = 1u << (chunk * Shape::kVector + j);
+          chosen |= key > border.key ? bit : 0u;
+          tied |= key == border.key ? bit : 0u;
+        }
+      }
+    }
+    if (border.count == row_.k) return chosen | tied;
+    return chosen | first_in_index_order(tied, row_.k - static_cast<int>(border.count_above));
+  }
+
+  Row row_;
+};
+
+template <class T, int W>
+class BlockSelect : BlockOfThreads<T, W> {
  public:
   using Shape = BlockShape<T, W>;
   using E = Element<T>;
@@ -26,17 +340,21 @@ class BlockSelect {
   using Warp = LaneGroup<32>;
   static constexpr int R = Shape::kElements;
 
-  __device__ BlockSelect(const Call& call, char* shared) : call_(call), k_(static_cast<int>(call.k)) {
-    rows_ = reinterpret_cast<T*>(shared);
-    list_ = reinterpret_cast<std::uint16_t*>(shared + Shape::kStages * Shape::kRowBytes);
-    partials_ = reinterpret_cast<int*>(shared + Shape::kStages * Shape::kRowBytes + 2 * Shape::kCols);
-  }
+  __device__ BlockSelect(const Call& call, char* shared)
+      : Base(reinterpret_cast<std::uint16_t*>(shared + Shape::kStages * Shape::kRowBytes),
+             reinterpret_cast<int*>(shared + Shape::kStages * Shape::kRowBytes + Shape::list_bytes(call.k))),
+        call_(call),
+        k_(static_cast<int>(call.k)),
+        rows_(reinterpret_cast<T*>(shared)),
+        note_(reinterpret_cast<Note*>(shared + Shape::shared_bytes(call.k) - Shape::kNoteBytes)) {}
 
   __device__ void run() {
     const std::int64_t units = call_.rows * call_.parts;
     const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * call_.units_per_worker;
     const std::int64_t end = min(units, begin + call_.units_per_worker);
     if (begin >= end) return;
+    if (threadIdx.x == 0) note_->hint = core::max_key<T> / 2;
+    if (call_.parts == 1) pad(static_cast<int>(call_.cols));
     fetch(begin, 0);
     int stage = 0;
     for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -53,11 +371,24 @@ class BlockSelect {
   }
 
  private:
-  static __device__ int warp() { return static_cast<int>(threadIdx.x / 32); }
-  static __device__ int col_of(int chunk, int j) {
-    return chunk * Shape::kChunkCols + static_cast<int>(threadIdx.x) * Shape::kVector + j;
+  using Base = BlockOfThreads<T, W>;
+  using Base::col_of;
+  using Base::list_;
+  using Base::positions;
+  using Base::positions_of;
+  using Base::sum;
+  using Base::warp;
+  using Base::partials_;
+  using Seldom = BlockSearch<T, W>;
+  using Note = typename Seldom::Note;
+  static_assert(sizeof(Note) <= Shape::kNoteBytes);
+
+  __device__ typename Seldom::Row row() const { return {row_, cols_, k_, call_.smallest}; }
+
+  __device__ Learnt<Real> expected() {
+    Seldom::expect(row(), list_, partials_, call_.expectation, note_);
+    return note_->expected;
   }
-  static __device__ int col_of(int r) { return col_of(r / Shape::kVector, r % Shape::kVector); }
 
   __device__ int cols_of(std::int64_t unit) const {
     if (call_.parts == 1) return static_cast<int>(call_.cols);
@@ -100,289 +431,153 @@ class BlockSelect {
     T raw[Shape::kVector];
   };
 
-  /// The least value there is, as an element, for what lies behind the end of a row.
+  /// What lies behind the end of a row can never be selected. Copies do not touch it, so it is written once, unless the rows
+  /// are parts of different lengths.
+  __device__ void pad(int cols) const {
+    using Bits = core::KeyOf<T>;
+    Bits bits;
+    if constexpr (core::is_floating<T>) {
+      constexpr Bits infinity = core::ElementTraits<T>::infinity_bits;
+      bits = call_.smallest ? infinity : static_cast<Bits>(infinity | (Bits{1} << (8 * sizeof(Bits) - 1)));
+    } else {
+      bits = call_.smallest ? 0x7fffffffu : 0x80000000u;
+    }
+    auto* elements = reinterpret_cast<Bits*>(rows_);
+    for (int col = cols + static_cast<int>(threadIdx.x); col < Shape::kCols; col += Shape::kThreads) {
+      elements[col] = bits;
+      elements[Shape::kCols + col] = bits;
+    }
+  }
+
   __device__ void load(Value (&x)[R]) const {
 #pragma unroll
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
       Chunk loaded;
       loaded.bits = *reinterpret_cast<const uint4*>(row_ + col_of(chunk, 0));
 #pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) {
-        Value value = E::value(loaded.raw[j]);
-        if (call_.smallest) value = E::reversed(value);
-        x[chunk * Shape::kVector + j] = col_of(chunk, j) < cols_ ? value : E::least();
-      }
+      for (int j = 0; j < Shape::kVector; ++j) x[chunk * Shape::kVector + j] = E::value(loaded.raw[j]);
+    }
+    if (call_.smallest) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) x[r] = E::reversed(x[r]);
+    }
+    if (call_.parts > 1 && cols_ < Shape::kCols) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) x[r] = col_of(r) < cols_ ? x[r] : E::least();
     }
   }
 
-  /// The sum over the block, for every thread. Two sets of partial sums in turn, so that one barrier is enough.
-  __device__ int sum(int x) {
-    int* mine = partials_ + (turn_ ? W : 0);
-    turn_ = !turn_;
-    const int of_warp = Warp::sum(x);
-    if (threadIdx.x % 32 == 0) mine[warp()] = of_warp;
-    __syncthreads();
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    return Warp::sum(lane < W ? mine[lane] : 0);
-  }
-
-  __device__ int count(const Value (&x)[R], Value threshold) {
-    float mine[4] = {0, 0, 0, 0};  // four sums, so that additions need not wait for each other
+  /// Elements of the row at or above the threshold; `counts` says how many in each of this thread's chunks.
+  __device__ int count(const Value (&x)[R], Value threshold, float (&counts)[Shape::kChunks]) {
 #pragma unroll
-    for (int r = 0; r < R; ++r) mine[r % 4] += E::one_if_at_least(x[r], threshold);
-    return sum(__float2int_rz((mine[0] + mine[1]) + (mine[2] + mine[3])));
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      counts[chunk] = E::one_if_at_least(x[chunk * Shape::kVector], threshold);
+#pragma unroll
+      for (int j = 1; j < Shape::kVector; ++j) {
+        counts[chunk] += E::one_if_at_least(x[chunk * Shape::kVector + j], threshold);
+      }
+    }
+    float mine = counts[0];
+#pragma unroll
+    for (int chunk = 1; chunk < Shape::kChunks; ++chunk) mine += counts[chunk];
+    return sum(__float2int_rz(mine));
   }
 
+  /// How far the selection of a row has come.
+  enum class Outcome { resists, chosen, listed };
+
+  // What every way ends with stands here once: inlined in each, it would cost registers.
   __device__ void select() {
-    constexpr int kMostPasses = 14;
     int passes = 0;
     unsigned chosen = 0;
-    bool found = false;
+    Outcome outcome = Outcome::chosen;
     if (k_ >= cols_) {
-      found = true;
-#pragma unroll
-      for (int r = 0; r < R; ++r) chosen |= col_of(r) < cols_ ? 1u << r : 0u;
-    } else if (failures_ < 3) {
-      Value x[R];
-      load(x);
-      if (!known_) expect(x);
-      Real at = border_;
-      Real step = step_;
-      Value threshold = E::from_real(at);
-      int off = count(x, threshold) - k_;
-      const int first_off = off;
-      passes = 1;
-      Real low = at;
-      Real high = at;
-      int off_low = 0;
-      int off_high = 0;
-#pragma unroll 1
-      while (off != 0 && passes < kMostPasses) {
-        low = off > 0 ? at : low;
-        off_low = off > 0 ? off : off_low;
-        high = off < 0 ? at : high;
-        off_high = off < 0 ? off : off_high;
-        if (off_low > 0 && off_high < 0) {
-          const float share = __fdividef(static_cast<float>(off_low), static_cast<float>(off_low - off_high));
-          // The middle now and then: interpolation alone can creep along one side.
-          at = low + (high - low) * static_cast<Real>(passes % 4 == 0 ? 0.5f : share);
-        } else {
-          at += static_cast<Real>(off) * step;
-          step *= Real{1.5};
-        }
-        threshold = E::from_real(at);
-        off = count(x, threshold) - k_;
-        ++passes;
-      }
-      found = off == 0 && E::is_finite(threshold) && threshold != E::least();
-      if (found) {
-        learn(at, first_off);
-#pragma unroll
-        for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], threshold) ? 1u << r : 0u;
-      } else {
-        known_ = false;
-        ++failures_;
-      }
+      chosen = everything();
+    } else {
+      outcome = select_by_counting(passes, chosen);
     }
-    if (!found) chosen = choose_by_keys(passes);
-    write(chosen);
+    if (outcome == Outcome::resists) {
+      learnt_.known = false;
+      chosen = Seldom::choose(row(), list_, partials_, note_);
+      passes += note_->passes;
+    }
+    if (call_.form == Form::dense) {
+      write_dense(chosen);
+    } else if (call_.form == Form::mask) {
+      write_mask(chosen);
+    } else {
+      if (outcome != Outcome::listed) list_chosen(chosen);
+      write_list();
+    }
     if (call_.passes != nullptr && call_.parts == 1 && threadIdx.x == 0) call_.passes[unit_] = passes;
   }
 
-  __device__ void learn(Real at, int first_off) {
-    const Real moved = at - border_;
-    const Real step = moved * static_cast<Real>(__fdividef(1.0f, static_cast<float>(first_off)));
-    if (abs(first_off) >= 3 && step > step_ * Real{0.25} && step < step_ * Real{4}) step_ += Real{0.25} * (step - step_);
-    border_ += static_cast<Real>(weight_) * moved;
-    weight_ = fmaxf(0.7f * weight_, 0.125f);
-  }
-
-  /// Where the border would be if the row were normally distributed: from its first elements in each lane.
-  __device__ void expect(const Value (&x)[R]) {
-    Real totals[2] = {0, 0};
-    int finite = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const bool counts = E::is_finite(x[r]) && x[r] != E::least();
-      const Real value = counts ? E::real(x[r]) : Real{0};
-      finite += counts ? 1 : 0;
-      totals[0] += value;
-      totals[1] += value * value;
-    }
-    const Real number = Real{1} / static_cast<Real>(max(sum(finite), 1));
-    // The partial sums of reals lie where those of integers do: all threads are done with them behind two barriers.
-    auto* partials = reinterpret_cast<Real*>(list_);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const Real of_warp = Warp::sum_reals(totals[i]);
-      __syncthreads();
-      if (threadIdx.x % 32 == 0) partials[warp()] = of_warp;
-      __syncthreads();
-      Real total = 0;
-      for (int w = 0; w < W; ++w) total += partials[w];
-      totals[i] = total;
-    }
-    __syncthreads();
-    const Real mean = totals[0] * number;
-    const Real variance = totals[1] * number - mean * mean;
-    const Real deviation = variance > 0 ? static_cast<Real>(sqrt(variance)) : Real{0};
-    border_ = mean + static_cast<Real>(call_.expectation.border) * deviation;
-    step_ = static_cast<Real>(call_.expectation.step) * deviation;
-    weight_ = 0.5f;
-    known_ = true;
-  }
-
-  // ------------------------------------------------------------------------------------------------------------------
-  // The exact search by directed keys of the original bits.
-
-  template <class F>
-  __device__ void for_each_key(F f) const {
-#pragma unroll 4
-    for (int col = static_cast<int>(threadIdx.x); col < cols_; col += Shape::kThreads) {
-      f(directed_key(row_[col], call_.smallest));
-    }
-  }
-
-  /// The least and the greatest of a number in each thread, for every thread.
-  __device__ void extremes(Key& least, Key& greatest) {
-    auto* partials = reinterpret_cast<Key*>(list_);
-    least = Warp::least(least);
-    greatest = Warp::greatest(greatest);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-      partials[warp()] = least;
-      partials[W + warp()] = greatest;
-    }
-    __syncthreads();
-    for (int w = 0; w < W; ++w) {
-      least = min(least, partials[w]);
-      greatest = max(greatest, partials[W + w]);
-    }
-    __syncthreads();
-  }
-
-  __device__ unsigned choose_by_keys(int& passes) {
-    core::ThresholdSearch<Key> search({0, core::max_key<T>, cols_, 0}, k_);
-    for (int pass = 0; !search.done(); ++pass) {
-      if (search.is_stuck() || pass == 2) {
-        const core::Bracket<Key> bracket = search.bracket();
-        Key least = bracket.high;
-        Key greatest = bracket.low;
-        for_each_key([&](Key key) {
-          if (key >= bracket.low && key <= bracket.high) {
-            least = min(least, key);
-            greatest = max(greatest, key);
-          }
-        });
-        extremes(least, greatest);
-        search.narrow(least, greatest);
-        if (search.done()) break;
-      }
-      const core::Bracket<Key> bracket = search.bracket();
-      Key proposal = static_cast<Key>(bracket.low + (bracket.high - bracket.low) / 2 + 1);
-      // Rows with many equal values at the border often share that value with the row before.
-      if (pass == 0) proposal = hint_;
-      if (pass == 1 && hint_ < core::max_key<T>) proposal = static_cast<Key>(hint_ + 1);
-      const Key probe = search.probe(proposal);
-      int counted = 0;
-      for_each_key([&](Key key) { counted += key >= probe ? 1 : 0; });
-      search.record(probe, sum(counted));
-    }
-    const core::Threshold<Key> border = search.result();
-    hint_ = border.key;
-    passes += border.passes;
+  __device__ unsigned everything() const {
     unsigned chosen = 0;
-    unsigned tied = 0;
-#pragma unroll 1
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
 #pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) {
-        const int col = col_of(chunk, j);
-        if (col < cols_) {
-          const Key key = directed_key(row_[col], call_.smallest);
-          const unsigned bit = 1u << (chunk * Shape::kVector + j);
-          chosen |= key > border.key ? bit : 0u;
-          tied |= key == border.key ? bit : 0u;
-        }
-      }
-    }
-    if (border.count == k_) return chosen | tied;
-    const int quota = k_ - static_cast<int>(border.count_above);
-    int first[Shape::kChunks];
-    positions(tied, first);
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      int position = first[chunk];
-#pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) {
-        const unsigned bit = 1u << (chunk * Shape::kVector + j);
-        if ((tied & bit) != 0) {
-          if (position < quota) chosen |= bit;
-          ++position;
-        }
-      }
-    }
-    __syncthreads();
+    for (int r = 0; r < R; ++r) chosen |= col_of(r) < cols_ ? 1u << r : 0u;
     return chosen;
+  }
+
+  __device__ Outcome select_by_counting(int& passes, unsigned& chosen) {
+    if (!learnt_.known) learnt_ = expected();
+    Value x[R];
+    load(x);
+    BorderSearch<T> search(learnt_, k_);
+    float counts[Shape::kChunks];
+#pragma unroll 1
+    while (!search.record(count(x, search.threshold(), counts))) {
+      passes = search.passes();
+      if (passes == search.kMostPasses) return Outcome::resists;
+      if (search.wants_neighbour()) {
+        Seldom::find_neighbour(row(), list_, partials_, search.high(), search.has_high(), note_);
+        // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
+        if (!search.has_high() && note_->nan != 0) return Outcome::resists;
+        search.step_down(note_->neighbour);
+      } else if (search.wants_moments()) {
+        search.restart(expected());
+      } else {
+        search.propose();
+      }
+    }
+    passes = search.passes();
+    const Value border = search.threshold();
+    if (!E::is_finite(border) || border == E::least()) return Outcome::resists;
+    learn<T>(learnt_, border, search.first_off());
+    if (search.ties()) {
+      chosen = Seldom::choose_ties(row(), list_, partials_, border, search.high(), search.has_high(), search.quota());
+      return Outcome::chosen;
+    }
+    if (call_.form == Form::dense || call_.form == Form::mask) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], border) ? 1u << r : 0u;
+      return Outcome::chosen;
+    }
+    unsigned numbers[Shape::kChunks];
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      numbers[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
+    }
+    int first[Shape::kChunks];
+    positions(numbers, first);
+    const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(list_));
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      std::uint32_t next = list + 2 * static_cast<std::uint32_t>(first[chunk]);
+#pragma unroll
+      for (int j = 0; j < Shape::kVector; ++j) {
+        E::push_if_at_least(x[chunk * Shape::kVector + j], border, next, col_of(0, 0), chunk * Shape::kChunkCols + j);
+      }
+    }
+    return Outcome::listed;
   }
 
   // ------------------------------------------------------------------------------------------------------------------
   // Writing.
 
-  /// Where, in index order, the first of a thread's chosen elements of each chunk comes. All partial sums of the block are
-  /// in use until the next barrier.
-  __device__ void positions(unsigned chosen, int (&first)[Shape::kChunks]) {
-    int* totals = partials_ + 2 * W;  // [chunk][warp]
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      const auto mine = static_cast<unsigned>(__popc(chosen >> (chunk * Shape::kVector) & ((1u << Shape::kVector) - 1u)));
-      // Two chunks to a scan, where there are two: a warp has at most 256 of each.
-      if (chunk % 2 == 0) {
-        unsigned packed = mine;
-        if (chunk + 1 < Shape::kChunks) {
-          packed += static_cast<unsigned>(
-                        __popc(chosen >> ((chunk + 1) * Shape::kVector) & ((1u << Shape::kVector) - 1u)))
-                    << 16;
-        }
-        const unsigned inclusive = Warp::inclusive_sum(packed);
-        const unsigned below = inclusive - packed;
-        first[chunk] = static_cast<int>(below & 0xffffu);
-        if (chunk + 1 < Shape::kChunks) first[chunk + 1] = static_cast<int>(below >> 16);
-        if (threadIdx.x % 32 == 31) {
-          totals[chunk * W + warp()] = static_cast<int>(inclusive & 0xffffu);
-          if (chunk + 1 < Shape::kChunks) totals[(chunk + 1) * W + warp()] = static_cast<int>(inclusive >> 16);
-        }
-      }
-    }
-    __syncthreads();
-    if (warp() == 0) {
-      constexpr int kEach = (Shape::kChunks * W + 31) / 32;
-      int sums[kEach];
-      int total = 0;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int entry = static_cast<int>(threadIdx.x) * kEach + i;
-        sums[i] = total;
-        total += entry < Shape::kChunks * W ? totals[entry] : 0;
-      }
-      const int before = static_cast<int>(Warp::inclusive_sum(static_cast<unsigned>(total))) - total;
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int entry = static_cast<int>(threadIdx.x) * kEach + i;
-        if (entry < Shape::kChunks * W) totals[entry] = before + sums[i];
-      }
-    }
-    __syncthreads();
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) first[chunk] += totals[chunk * W + warp()];
-  }
-
-  __device__ void write(unsigned chosen) {
-    if (call_.form == Form::dense) return write_dense(chosen);
-    if (call_.form == Form::mask) return write_mask(chosen);
+  __device__ void list_chosen(unsigned chosen) {
     int first[Shape::kChunks];
-    positions(chosen, first);
+    positions_of(chosen, first);
     const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(list_));
 #pragma unroll
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
@@ -392,6 +587,10 @@ class BlockSelect {
         push_if((chosen & 1u << (chunk * Shape::kVector + j)) != 0, next, col_of(0, 0), chunk * Shape::kChunkCols + j);
       }
     }
+  }
+
+  /// Writes the listed columns.
+  __device__ void write_list() {
     __syncthreads();
     const int count = min(k_, cols_);
     T* values = static_cast<T*>(call_.values) + unit_ * call_.k;
@@ -439,21 +638,12 @@ class BlockSelect {
 
   const Call& call_;
   int k_;
-  T* rows_;              ///< The row at hand and the next one.
-  std::uint16_t* list_;  ///< Chosen columns.
-  int* partials_;
+  T* rows_;  ///< The row at hand and the next one.
+  Note* note_;
   std::int64_t unit_ = 0;  ///< Row, or part of a row.
   const T* row_ = nullptr;
   int cols_ = 0;
-  bool turn_ = false;
-
-  // Learnt from the rows before: see warp_search.cuh.
-  Real border_ = 0;
-  Real step_ = 0;
-  float weight_ = 0.5f;
-  bool known_ = false;
-  int failures_ = 0;
-  Key hint_ = core::max_key<T> / 2;
+  Learnt<Real> learnt_;
 };
 
 template <class T, int W>

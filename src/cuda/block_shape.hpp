@@ -1,6 +1,7 @@
 // The shapes of cuda_block's kernel, for the plan and for the kernel.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace rtopk::cuda {
@@ -16,10 +17,20 @@ struct BlockShape {
   static constexpr int kCols = kElements * kThreads;                ///< The longest row.
   static constexpr int kRowBytes = kCols * static_cast<int>(sizeof(T));
   static constexpr int kStages = 2;  ///< The row at hand and the one that is on its way.
-  static constexpr int kPartials = 2 * W + kChunks * W + 8;
-  static constexpr int kSharedBytes = kStages * kRowBytes + 2 * kCols + 4 * kPartials;
-  /// What the registers and the shared memory of a multiprocessor of sm_90 allow.
-  static constexpr int kBlocksPerMultiprocessor = W <= 2 ? 10 : W == 4 ? 5 : W == 8 ? 2 : 1;
+  static constexpr int kPartials = 2 * W + kChunks * W + (kChunks * W % 2);
+  static constexpr int kNoteBytes = 64;
+  static constexpr int kLeastListBytes = 1024;  ///< Between rows it is room for other things.
+
+  /// The list holds the k chosen columns.
+  static constexpr std::int64_t list_bytes(std::int64_t k) {
+    return std::max(std::int64_t{kLeastListBytes}, (2 * std::min(k, std::int64_t{kCols}) + 15) / 16 * 16);
+  }
+  static constexpr std::int64_t shared_bytes(std::int64_t k) {
+    return kStages * kRowBytes + list_bytes(k) + 4 * kPartials + kNoteBytes;
+  }
+  /// What the registers of a multiprocessor of sm_90 allow, and its shared memory if k is small.
+  static constexpr int kWarpsPerMultiprocessor = sizeof(T) == 8 ? 20 : 24;
+  static constexpr int kBlocksPerMultiprocessor = W == 16 ? 1 : kWarpsPerMultiprocessor / W;
 };
 
 /// Calls `f.template operator()<W>()` for the variants that are compiled, shortest rows first, until it returns true.

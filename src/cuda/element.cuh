@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "call.hpp"
 #include "core/keys.hpp"
 
 namespace rtopk::cuda {
@@ -47,6 +48,7 @@ struct SearchedAsFloat {
   using SortKey = std::uint32_t;
 
   static __device__ float least() { return __int_as_float(0xff800000); }
+  static __device__ float greatest() { return __int_as_float(0x7f800000); }
   static __device__ bool is_nan(float x) { return x != x; }
   static __device__ bool is_finite(float x) { return fabsf(x) < __int_as_float(0x7f800000); }
   static __device__ float reversed(float x) { return is_nan(x) ? least() : -x; }
@@ -113,6 +115,7 @@ struct Element<double> : PushPlainly<double> {
 
   static __device__ double value(double raw) { return raw; }
   static __device__ double least() { return __longlong_as_double(0xfff0000000000000); }
+  static __device__ double greatest() { return __longlong_as_double(0x7ff0000000000000); }
   static __device__ bool is_nan(double x) { return x != x; }
   static __device__ bool is_finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000); }
   static __device__ double reversed(double x) { return is_nan(x) ? least() : -x; }
@@ -139,6 +142,7 @@ struct Element<std::int32_t> : PushPlainly<std::int32_t> {
 
   static __device__ std::int32_t value(std::int32_t raw) { return raw; }
   static __device__ std::int32_t least() { return INT32_MIN; }
+  static __device__ std::int32_t greatest() { return INT32_MAX; }
   static __device__ bool is_nan(std::int32_t) { return false; }
   static __device__ bool is_finite(std::int32_t) { return true; }
   static __device__ std::int32_t reversed(std::int32_t x) { return ~x; }

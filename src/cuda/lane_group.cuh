@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace rtopk::cuda {
 
@@ -38,6 +39,7 @@ struct LaneGroup {
   }
   template <class X>
   static __device__ X least(X x) {
+    if constexpr (G == 32 && std::is_same_v<X, std::uint32_t>) return __reduce_min_sync(kWholeWarp, x);
 #pragma unroll
     for (int distance = G / 2; distance > 0; distance /= 2) {
       const X other = __shfl_xor_sync(kWholeWarp, x, distance);
@@ -47,6 +49,7 @@ struct LaneGroup {
   }
   template <class X>
   static __device__ X greatest(X x) {
+    if constexpr (G == 32 && std::is_same_v<X, std::uint32_t>) return __reduce_max_sync(kWholeWarp, x);
 #pragma unroll
     for (int distance = G / 2; distance > 0; distance /= 2) {
       const X other = __shfl_xor_sync(kWholeWarp, x, distance);

@@ -39,7 +39,7 @@ bool plan_warp(const Traits& traits, Plan& plan) {
     return for_warp_variants([&]<int G, int R>() {
       using Shape = WarpShape<T, G, R>;
       if (problem.cols > Shape::kCols || Shape::kSharedBytes > traits.shared_bytes_per_block) return false;
-      const std::int64_t tiles = quotient_up(problem.rows, Shape::kRows);
+      const std::int64_t tiles = std::max(quotient_up(problem.rows, Shape::kRows), std::int64_t{1});
       const std::int64_t run = run_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestRun);
       if (quotient_up(tiles, run * kWarpsPerBlock) > kMostBlocks) return false;
       plan.family = Family::cuda_warp;
@@ -62,13 +62,13 @@ struct BlockNumbers {
   std::int64_t cols = 0;  ///< The longest row.
 };
 
-BlockNumbers block_numbers(DType dtype, std::int64_t cols, std::int64_t shared_bytes_per_block) {
+BlockNumbers block_numbers(DType dtype, std::int64_t cols, std::int64_t k, std::int64_t shared_bytes_per_block) {
   BlockNumbers numbers;
   core::with_element_type(dtype, [&]<class T>(T*) {
     for_block_variants([&]<int W>() {
       using Shape = BlockShape<T, W>;
-      if (cols > Shape::kCols || Shape::kSharedBytes > shared_bytes_per_block) return false;
-      numbers = {Shape::kThreads, Shape::kSharedBytes, Shape::kBlocksPerMultiprocessor, Shape::kCols};
+      if (cols > Shape::kCols || Shape::shared_bytes(k) > shared_bytes_per_block) return false;
+      numbers = {Shape::kThreads, static_cast<std::size_t>(Shape::shared_bytes(k)), Shape::kBlocksPerMultiprocessor, Shape::kCols};
       return true;
     });
   });
@@ -79,7 +79,7 @@ BlockNumbers block_numbers(DType dtype, std::int64_t cols, std::int64_t shared_b
 bool plan_block(const Traits& traits, Plan& plan) {
   constexpr std::int64_t kLongestRun = 16;
   const Problem& problem = plan.problem;
-  const BlockNumbers numbers = block_numbers(problem.dtype, problem.cols, traits.shared_bytes_per_block);
+  const BlockNumbers numbers = block_numbers(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block);
   if (numbers.threads == 0) return false;
   const std::int64_t workers = std::int64_t{numbers.blocks_per_multiprocessor} * traits.multiprocessors;
   const std::int64_t run = run_length(problem.rows, workers, kLongestRun);
@@ -89,7 +89,7 @@ bool plan_block(const Traits& traits, Plan& plan) {
   plan.lanes_per_row = numbers.threads;
   plan.shared_bytes = numbers.shared_bytes;
   plan.rows_per_block = run;
-  plan.blocks = quotient_up(problem.rows, run);
+  plan.blocks = std::max(quotient_up(problem.rows, run), std::int64_t{1});
   return true;
 }
 
@@ -106,17 +106,17 @@ bool plan_split(const Traits& traits, Plan& plan) {
   for (const std::int64_t length : kPartLengths) {
     const std::int64_t parts = quotient_up(problem.cols, length);
     const std::int64_t part = part_cols(problem, parts);
-    const BlockNumbers numbers = block_numbers(problem.dtype, part, shared);
+    const BlockNumbers numbers = block_numbers(problem.dtype, part, problem.k, shared);
     const std::int64_t last = problem.cols - (parts - 1) * part;
     const bool fits = numbers.threads != 0 && parts >= 2 && last >= problem.k && 4 * problem.k <= part &&
-                      block_numbers(problem.dtype, parts * problem.k, shared).threads != 0;
+                      block_numbers(problem.dtype, parts * problem.k, problem.k, shared).threads != 0;
     if (!fits) continue;
     best = parts;
     // Small parts only where long ones would leave multiprocessors without work; a block of 8192 shares one with another.
     if (length <= 8192 && problem.rows * parts >= 4 * traits.multiprocessors) break;
   }
   if (best == 0) return false;
-  const BlockNumbers numbers = block_numbers(problem.dtype, part_cols(problem, best), shared);
+  const BlockNumbers numbers = block_numbers(problem.dtype, part_cols(problem, best), problem.k, shared);
   plan.family = Family::cuda_split;
   plan.parts = best;
   plan.threads = numbers.threads;
@@ -196,18 +196,18 @@ Status check_numbers(const Plan& plan) {
     if (split && (problem.cols > 0x7fffffff || problem.cols - (plan.parts - 1) * cols < problem.k)) {
       return invalid("parts", plan.parts, "so few that the last part has k elements");
     }
-    const BlockNumbers most = block_numbers(problem.dtype, cols, std::int64_t{1} << 30);
+    const BlockNumbers most = block_numbers(problem.dtype, cols, problem.k, std::int64_t{1} << 30);
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
       return invalid("threads", plan.threads, "the number that make_plan gave");
     }
     const BlockNumbers numbers =
-        block_numbers(problem.dtype, most.cols / most.threads * plan.threads, std::int64_t{1} << 30);
+        block_numbers(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);
     if (plan.shared_bytes < numbers.shared_bytes) {
       return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
     }
     if (split) {
-      if (block_numbers(problem.dtype, plan.parts * problem.k, std::int64_t{1} << 30).threads == 0) {
+      if (block_numbers(problem.dtype, plan.parts * problem.k, problem.k, std::int64_t{1} << 30).threads == 0) {
         return invalid("parts", plan.parts, "so few that their winners are a row of cuda_block");
       }
     } else if (plan.blocks < quotient_up(rows, plan.rows_per_block)) {

@@ -84,7 +84,7 @@ cudaError_t launch_block_per_row(std::int64_t cols, const Call& call, Grid grid)
     if (cols > Shape::kCols) return false;
     grid.blocks = call.rows;
     grid.threads = Shape::kThreads;
-    grid.shared_bytes = Shape::kSharedBytes;
+    grid.shared_bytes = static_cast<std::size_t>(Shape::shared_bytes(call.k));
     error = launch_block<T>(Plan{}, call, grid);
     return true;
   });

@@ -184,6 +184,18 @@ struct WarpRow {
   __device__ void write(unsigned chosen) const {
     if (call.form == Form::dense) return write_dense(chosen);
     if (call.form == Form::mask) return write_mask(chosen);
+    list_chosen(chosen);
+    write_list();
+  }
+
+  /// The first k of those.
+  __device__ void write_first(unsigned eligible) const {
+    if (call.form == Form::dense || call.form == Form::mask) return write(first_in_index_order(eligible, k()));
+    list_chosen(eligible);
+    write_list();
+  }
+
+  __device__ void list_chosen(unsigned chosen) const {
     const Positions at = positions_of(chosen);
     __syncwarp();
 #pragma unroll
@@ -195,7 +207,6 @@ struct WarpRow {
       }
     }
     __syncwarp();
-    write_list();
   }
 
   __device__ void write_dense(unsigned chosen) const {
@@ -286,6 +297,7 @@ struct WarpRow {
                                                           std::uint16_t* list) {
     const WarpRow self{call, tile, list, row};
     constexpr int C = Shape::kSortedPerLane;
+    if (self.k() <= G && self.template order_list<1>()) return;
     if (C >= 8 && self.k() <= G * C / 4) {
       self.template order_list<C >= 8 ? C / 4 : C>();
     } else if (self.k() <= G * C / 2) {
@@ -296,9 +308,10 @@ struct WarpRow {
   }
 
   /// What is sorted is the key's distance from the least of them, cut to the bits that a word has room for beside the
-  /// position. Where the cut makes neighbours of different keys look equal, all pairs are compared.
+  /// position. Where the cut has made neighbours of different keys look equal, they are exchanged afterwards; with one for
+  /// each lane that is left to the caller, who gets false then.
   template <int C>
-  __device__ void order_list() const {
+  __device__ bool order_list() const {
     constexpr int kPositionBits = 7;
     constexpr int kKeyBits = static_cast<int>(8 * sizeof(SortKey)) - kPositionBits;
     constexpr SortKey kPositionMask = (SortKey{1} << kPositionBits) - 1;
@@ -341,7 +354,12 @@ struct WarpRow {
       columns[j] = is_result ? list[static_cast<int>(kPositionMask - (keys[j] & kPositionMask))] : Shape::kCols;
       keys[j] = is_result ? order_key(columns[j]) : SortKey{0};
     }
-    while (exchange_neighbours(keys, columns)) {
+    if constexpr (C == 1) {
+      const SortKey above = __shfl_up_sync(kWholeWarp, keys[0], 1, G);
+      if (__any_sync(kWholeWarp, Group::lane() > 0 && above < keys[0])) return false;
+    } else {
+      while (exchange_neighbours(keys, columns)) {
+      }
     }
     __syncwarp();
 #pragma unroll
@@ -350,6 +368,7 @@ struct WarpRow {
       if (i < k()) list[i] = static_cast<std::uint16_t>(columns[j]);
     }
     __syncwarp();
+    return true;
   }
 
   /// One round of exchanges between ranks r and r + 1. False if all were in order already, in all rows of the warp.

@@ -2,19 +2,11 @@
 // calls it for few.
 #pragma once
 
+#include "border_search.cuh"
 #include "core/search.hpp"
 #include "warp_row.cuh"
 
 namespace rtopk::cuda {
-
-/// What a warp has learnt from the rows before about where the border of a row lies.
-template <class Real>
-struct Learnt {
-  Real border = 0;      ///< A threshold for k elements,
-  Real step = 0;        ///< and how far one rank is from the next there.
-  float weight = 0.5f;  ///< Of the next row.
-  bool known = false;
-};
 
 template <class T, int G, int R>
 struct WarpSearch {
@@ -174,7 +166,7 @@ struct WarpSearch {
     if constexpr (core::is_floating<T>) {
       return threshold;
     } else {
-      return __double2int_ru(threshold - (smallest ? 1.0 : 0.0));
+      return static_cast<std::int32_t>(__double2ll_ru(threshold) - (smallest ? 1 : 0));
     }
   }
 
@@ -222,7 +214,13 @@ struct WarpSearch {
     }
     const core::Selection<Arithmetic> selection = search.selection();
     const bool stops_early = call.max_iter > 0 || call.epsilon > 0;
+    if (call.passes != nullptr && Group::lane() == 0) call.passes[row.row] = finite ? selection.passes : 0;
     unsigned chosen = 0;
+    if (stops_early && !__any_sync(kWholeWarp, !finite || !selection.fill_only)) {
+      // The first k of those at or above the threshold: what comes behind them in the list is not written.
+      row.write_first(at_least(row, x, least_at(selection.fill, call.smallest)));
+      return;
+    }
     if (stops_early) {
       const unsigned fill = at_least(row, x, least_at(selection.fill, call.smallest));
       const unsigned sure = selection.fill_only ? 0u : at_least(row, x, least_at(selection.sure, call.smallest));
@@ -237,9 +235,6 @@ struct WarpSearch {
       if (!stops_early || !finite) chosen = exact;
     }
     row.write(chosen);
-    if (call.passes != nullptr && Group::lane() == 0) {
-      call.passes[row.row] = finite ? selection.passes : 0;
-    }
   }
 };
 

@@ -1,10 +1,8 @@
 // cuda_warp: rows of up to 1024 elements, one for each group of G lanes, R elements of it in the registers of each lane.
 //
 // A warp takes its rows in turn. Copies of the next ones into shared memory run on while it works on this one. It looks
-// for a threshold that exactly k elements reach: it starts where the rows before had theirs, steps by as many ranks as it is
-// off, and interpolates as soon as it has a threshold on either side. Rows that resist, because of ties or because they are
-// nothing like the rows before, are put off to the end, and searched by keys (warp_search.cuh). So what was learnt makes a
-// row fast or slow, never a result different.
+// for a threshold that exactly k elements reach (border_search.cuh). The few rows that resist are put off to the end, and
+// searched by keys (warp_search.cuh).
 #pragma once
 
 #include "warp_search.cuh"
@@ -136,45 +134,50 @@ class WarpSelect {
 
   /// Selects and writes the rows of the warp. False if they must be put off.
   __device__ bool select(const Row& row) {
-    constexpr int kMostPasses = 12;
     Value x[R];
     row.load(x);
-    if (!learnt_.known) expect(row.call.expectation, x);
-    const int k = row.k();
+    if (!learnt_.known) learnt_ = expected(row.call.expectation, x);
+    BorderSearch<T> search(learnt_, row.k());
     float counts[Shape::kChunks];
-    Real at = learnt_.border;
-    Value threshold = E::from_real(at);
-    int off = count(x, threshold, counts) - k;
-    const int first_off = off;
-    int passes = 1;
-    if (__any_sync(kWholeWarp, off != 0)) {
-      Real step = learnt_.step;
-      Real low = at;  // thresholds that too many and too few elements reach, and by how many
-      Real high = at;
-      int off_low = 0;
-      int off_high = 0;
 #pragma unroll 1
-      do {
-        if (passes == kMostPasses) return put_off();
-        low = off > 0 ? at : low;
-        off_low = off > 0 ? off : off_low;
-        high = off < 0 ? at : high;
-        off_high = off < 0 ? off : off_high;
-        const Real stepped = at + static_cast<Real>(off) * step;
-        const Real between = low + (high - low) * static_cast<Real>(reciprocal(static_cast<float>(off_low - off_high)) *
-                                                                    static_cast<float>(off_low));
-        step *= Real{1.5};  // so that a row of another scale is caught up with
-        // A row that is done stays where it is while others of the warp go on.
-        if (off != 0) at = off_low > 0 && off_high < 0 ? between : stepped;
-        threshold = E::from_real(at);
-        off = count(x, threshold, counts) - k;
-        ++passes;
-      } while (__any_sync(kWholeWarp, off != 0));
+    while (__any_sync(kWholeWarp, !search.record(count(x, search.threshold(), counts)))) {
+      if (search.passes() == search.kMostPasses) return put_off();
+      if (search.wants_neighbour()) {
+        // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
+        const bool hides = !search.done() && !search.has_high() && has_nan(x);
+        if (__any_sync(kWholeWarp, hides)) return put_off();
+        search.step_down(greatest_below(x, search.high(), search.has_high()));
+      } else if (__any_sync(kWholeWarp, search.wants_moments())) {
+        search.restart(expected(row.call.expectation, x));
+      } else {
+        search.propose();
+      }
     }
-    if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
-    learn(at, first_off);
-    write(row, x, threshold, counts);
-    if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
+    const Value border = search.threshold();
+    if (__any_sync(kWholeWarp, !E::is_finite(border) || border == E::least())) return put_off();
+    learn<T>(learnt_, border, search.first_off());
+    if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = search.passes();
+    // What every way ends with stands here once: inlined in each, it would cost registers and cached instructions.
+    const bool ties = __any_sync(kWholeWarp, search.ties());
+    if (row.call.form == Form::dense || row.call.form == Form::mask || ties) {
+      const unsigned chosen = choose(x, search, ties);
+      if (row.call.form == Form::dense) {
+        row.write_dense(chosen);
+        return true;
+      }
+      if (row.call.form == Form::mask) {
+        row.write_mask(chosen);
+        return true;
+      }
+      row.list_chosen(chosen);
+    } else {
+      list(row, x, border, counts);
+    }
+    if constexpr (kTask == WarpTask::select_in_order) {
+      row.write_list();
+    } else {
+      row.write_list_as_it_is();
+    }
     return true;
   }
 
@@ -195,21 +198,21 @@ class WarpSelect {
     return Group::sum(__float2int_rz(mine));
   }
 
-  /// Good enough for an estimate.
-  static __device__ float reciprocal(float x) {
-    float result;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
+  static __device__ bool has_nan(const Value (&x)[R]) {
+    bool found = false;
+#pragma unroll
+    for (int r = 0; r < R; ++r) found = found || E::is_nan(x[r]);
+    return Group::any(found);
   }
 
-  /// Not even with its own moments was a threshold found: ties, or a distribution that moments tell nothing of.
-  __device__ bool put_off() {
-    learnt_.known = false;
-    return false;
+  static __device__ Value greatest_below(const Value (&x)[R], Value high, bool has_high) {
+    Value greatest = E::least();
+#pragma unroll
+    for (int r = 0; r < R; ++r) greatest = (x[r] < high || !has_high) && x[r] > greatest ? x[r] : greatest;
+    return E::from_sort_key(Group::greatest(E::sort_key(greatest)));
   }
 
-  /// Where the border would be if the row were normally distributed.
-  __device__ void expect(const Expectation& expectation, const Value (&x)[R]) {
+  static __device__ Learnt<Real> expected(const Expectation& expectation, const Value (&x)[R]) {
     Real sum = 0;
     Real squares = 0;
     float finite = 0;
@@ -221,40 +224,17 @@ class WarpSelect {
       sum += value;
       squares += value * value;
     }
-    sum = Group::sum_reals(sum);
-    squares = Group::sum_reals(squares);
-    const float number = reciprocal(fmaxf(Group::sum_reals(finite), 1.0f));
-    const Real mean = sum * static_cast<Real>(number);
-    const Real variance = squares * static_cast<Real>(number) - mean * mean;
-    const Real deviation = variance > 0 ? static_cast<Real>(__fsqrt_rn(static_cast<float>(variance))) : Real{0};
-    learnt_.border = mean + static_cast<Real>(expectation.border) * deviation;
-    learnt_.step = static_cast<Real>(expectation.step) * deviation;
-    learnt_.weight = 0.5f;
-    learnt_.known = true;
+    return expected_from(expectation, Group::sum_reals(sum), Group::sum_reals(squares), Group::sum_reals(finite));
   }
 
-  __device__ void learn(Real border, int first_off) {
-    const Real moved = border - learnt_.border;
-    // One row says little about how close neighbouring ranks are; a wild one, or none, must not say anything.
-    const Real step = moved * static_cast<Real>(reciprocal(static_cast<float>(first_off)));
-    const bool tells = abs(first_off) >= 3 && step > learnt_.step * Real{0.25} && step < learnt_.step * Real{4};
-    if (tells) learnt_.step += Real{0.25} * (step - learnt_.step);
-    learnt_.border += static_cast<Real>(learnt_.weight) * moved;
-    learnt_.weight = fmaxf(0.7f * learnt_.weight, 0.125f);
+  __device__ bool put_off() {
+    learnt_.known = false;
+    return false;
   }
 
-  __device__ static void write(const Row& row, const Value (&x)[R], Value threshold, const float (&counts)[Shape::kChunks]) {
-    if (row.call.form == Form::dense || row.call.form == Form::mask) {
-      unsigned chosen = 0;
-#pragma unroll
-      for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], threshold) ? 1u << r : 0u;
-      if (row.call.form == Form::dense) {
-        row.write_dense(chosen);
-      } else {
-        row.write_mask(chosen);
-      }
-      return;
-    }
+  /// The columns of all elements at or above the threshold, in ascending order.
+  static __device__ void list(const Row& row, const Value (&x)[R], Value threshold,
+                              const float (&counts)[Shape::kChunks]) {
     unsigned numbers[Shape::kChunks];
 #pragma unroll
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
@@ -272,11 +252,19 @@ class WarpSelect {
       }
     }
     __syncwarp();
-    if constexpr (kTask == WarpTask::select_in_order) {
-      row.write_list();
-    } else {
-      row.write_list_as_it_is();
-    }
+  }
+
+  static __device__ unsigned choose(const Value (&x)[R], const BorderSearch<T>& search, bool ties) {
+    unsigned chosen = 0;
+    const Value border = search.ties() ? search.high() : search.threshold();
+    const bool none = search.ties() && !search.has_high();
+#pragma unroll
+    for (int r = 0; r < R; ++r) chosen |= !none && E::at_least(x[r], border) ? 1u << r : 0u;
+    if (!ties) return chosen;
+    unsigned tied = 0;
+#pragma unroll
+    for (int r = 0; r < R; ++r) tied |= search.ties() && x[r] == search.threshold() ? 1u << r : 0u;
+    return chosen | Row::first_in_index_order(tied, search.quota());
   }
 
   Learnt<Real> learnt_;
@@ -292,7 +280,7 @@ __device__ __noinline__ void search_tiles(const Call& call, char* shared, std::u
 }
 
 template <class T, int G, int R, WarpTask kTask>
-__global__ void __launch_bounds__(32 * kWarpsPerBlock, (WarpShape<T, G, R>::kBlocksPerMultiprocessor))
+__global__ void __launch_bounds__(32 * kWarpsPerBlock, (kTask == WarpTask::select ? WarpShape<T, G, R>::kBlocksPerMultiprocessor : sizeof(T) == 8 ? 2 : 4))
     warp_kernel(const __grid_constant__ Call call) {
   extern __shared__ __align__(16) char shared[];
   const WarpTiles<T, G, R> tiles(call, shared);
