@@ -520,32 +520,56 @@ class BlockSelect : BlockOfThreads<T, W> {
   }
 
   __device__ Outcome select_by_counting(int& passes, unsigned& chosen) {
-    if (!learnt_.known) learnt_ = expected();
+    constexpr int kEasyPasses = 7;  // most rows need no more
+    constexpr int kMostPasses = 40;
     Value x[R];
     load(x);
-    BorderSearch<T> search(learnt_, k_);
+    if (!learnt_.known) learnt_ = expected();
     float counts[Shape::kChunks];
+    Real at = learnt_.border;
+    Real step = learnt_.step;
+    Value border = E::from_real(at);
+    int off = count(x, border, counts) - k_;
+    const int first_off = off;
+    passes = 1;
+    ThresholdBracket<T> bracket;
+    bool ties = false;
 #pragma unroll 1
-    while (!search.record(count(x, search.threshold(), counts))) {
-      passes = search.passes();
-      if (passes == search.kMostPasses) return Outcome::resists;
-      if (search.wants_neighbour()) {
-        Seldom::find_neighbour(row(), list_, partials_, search.high(), search.has_high(), note_);
-        // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
-        if (!search.has_high() && note_->nan != 0) return Outcome::resists;
-        search.step_down(note_->neighbour);
-      } else if (search.wants_moments()) {
-        search.restart(expected());
+    while (off != 0 && !ties) {
+      bracket.take(border, off);
+      if (passes == 3 && !bracket.is_closed()) {
+        // Nothing like the rows before.
+        at = expected().border;
+        step = note_->expected.step;
       } else {
-        search.propose();
+        at = bracket.is_closed() ? bracket.between() : at + static_cast<Real>(off) * step;
+        step *= Real{1.5};
       }
+      border = E::from_real(at);
+      bool is_neighbour = false;
+      if (passes >= kEasyPasses) {
+        if (passes == kMostPasses) return Outcome::resists;
+        if (passes % 4 == 3) {
+          Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
+          // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
+          if (!bracket.has_high() && note_->nan != 0) return Outcome::resists;
+          border = note_->neighbour;
+          is_neighbour = true;
+        } else if (passes % 4 == 0) {
+          border = bracket.middle_key();
+        }
+        at = E::real(border);
+      }
+      off = count(x, border, counts) - k_;
+      ++passes;
+      // Too few elements reach what is above the neighbour, too many the neighbour itself.
+      ties = is_neighbour && off > 0;
     }
-    passes = search.passes();
-    const Value border = search.threshold();
     if (!E::is_finite(border) || border == E::least()) return Outcome::resists;
-    learn<T>(learnt_, border, search.first_off());
-    if (search.ties()) {
-      chosen = Seldom::choose_ties(row(), list_, partials_, border, search.high(), search.has_high(), search.quota());
+    learn<T>(learnt_, border, first_off);
+    if (ties) {
+      chosen = Seldom::choose_ties(row(), list_, partials_, border, bracket.high, bracket.has_high(),
+                                   bracket.has_high() ? -bracket.off_high : k_);
       return Outcome::chosen;
     }
     if (call_.form == Form::dense || call_.form == Form::mask) {

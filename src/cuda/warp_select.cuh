@@ -131,36 +131,65 @@ class WarpSelect {
   using Value = typename E::Value;
   using Real = typename E::Real;
   using Group = LaneGroup<G>;
+  using Bracket = ThresholdBracket<T>;
 
   /// Selects and writes the rows of the warp. False if they must be put off.
   __device__ bool select(const Row& row) {
+    constexpr int kEasyPasses = 7;  // most rows need no more
+    constexpr int kMostPasses = 40;
     Value x[R];
     row.load(x);
     if (!learnt_.known) learnt_ = expected(row.call.expectation, x);
-    BorderSearch<T> search(learnt_, row.k());
+    const int k = row.k();
     float counts[Shape::kChunks];
+    Real at = learnt_.border;
+    Value threshold = E::from_real(at);
+    int off = count(x, threshold, counts) - k;
+    const int first_off = off;
+    int passes = 1;
+    Bracket bracket;
+    bool ties = false;
+    if (__any_sync(kWholeWarp, off != 0)) {
+      Real step = learnt_.step;
 #pragma unroll 1
-    while (__any_sync(kWholeWarp, !search.record(count(x, search.threshold(), counts)))) {
-      if (search.passes() == search.kMostPasses) return put_off();
-      if (search.wants_neighbour()) {
-        // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
-        const bool hides = !search.done() && !search.has_high() && has_nan(x);
-        if (__any_sync(kWholeWarp, hides)) return put_off();
-        search.step_down(greatest_below(x, search.high(), search.has_high()));
-      } else if (__any_sync(kWholeWarp, search.wants_moments())) {
-        search.restart(expected(row.call.expectation, x));
-      } else {
-        search.propose();
-      }
+      do {
+        bracket.take(threshold, off);
+        const Real stepped = at + static_cast<Real>(off) * step;
+        step *= Real{1.5};  // so that a row of another scale is caught up with
+        // A row that is done stays where it is while others of the warp go on.
+        if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
+        Value next = E::from_real(at);
+        bool is_neighbour = false;
+        if (passes >= kEasyPasses) {
+          if (passes == kMostPasses) return put_off();
+          if (passes % 4 == 3) {
+            // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
+            const bool nan = has_nan(x);
+            if (__any_sync(kWholeWarp, off != 0 && !bracket.has_high() && nan)) return put_off();
+            next = greatest_below(x, bracket.high, bracket.has_high());
+            is_neighbour = true;
+          } else if (passes % 4 == 0) {
+            next = bracket.middle_key();
+          }
+          at = off != 0 ? E::real(next) : at;
+        }
+        threshold = off != 0 ? next : threshold;
+        const int before = off;
+        off = count(x, threshold, counts) - k;
+        // Too few elements reach what is above the neighbour, too many the neighbour itself.
+        ties = ties || (is_neighbour && before != 0 && off > 0);
+        off = ties ? 0 : off;
+        ++passes;
+      } while (__any_sync(kWholeWarp, off != 0));
     }
-    const Value border = search.threshold();
-    if (__any_sync(kWholeWarp, !E::is_finite(border) || border == E::least())) return put_off();
-    learn<T>(learnt_, border, search.first_off());
-    if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = search.passes();
+    if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
+    learn<T>(learnt_, threshold, first_off);
+    if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
+
     // What every way ends with stands here once: inlined in each, it would cost registers and cached instructions.
-    const bool ties = __any_sync(kWholeWarp, search.ties());
-    if (row.call.form == Form::dense || row.call.form == Form::mask || ties) {
-      const unsigned chosen = choose(x, search, ties);
+    const bool any_ties = __any_sync(kWholeWarp, ties);
+    if (row.call.form == Form::dense || row.call.form == Form::mask || any_ties) {
+      const unsigned chosen = choose(x, threshold, bracket, ties, any_ties, k);
       if (row.call.form == Form::dense) {
         row.write_dense(chosen);
         return true;
@@ -171,7 +200,7 @@ class WarpSelect {
       }
       row.list_chosen(chosen);
     } else {
-      list(row, x, border, counts);
+      list(row, x, threshold, counts);
     }
     if constexpr (kTask == WarpTask::select_in_order) {
       row.write_list();
@@ -254,17 +283,18 @@ class WarpSelect {
     __syncwarp();
   }
 
-  static __device__ unsigned choose(const Value (&x)[R], const BorderSearch<T>& search, bool ties) {
+  static __device__ unsigned choose(const Value (&x)[R], Value threshold, const Bracket& bracket, bool ties, bool any_ties,
+                                    int k) {
     unsigned chosen = 0;
-    const Value border = search.ties() ? search.high() : search.threshold();
-    const bool none = search.ties() && !search.has_high();
+    const Value border = ties ? bracket.high : threshold;
+    const bool none = ties && !bracket.has_high();
 #pragma unroll
     for (int r = 0; r < R; ++r) chosen |= !none && E::at_least(x[r], border) ? 1u << r : 0u;
-    if (!ties) return chosen;
+    if (!any_ties) return chosen;
     unsigned tied = 0;
 #pragma unroll
-    for (int r = 0; r < R; ++r) tied |= search.ties() && x[r] == search.threshold() ? 1u << r : 0u;
-    return chosen | Row::first_in_index_order(tied, search.quota());
+    for (int r = 0; r < R; ++r) tied |= ties && x[r] == threshold ? 1u << r : 0u;
+    return chosen | Row::first_in_index_order(tied, bracket.has_high() ? -bracket.off_high : k);
   }
 
   Learnt<Real> learnt_;
