@@ -153,29 +153,13 @@ class BlockSearch : BlockOfThreads<T, W> {
     return BlockSearch(row, list, partials).choose(note);
   }
 
-  /// All elements at or above `high`, if there is one, and the first `quota` of those equal to `border`.
-  static __device__ unsigned choose_ties(Row row, std::uint16_t* list, int* partials, Value border,
-                                                      Value high, bool has_high, int quota) {
-    unsigned chosen = 0;
-    unsigned tied = 0;
-    BlockSearch search(row, list, partials);
-#pragma unroll 1
-    for (int r = 0; r < Shape::kElements; ++r) {
-      if (col_of(r) >= row.cols) continue;
-      const Value x = search.value(col_of(r));
-      chosen |= has_high && E::at_least(x, high) ? 1u << r : 0u;
-      tied |= x == border ? 1u << r : 0u;
-    }
-    return chosen | search.first_in_index_order(tied, quota);
-  }
-
   /// Where the border would be if the row were normally distributed.
   static __device__ void expect(Row row, std::uint16_t* list, int* partials, const Expectation& expectation,
                                              Note* note) {
     BlockSearch search(row, list, partials);
     Real totals[2] = {0, 0};
     int finite = 0;
-#pragma unroll 1
+#pragma unroll 2
     for (int col = static_cast<int>(threadIdx.x); col < row.cols; col += Shape::kThreads) {
       const Value x = search.value(col);
       if (E::is_finite(x)) {
@@ -210,7 +194,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     BlockSearch search(row, list, partials);
     Value greatest = E::least();
     int nan = 0;
-#pragma unroll 1
+#pragma unroll 2
     for (int col = static_cast<int>(threadIdx.x); col < row.cols; col += Shape::kThreads) {
       const Value x = search.value(col);
       nan += E::is_nan(x) ? 1 : 0;
@@ -373,6 +357,7 @@ class BlockSelect : BlockOfThreads<T, W> {
  private:
   using Base = BlockOfThreads<T, W>;
   using Base::col_of;
+  using Base::first_in_index_order;
   using Base::list_;
   using Base::positions;
   using Base::positions_of;
@@ -520,7 +505,7 @@ class BlockSelect : BlockOfThreads<T, W> {
   }
 
   __device__ Outcome select_by_counting(int& passes, unsigned& chosen) {
-    constexpr int kEasyPasses = 7;  // most rows need no more
+    constexpr int kEasyPasses = 3;
     constexpr int kMostPasses = 40;
     Value x[R];
     load(x);
@@ -537,25 +522,25 @@ class BlockSelect : BlockOfThreads<T, W> {
 #pragma unroll 1
     while (off != 0 && !ties) {
       bracket.take(border, off);
-      if (passes == 3 && !bracket.is_closed()) {
+      if (passes == 2 && !bracket.is_closed() && abs(off) > 64) {
         // Nothing like the rows before.
         at = expected().border;
         step = note_->expected.step;
       } else {
         at = bracket.is_closed() ? bracket.between() : at + static_cast<Real>(off) * step;
-        step *= Real{1.5};
+        step *= Real{3};
       }
       border = E::from_real(at);
       bool is_neighbour = false;
       if (passes >= kEasyPasses) {
         if (passes == kMostPasses) return Outcome::resists;
-        if (passes % 4 == 3) {
+        if (takes_neighbour<T>(passes, learnt_.tied)) {
           Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
           // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
           if (!bracket.has_high() && note_->nan != 0) return Outcome::resists;
           border = note_->neighbour;
           is_neighbour = true;
-        } else if (passes % 4 == 0) {
+        } else if (takes_middle(passes)) {
           border = bracket.middle_key();
         }
         at = E::real(border);
@@ -566,10 +551,15 @@ class BlockSelect : BlockOfThreads<T, W> {
       ties = is_neighbour && off > 0;
     }
     if (!E::is_finite(border) || border == E::least()) return Outcome::resists;
-    learn<T>(learnt_, border, first_off);
+    learn<T>(learnt_, border, first_off, bracket, ties);
     if (ties) {
-      chosen = Seldom::choose_ties(row(), list_, partials_, border, bracket.high, bracket.has_high(),
-                                   bracket.has_high() ? -bracket.off_high : k_);
+      unsigned tied = 0;
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        chosen |= bracket.has_high() && E::at_least(x[r], bracket.high) ? 1u << r : 0u;
+        tied |= x[r] == border ? 1u << r : 0u;
+      }
+      chosen |= first_in_index_order(tied, bracket.has_high() ? -bracket.off_high : k_);
       return Outcome::chosen;
     }
     if (call_.form == Form::dense || call_.form == Form::mask) {

@@ -17,7 +17,18 @@ struct Learnt {
   Real step = 0;        ///< and how far one rank is from the next there.
   float weight = 0.5f;  ///< Of the next row.
   bool known = false;
+  bool tied = false;  ///< The last row had more elements equal to its border than could be selected.
 };
+
+/// Whether the next threshold is to be the element next below the upper one. Where ties are likely, soon.
+template <class T>
+__device__ bool takes_neighbour(int passes, bool tied) {
+  return passes % 8 == 7 || (passes == 3 && (tied || sizeof(T) == 2));
+}
+
+/// Whether it is to be the middle in the order of keys. If the bracket is narrow that is as good as interpolation; if it is
+/// wide, as with an outlier, much better.
+__device__ inline bool takes_middle(int passes) { return passes >= 4 && passes % 2 == 0; }
 
 /// Good enough for an estimate.
 __device__ inline float reciprocal(float x) {
@@ -65,7 +76,8 @@ struct ThresholdBracket {
 
 /// Takes in the border that was found for a row whose first guess was off by `first_off` ranks.
 template <class T>
-__device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Element<T>::Value border, int first_off) {
+__device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Element<T>::Value border, int first_off,
+                      const ThresholdBracket<T>& bracket, bool tied) {
   using E = Element<T>;
   using Real = typename E::Real;
   const Real moved = E::real(border) - learnt.border;
@@ -77,6 +89,12 @@ __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Elemen
   const bool astray = !(fabs(moved) <= Real{64} * learnt.step);
   learnt.border += (astray ? Real{1} : static_cast<Real>(learnt.weight)) * moved;
   learnt.weight = fmaxf(0.7f * learnt.weight, 0.125f);
+  if (bracket.is_closed()) {
+    const Real local = (E::real(bracket.high) - E::real(bracket.low)) *
+                       static_cast<Real>(reciprocal(static_cast<float>(bracket.off_low - bracket.off_high)));
+    if (learnt.step > Real{16} * local || learnt.step < local * Real{0.0625}) learnt.step = local;
+  }
+  learnt.tied = tied;
   learnt.known = E::is_finite(E::from_real(learnt.border));
 }
 

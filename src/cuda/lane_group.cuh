@@ -39,23 +39,29 @@ struct LaneGroup {
   }
   template <class X>
   static __device__ X least(X x) {
-    if constexpr (G == 32 && std::is_same_v<X, std::uint32_t>) return __reduce_min_sync(kWholeWarp, x);
+    if constexpr (G == 32 && std::is_same_v<X, std::uint32_t>) {
+      return __reduce_min_sync(kWholeWarp, x);
+    } else {
 #pragma unroll
-    for (int distance = G / 2; distance > 0; distance /= 2) {
-      const X other = __shfl_xor_sync(kWholeWarp, x, distance);
-      x = other < x ? other : x;
+      for (int distance = G / 2; distance > 0; distance /= 2) {
+        const X other = __shfl_xor_sync(kWholeWarp, x, distance);
+        x = other < x ? other : x;
+      }
+      return x;
     }
-    return x;
   }
   template <class X>
   static __device__ X greatest(X x) {
-    if constexpr (G == 32 && std::is_same_v<X, std::uint32_t>) return __reduce_max_sync(kWholeWarp, x);
+    if constexpr (G == 32 && std::is_same_v<X, std::uint32_t>) {
+      return __reduce_max_sync(kWholeWarp, x);
+    } else {
 #pragma unroll
-    for (int distance = G / 2; distance > 0; distance /= 2) {
-      const X other = __shfl_xor_sync(kWholeWarp, x, distance);
-      x = other > x ? other : x;
+      for (int distance = G / 2; distance > 0; distance /= 2) {
+        const X other = __shfl_xor_sync(kWholeWarp, x, distance);
+        x = other > x ? other : x;
+      }
+      return x;
     }
-    return x;
   }
   /// Of this lane and those before it.
   static __device__ std::uint32_t inclusive_sum(std::uint32_t x) {

@@ -112,8 +112,9 @@ bool plan_split(const Traits& traits, Plan& plan) {
                       block_numbers(problem.dtype, parts * problem.k, problem.k, shared).threads != 0;
     if (!fits) continue;
     best = parts;
-    // Small parts only where long ones would leave multiprocessors without work; a block of 8192 shares one with another.
-    if (length <= 8192 && problem.rows * parts >= 4 * traits.multiprocessors) break;
+    // Small parts only where long ones would leave multiprocessors without work; a block of 8192 shares one with others.
+    if (length <= 8192 && problem.rows * parts >= 16 * traits.multiprocessors) break;
+    if (length <= 4096) break;
   }
   if (best == 0) return false;
   const BlockNumbers numbers = block_numbers(problem.dtype, part_cols(problem, best), problem.k, shared);

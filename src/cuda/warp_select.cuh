@@ -135,7 +135,7 @@ class WarpSelect {
 
   /// Selects and writes the rows of the warp. False if they must be put off.
   __device__ bool select(const Row& row) {
-    constexpr int kEasyPasses = 7;  // most rows need no more
+    constexpr int kEasyPasses = 3;
     constexpr int kMostPasses = 40;
     Value x[R];
     row.load(x);
@@ -155,20 +155,20 @@ class WarpSelect {
       do {
         bracket.take(threshold, off);
         const Real stepped = at + static_cast<Real>(off) * step;
-        step *= Real{1.5};  // so that a row of another scale is caught up with
+        step *= Real{3};  // so that a row of another scale is caught up with
         // A row that is done stays where it is while others of the warp go on.
         if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
         Value next = E::from_real(at);
         bool is_neighbour = false;
         if (passes >= kEasyPasses) {
           if (passes == kMostPasses) return put_off();
-          if (passes % 4 == 3) {
+          if (takes_neighbour<T>(passes, learnt_.tied)) {
             // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
             const bool nan = has_nan(x);
             if (__any_sync(kWholeWarp, off != 0 && !bracket.has_high() && nan)) return put_off();
             next = greatest_below(x, bracket.high, bracket.has_high());
             is_neighbour = true;
-          } else if (passes % 4 == 0) {
+          } else if (takes_middle(passes)) {
             next = bracket.middle_key();
           }
           at = off != 0 ? E::real(next) : at;
@@ -183,7 +183,7 @@ class WarpSelect {
       } while (__any_sync(kWholeWarp, off != 0));
     }
     if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
-    learn<T>(learnt_, threshold, first_off);
+    learn<T>(learnt_, threshold, first_off, bracket, __any_sync(kWholeWarp, ties));
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
 
     // What every way ends with stands here once: inlined in each, it would cost registers and cached instructions.

@@ -34,8 +34,8 @@ struct WarpShape {
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
 template <class F>
 constexpr bool for_warp_variants(F&& f) {
-  return f.template operator()<4, 8>() || f.template operator()<8, 8>() || f.template operator()<16, 8>() ||
-         f.template operator()<32, 8>() || f.template operator()<32, 16>() || f.template operator()<32, 24>() ||
+  return f.template operator()<2, 16>() || f.template operator()<4, 16>() || f.template operator()<8, 16>() ||
+         f.template operator()<16, 16>() || f.template operator()<32, 16>() || f.template operator()<32, 24>() ||
          f.template operator()<32, 32>();
 }
 
