@@ -153,6 +153,22 @@ class BlockSearch : BlockOfThreads<T, W> {
     return BlockSearch(row, list, partials).choose(note);
   }
 
+  /// All elements at or above `high`, if there is one, and the first `quota` of those equal to `border`.
+  static __device__ unsigned choose_ties(Row row, std::uint16_t* list, int* partials, Value border, Value high,
+                                         bool has_high, int quota) {
+    unsigned chosen = 0;
+    unsigned tied = 0;
+    BlockSearch search(row, list, partials);
+#pragma unroll 1
+    for (int r = 0; r < Shape::kElements; ++r) {
+      if (col_of(r) >= row.cols) continue;
+      const Value x = search.value(col_of(r));
+      chosen |= has_high && E::at_least(x, high) ? 1u << r : 0u;
+      tied |= x == border ? 1u << r : 0u;
+    }
+    return chosen | search.first_in_index_order(tied, quota);
+  }
+
   /// Where the border would be if the row were normally distributed.
   static __device__ void expect(Row row, std::uint16_t* list, int* partials, const Expectation& expectation,
                                              Note* note) {
@@ -505,7 +521,6 @@ class BlockSelect : BlockOfThreads<T, W> {
   }
 
   __device__ Outcome select_by_counting(int& passes, unsigned& chosen) {
-    constexpr int kEasyPasses = 3;
     constexpr int kMostPasses = 40;
     Value x[R];
     load(x);
@@ -528,13 +543,13 @@ class BlockSelect : BlockOfThreads<T, W> {
         step = note_->expected.step;
       } else {
         at = bracket.is_closed() ? bracket.between() : at + static_cast<Real>(off) * step;
-        step *= Real{3};
+        step *= Real{1.5};
       }
       border = E::from_real(at);
       bool is_neighbour = false;
-      if (passes >= kEasyPasses) {
+      if (passes >= first_unusual_pass<T>(learnt_.tied)) {
         if (passes == kMostPasses) return Outcome::resists;
-        if (takes_neighbour<T>(passes, learnt_.tied)) {
+        if (takes_neighbour(passes)) {
           Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
           // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
           if (!bracket.has_high() && note_->nan != 0) return Outcome::resists;
@@ -551,15 +566,21 @@ class BlockSelect : BlockOfThreads<T, W> {
       ties = is_neighbour && off > 0;
     }
     if (!E::is_finite(border) || border == E::least()) return Outcome::resists;
-    learn<T>(learnt_, border, first_off, bracket, ties);
+    learn<T>(learnt_, border, first_off, passes, ties);
     if (ties) {
-      unsigned tied = 0;
+      const int quota = bracket.has_high() ? -bracket.off_high : k_;
+      if constexpr (sizeof(T) == 2) {
+        // Half of all rows of 16-bit elements have ties at their border, so it pays to hold on to the registers.
+        unsigned tied = 0;
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-        chosen |= bracket.has_high() && E::at_least(x[r], bracket.high) ? 1u << r : 0u;
-        tied |= x[r] == border ? 1u << r : 0u;
+        for (int r = 0; r < R; ++r) {
+          chosen |= bracket.has_high() && E::at_least(x[r], bracket.high) ? 1u << r : 0u;
+          tied |= x[r] == border ? 1u << r : 0u;
+        }
+        chosen |= first_in_index_order(tied, quota);
+      } else {
+        chosen = Seldom::choose_ties(row(), list_, partials_, border, bracket.high, bracket.has_high(), quota);
       }
-      chosen |= first_in_index_order(tied, bracket.has_high() ? -bracket.off_high : k_);
       return Outcome::chosen;
     }
     if (call_.form == Form::dense || call_.form == Form::mask) {

@@ -20,15 +20,19 @@ struct Learnt {
   bool tied = false;  ///< The last row had more elements equal to its border than could be selected.
 };
 
-/// Whether the next threshold is to be the element next below the upper one. Where ties are likely, soon.
+/// From which pass on a search may take other steps than the usual ones, which most rows end with before. Where ties are
+/// likely, soon.
 template <class T>
-__device__ bool takes_neighbour(int passes, bool tied) {
-  return passes % 8 == 7 || (passes == 3 && (tied || sizeof(T) == 2));
+__device__ int first_unusual_pass(bool tied) {
+  return tied || sizeof(T) == 2 ? 3 : 5;
 }
 
-/// Whether it is to be the middle in the order of keys. If the bracket is narrow that is as good as interpolation; if it is
-/// wide, as with an outlier, much better.
-__device__ inline bool takes_middle(int passes) { return passes >= 4 && passes % 2 == 0; }
+/// Whether the next threshold is to be the element next below the upper one,
+__device__ inline bool takes_neighbour(int passes) { return passes % 8 == 7 || passes == 3; }
+
+/// or the middle in the order of keys. If the bracket is narrow that is as good as interpolation; if it is wide, as with an
+/// outlier, much better.
+__device__ inline bool takes_middle(int passes) { return passes % 2 == 1; }
 
 /// Good enough for an estimate.
 __device__ inline float reciprocal(float x) {
@@ -77,23 +81,20 @@ struct ThresholdBracket {
 /// Takes in the border that was found for a row whose first guess was off by `first_off` ranks.
 template <class T>
 __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Element<T>::Value border, int first_off,
-                      const ThresholdBracket<T>& bracket, bool tied) {
+                      int passes, bool tied) {
   using E = Element<T>;
   using Real = typename E::Real;
   const Real moved = E::real(border) - learnt.border;
-  // One row says little about how close neighbouring ranks are; a wild one, or none, must not say anything.
   const Real step = moved * static_cast<Real>(reciprocal(static_cast<float>(first_off)));
-  const bool tells = abs(first_off) >= 3 && step > learnt.step * Real{0.25} && step < learnt.step * Real{4};
-  if (tells) learnt.step += Real{0.25} * (step - learnt.step);
-  // Nothing like the rows before: the next one will rather be like this one.
-  const bool astray = !(fabs(moved) <= Real{64} * learnt.step);
+  if (abs(first_off) >= 3 && step > 0) {
+    // One row says little about how close neighbouring ranks are. But if it says something else altogether, what was learnt
+    // comes from rows that were nothing like this one.
+    const bool agrees = step > learnt.step * Real{0.0625} && step < learnt.step * Real{16};
+    learnt.step += (agrees ? Real{0.125} : Real{1}) * (step - learnt.step);
+  }
+  const bool astray = passes > 6;
   learnt.border += (astray ? Real{1} : static_cast<Real>(learnt.weight)) * moved;
   learnt.weight = fmaxf(0.7f * learnt.weight, 0.125f);
-  if (bracket.is_closed()) {
-    const Real local = (E::real(bracket.high) - E::real(bracket.low)) *
-                       static_cast<Real>(reciprocal(static_cast<float>(bracket.off_low - bracket.off_high)));
-    if (learnt.step > Real{16} * local || learnt.step < local * Real{0.0625}) learnt.step = local;
-  }
   learnt.tied = tied;
   learnt.known = E::is_finite(E::from_real(learnt.border));
 }

@@ -135,7 +135,6 @@ class WarpSelect {
 
   /// Selects and writes the rows of the warp. False if they must be put off.
   __device__ bool select(const Row& row) {
-    constexpr int kEasyPasses = 3;
     constexpr int kMostPasses = 40;
     Value x[R];
     row.load(x);
@@ -155,14 +154,14 @@ class WarpSelect {
       do {
         bracket.take(threshold, off);
         const Real stepped = at + static_cast<Real>(off) * step;
-        step *= Real{3};  // so that a row of another scale is caught up with
+        step *= Real{1.5};  // so that a row of another scale is caught up with
         // A row that is done stays where it is while others of the warp go on.
         if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
         Value next = E::from_real(at);
         bool is_neighbour = false;
-        if (passes >= kEasyPasses) {
+        if (passes >= first_unusual_pass<T>(learnt_.tied)) {
           if (passes == kMostPasses) return put_off();
-          if (takes_neighbour<T>(passes, learnt_.tied)) {
+          if (takes_neighbour(passes)) {
             // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
             const bool nan = has_nan(x);
             if (__any_sync(kWholeWarp, off != 0 && !bracket.has_high() && nan)) return put_off();
@@ -183,7 +182,7 @@ class WarpSelect {
       } while (__any_sync(kWholeWarp, off != 0));
     }
     if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
-    learn<T>(learnt_, threshold, first_off, bracket, __any_sync(kWholeWarp, ties));
+    learn<T>(learnt_, threshold, first_off, passes, __any_sync(kWholeWarp, ties));
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
 
     // What every way ends with stands here once: inlined in each, it would cost registers and cached instructions.
