@@ -700,6 +700,7 @@ def parse_arguments():
     parser.add_argument("--torch-repeats", type=int, default=3, help="default %(default)s")
     parser.add_argument("--seed", type=int, help="default: a different one in every run")
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
+    parser.add_argument("--seconds", type=float, help="begin no further cell after this long")
     parser.add_argument("--json", type=Path, help="write everything to this file")
     parser.add_argument("--dry-run", action="store_true", help="no GPU: made-up times, real cells and tables")
     return parser.parse_args()
@@ -741,6 +742,8 @@ def main():
 
     outcomes, lost = [], None
     for number, cell in enumerate(cells):
+        if arguments.seconds is not None and time.monotonic() - start > arguments.seconds:
+            break
         try:
             outcomes.append(gpu.measure(cell, number))
         except DeviceLost as error:

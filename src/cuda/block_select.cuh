@@ -171,7 +171,7 @@ class BlockSearch : BlockOfThreads<T, W> {
 
   /// Where the border would be if the row were normally distributed.
   static __device__ void expect(Row row, std::uint16_t* list, int* partials, const Expectation& expectation,
-                                             Note* note) {
+                                Note* note) {
     BlockSearch search(row, list, partials);
     Real totals[2] = {0, 0};
     int finite = 0;
@@ -206,7 +206,7 @@ class BlockSearch : BlockOfThreads<T, W> {
 
   /// Looks for the greatest element below `high`, or of all.
   static __device__ void find_neighbour(Row row, std::uint16_t* list, int* partials, Value high, bool has_high,
-                                                     Note* note) {
+                                        Note* note) {
     BlockSearch search(row, list, partials);
     Value greatest = E::least();
     int nan = 0;
@@ -375,11 +375,11 @@ class BlockSelect : BlockOfThreads<T, W> {
   using Base::col_of;
   using Base::first_in_index_order;
   using Base::list_;
+  using Base::partials_;
   using Base::positions;
   using Base::positions_of;
   using Base::sum;
   using Base::warp;
-  using Base::partials_;
   using Seldom = BlockSearch<T, W>;
   using Note = typename Seldom::Note;
   static_assert(sizeof(Note) <= Shape::kNoteBytes);
@@ -398,8 +398,8 @@ class BlockSelect : BlockOfThreads<T, W> {
   }
 
   __device__ void fetch(std::int64_t unit, int stage) const {
-    const T* from = static_cast<const T*>(call_.input) + unit / call_.parts * call_.stride +
-                    unit % call_.parts * call_.part_cols;
+    const T* from =
+        static_cast<const T*>(call_.input) + unit / call_.parts * call_.stride + unit % call_.parts * call_.part_cols;
     T* to = rows_ + stage * Shape::kCols;
     const int cols = cols_of(unit);
     // A part's length may allow narrower accesses than its address.
@@ -636,7 +636,8 @@ class BlockSelect : BlockOfThreads<T, W> {
       for (int i = static_cast<int>(threadIdx.x); i < count; i += Shape::kThreads) {
         const int col = list_[i];
         if (call_.values != nullptr) values[i] = row_[col];
-        if (call_.indices != nullptr) indices[i] = static_cast<Index>(columns != nullptr ? columns[col] : first_col + col);
+        if (call_.indices != nullptr)
+          indices[i] = static_cast<Index>(columns != nullptr ? columns[col] : first_col + col);
       }
     });
   }

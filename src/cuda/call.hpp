@@ -42,7 +42,7 @@ struct Call {
   std::int64_t units_per_worker = 1;  ///< cuda_warp: groups of rows of a warp; cuda_block: rows of a block.
 
   // cuda_split: a row is selected from in parts, then the winners are selected from.
-  std::int64_t parts = 1;     ///< How many rows of `part_cols` columns a row is taken for; the last may be shorter.
+  std::int64_t parts = 1;  ///< How many rows of `part_cols` columns a row is taken for; the last may be shorter.
   std::int64_t part_cols = 0;
   const std::int32_t* columns = nullptr;  ///< What to write for each column of the input; null: its number.
 

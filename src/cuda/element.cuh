@@ -102,9 +102,7 @@ struct Element<core::F16> : SearchedAsFloat {
 
 template <>
 struct Element<core::BF16> : SearchedAsFloat {
-  static __device__ float value(core::BF16 raw) {
-    return __uint_as_float(static_cast<std::uint32_t>(raw.bits) << 16);
-  }
+  static __device__ float value(core::BF16 raw) { return __uint_as_float(static_cast<std::uint32_t>(raw.bits) << 16); }
 };
 
 template <>

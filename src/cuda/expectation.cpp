@@ -10,7 +10,8 @@ namespace {
 double normal_quantile(double p) {
   const bool upper = p < 0.5;
   const double t = std::sqrt(-2.0 * std::log(upper ? p : 1.0 - p));
-  const double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  const double z =
+      t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
   return upper ? z : -z;
 }
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "expectation.hpp"
 #include "backend.hpp"
 #include "block_shape.hpp"
 #include "call.hpp"
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "expectation.hpp"
 #include "launch.hpp"
 #include "runtime.hpp"
 #include "split_shape.hpp"
@@ -43,8 +43,8 @@ class DeviceGuard {
 
 /// The widest access, in bytes, that keeps to whole rows of `row_bytes` at `address` and every `pitch` bytes from there.
 std::int32_t widest_access(const void* address, std::int64_t pitch, std::int64_t row_bytes) {
-  const std::uint64_t bits =
-      reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(pitch) | static_cast<std::uint64_t>(row_bytes) | 16u;
+  const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(pitch) |
+                             static_cast<std::uint64_t>(row_bytes) | 16u;
   return static_cast<std::int32_t>(bits & -bits);
 }
 
@@ -118,7 +118,8 @@ cudaError_t launch_split(const Plan& plan, const Call& whole, const Grid& grid) 
   merge.columns = columns;
   merge.cols = winners;
   merge.stride = winners;
-  merge.access_bytes = widest_access(values, winners * static_cast<std::int64_t>(sizeof(T)), winners * static_cast<std::int64_t>(sizeof(T)));
+  merge.access_bytes = widest_access(values, winners * static_cast<std::int64_t>(sizeof(T)),
+                                     winners * static_cast<std::int64_t>(sizeof(T)));
   merge.units_per_worker = 1;
   // What the parts have selected is what a row's greatest elements are, so the rows of winners are not normal: the first
   // guess is poor, and there are few of them.
@@ -179,10 +180,11 @@ Status run(const Plan& plan, const void* input, const Output& output, void* work
   const DeviceGuard device(problem.device.ordinal);
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
   Call call = make_call(plan, input, output);
-  const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal, static_cast<cudaStream_t>(stream)};
+  const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
+                  static_cast<cudaStream_t>(stream)};
   auto* aligned = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
-  const cudaError_t error = core::with_element_type(
-      problem.dtype, [&]<class T>(T*) { return launch_all<T>(plan, call, grid, aligned); });
+  const cudaError_t error =
+      core::with_element_type(problem.dtype, [&]<class T>(T*) { return launch_all<T>(plan, call, grid, aligned); });
   if (error == cudaSuccess) return {};
   cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
   return runtime_error("launch", error);

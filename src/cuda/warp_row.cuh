@@ -342,9 +342,9 @@ struct WarpRow {
     for (int j = 0; j < C; ++j) {
       const int i = Group::lane() * C + j;
       // 1 more than the distance, so that a place without an element comes last.
-      keys[j] = i < k() ? ((((keys[j] - least) >> shift) + 1) << kPositionBits) |
-                              (kPositionMask - static_cast<SortKey>(i))
-                        : SortKey{0};
+      keys[j] = i < k()
+                    ? ((((keys[j] - least) >> shift) + 1) << kPositionBits) | (kPositionMask - static_cast<SortKey>(i))
+                    : SortKey{0};
     }
     Group::sort_descending(keys);
 
@@ -394,9 +394,10 @@ struct WarpRow {
     const int column_above = __shfl_up_sync(kWholeWarp, columns[C - 1], 1, G);
     const SortKey key_below = __shfl_down_sync(kWholeWarp, keys[0], 1, G);
     const int column_below = __shfl_down_sync(kWholeWarp, columns[0], 1, G);
-    const bool takes_above = Group::lane() > 0 && (key_above < keys[0] || (key_above == keys[0] && column_above > columns[0]));
-    const bool takes_below = Group::lane() < G - 1 && (keys[C - 1] < key_below ||
-                                                       (keys[C - 1] == key_below && columns[C - 1] > column_below));
+    const bool takes_above =
+        Group::lane() > 0 && (key_above < keys[0] || (key_above == keys[0] && column_above > columns[0]));
+    const bool takes_below = Group::lane() < G - 1 &&
+                             (keys[C - 1] < key_below || (keys[C - 1] == key_below && columns[C - 1] > column_below));
     static_assert(C > 1);  // so that a lane's exchanges with its two neighbours do not meet
     if (takes_above) {
       keys[0] = key_above;

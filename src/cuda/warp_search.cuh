@@ -110,8 +110,8 @@ struct WarpSearch {
       } else if (pass % 4 != 1) {
         const Real low = real_of_key(now.low, smallest);
         const Real high = real_of_key(now.high, smallest);
-        const Real share = (static_cast<Real>(now.count_low - rank) + Real{0.5}) /
-                           static_cast<Real>(now.count_low - now.count_above);
+        const Real share =
+            (static_cast<Real>(now.count_low - rank) + Real{0.5}) / static_cast<Real>(now.count_low - now.count_above);
         const Real between = low + (high - low) * share;
         if (E::is_finite(E::from_real(low)) && E::is_finite(E::from_real(high))) proposal = key_near(between, smallest);
       }

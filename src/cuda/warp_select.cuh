@@ -282,8 +282,8 @@ class WarpSelect {
     __syncwarp();
   }
 
-  static __device__ unsigned choose(const Value (&x)[R], Value threshold, const Bracket& bracket, bool ties, bool any_ties,
-                                    int k) {
+  static __device__ unsigned choose(const Value (&x)[R], Value threshold, const Bracket& bracket, bool ties,
+                                    bool any_ties, int k) {
     unsigned chosen = 0;
     const Value border = ties ? bracket.high : threshold;
     const bool none = ties && !bracket.has_high();
@@ -308,8 +308,18 @@ __device__ __noinline__ void search_tiles(const Call& call, char* shared, std::u
   });
 }
 
+/// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
-__global__ void __launch_bounds__(32 * kWarpsPerBlock, (kTask == WarpTask::select ? WarpShape<T, G, R>::kBlocksPerMultiprocessor : sizeof(T) == 8 ? 2 : 4))
+constexpr int blocks_per_multiprocessor() {
+  if (kTask == WarpTask::select) return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
+  if (sizeof(T) == 8) return 2;
+  if (G < 16) return 4;
+  if (kTask == WarpTask::bisect) return R <= 16 ? 8 : 5;
+  return 6;
+}
+
+template <class T, int G, int R, WarpTask kTask>
+__global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocessor<T, G, R, kTask>()))
     warp_kernel(const __grid_constant__ Call call) {
   extern __shared__ __align__(16) char shared[];
   const WarpTiles<T, G, R> tiles(call, shared);

@@ -28,7 +28,11 @@ struct WarpShape {
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
   static constexpr int kRegisters = R * static_cast<int>(sizeof(T) == 8 ? 2 : 1);
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? (R <= 8 ? 6 : R <= 24 ? 4 : 3) : kRegisters <= 16 ? 8 : 6;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8     ? (R <= 8    ? 6
+                                                                        : R <= 24 ? 4
+                                                                                  : 3)
+                                                  : kRegisters <= 16 ? 8
+                                                                     : 6;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
