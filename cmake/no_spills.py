@@ -30,7 +30,8 @@ def spilled(report):
 
 
 def main():
-    run = subprocess.run(sys.argv[1:], stderr=subprocess.PIPE, text=True)
+    command = [argument for argument in sys.argv[1:] if argument]  # an empty launcher
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     # What ptxas reports about registers is of interest here alone.
     kept = [
         line

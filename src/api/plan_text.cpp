@@ -1,41 +1,69 @@
-#include <sstream>
+#include <cstdio>
 #include <string>
 
 #include <rtopk/plan.hpp>
 
 namespace rtopk {
+namespace {
+
+// Not by a stream: processes that load a library with a libstdc++ of its own inside, as Python with PyTorch does, have been
+// seen to crash in the streams of another.
+class Lines {
+ public:
+  void add(const char* key, const char* value) {
+    text_ += key;
+    text_ += '=';
+    text_ += value;
+    text_ += '\n';
+  }
+  void add(const char* key, const std::string& value) { add(key, value.c_str()); }
+  void add(const char* key, std::int64_t value) { add(key, std::to_string(value)); }
+  void add(const char* key, std::size_t value) { add(key, std::to_string(value)); }
+  void add(const char* key, double value) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", value);
+    add(key, digits);
+  }
+
+  [[nodiscard]] std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
 
 std::string to_string(const Plan& plan) {
   const Problem& p = plan.problem;
-  std::ostringstream text;
-  text << "family=" << name(plan.family) << '\n'
-       << "device=" << name(p.device.kind) << ':' << p.device.ordinal << '\n'
-       << "rows=" << p.rows << '\n'
-       << "cols=" << p.cols << '\n'
-       << "k=" << p.k << '\n'
-       << "row_stride=" << (p.row_stride == 0 ? p.cols : p.row_stride) << '\n'
-       << "dtype=" << name(p.dtype) << '\n'
-       << "direction=" << name(p.direction) << '\n'
-       << "order=" << name(p.order) << '\n'
-       << "form=" << name(p.form) << '\n';
-  if (p.form == Form::pairs || p.form == Form::cbsr) text << "index_type=" << name(p.index_type) << '\n';
-  if (p.max_iter != 0) text << "max_iter=" << p.max_iter << '\n';
-  if (p.epsilon != 0.0) text << "epsilon=" << p.epsilon << '\n';
-  text << "search=" << name(p.max_iter != 0 || p.epsilon != 0.0 ? Search::bisection : p.search) << '\n'
-       << "threads=" << plan.threads << '\n'
-       << "rows_per_block=" << plan.rows_per_block << '\n';
-  if (plan.candidate_capacity != 0) text << "candidate_capacity=" << plan.candidate_capacity << '\n';
+  Lines lines;
+  lines.add("family", name(plan.family));
+  lines.add("device", std::string(name(p.device.kind)) + ':' + std::to_string(p.device.ordinal));
+  lines.add("rows", p.rows);
+  lines.add("cols", p.cols);
+  lines.add("k", p.k);
+  lines.add("row_stride", p.row_stride == 0 ? p.cols : p.row_stride);
+  lines.add("dtype", name(p.dtype));
+  lines.add("direction", name(p.direction));
+  lines.add("order", name(p.order));
+  lines.add("form", name(p.form));
+  if (p.form == Form::pairs || p.form == Form::cbsr) lines.add("index_type", name(p.index_type));
+  if (p.max_iter != 0) lines.add("max_iter", std::int64_t{p.max_iter});
+  if (p.epsilon != 0.0) lines.add("epsilon", p.epsilon);
+  lines.add("search", name(p.max_iter != 0 || p.epsilon != 0.0 ? Search::bisection : p.search));
+  lines.add("threads", std::int64_t{plan.threads});
+  lines.add("rows_per_block", plan.rows_per_block);
+  if (plan.candidate_capacity != 0) lines.add("candidate_capacity", plan.candidate_capacity);
   if (p.device.kind == DeviceKind::cuda) {
-    text << "lanes_per_row=" << plan.lanes_per_row << '\n';
-    if (plan.elements_per_lane != 0) text << "elements_per_lane=" << plan.elements_per_lane << '\n';
-    text << "blocks=" << plan.blocks << '\n';
-    if (plan.parts != 0) text << "parts=" << plan.parts << '\n';
-    text << "shared_bytes=" << plan.shared_bytes << '\n';
+    lines.add("lanes_per_row", std::int64_t{plan.lanes_per_row});
+    if (plan.elements_per_lane != 0) lines.add("elements_per_lane", std::int64_t{plan.elements_per_lane});
+    lines.add("blocks", plan.blocks);
+    if (plan.parts != 0) lines.add("parts", plan.parts);
+    lines.add("shared_bytes", plan.shared_bytes);
   } else {
-    text << "scratch_bytes=" << plan.scratch_bytes << '\n';
+    lines.add("scratch_bytes", plan.scratch_bytes);
   }
-  text << "workspace_bytes=" << plan.workspace_bytes << '\n';
-  return std::move(text).str();
+  lines.add("workspace_bytes", plan.workspace_bytes);
+  return std::move(lines).text();
 }
 
 }  // namespace rtopk

@@ -314,7 +314,7 @@ constexpr int blocks_per_multiprocessor() {
   if (kTask == WarpTask::select) return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
   if (sizeof(T) == 8) return 2;
   if (G < 16) return 4;
-  if (kTask == WarpTask::bisect) return R <= 16 ? 8 : 5;
+  if (kTask == WarpTask::bisect) return R <= 16 ? 8 : 4;
   return 6;
 }
 
