@@ -6,8 +6,8 @@
 namespace rtopk {
 namespace {
 
-// Not by a stream: processes that load a library with a libstdc++ of its own inside, as Python with PyTorch does, have been
-// seen to crash in the streams of another.
+// Not by a stream: in a process that had loaded PyTorch, which brings symbols of a libstdc++ of its own, a std::ostringstream
+// here was seen to crash.
 class Lines {
  public:
   void add(const char* key, const char* value) {
