@@ -20,7 +20,6 @@ struct LaneGroup {
       return ((1u << G) - 1u) << (index_in_warp() * G);
     }
   }
-  static __device__ unsigned members_below() { return members() & ((1u << (threadIdx.x % 32)) - 1u); }
 
   static __device__ int sum(int x) {
     if constexpr (G == 32) {

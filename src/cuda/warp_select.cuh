@@ -138,7 +138,11 @@ class WarpSelect {
     constexpr int kMostPasses = 40;
     Value x[R];
     row.load(x);
-    if (!learnt_.known) learnt_ = expected(row.call.expectation, x);
+    if (__any_sync(kWholeWarp, !learnt_.known)) {
+      Learnt<Real> own = expected(row.call.expectation, x);
+      own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
+      if (!learnt_.known) learnt_ = own;
+    }
     const int k = row.k();
     float counts[Shape::kChunks];
     Real at = learnt_.border;
