@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include <rtopk/plan.hpp>
 
@@ -8,6 +9,17 @@ namespace {
 
 // Not by a stream: in a process that had loaded PyTorch, which brings symbols of a libstdc++ of its own, a std::ostringstream
 // here was seen to crash.
+struct Printed {
+  char text[32];
+};
+
+template <class Number>
+Printed printed(const char* format, Number number) {
+  Printed result;
+  std::snprintf(result.text, sizeof result.text, format, number);
+  return result;
+}
+
 class Lines {
  public:
   void add(const char* key, const char* value) {
@@ -16,13 +28,12 @@ class Lines {
     text_ += value;
     text_ += '\n';
   }
-  void add(const char* key, const std::string& value) { add(key, value.c_str()); }
-  void add(const char* key, std::int64_t value) { add(key, std::to_string(value)); }
-  void add(const char* key, std::size_t value) { add(key, std::to_string(value)); }
-  void add(const char* key, double value) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%g", value);
-    add(key, digits);
+  void add(const char* key, std::int64_t value) { add(key, printed("%lld", static_cast<long long>(value)).text); }
+  void add(const char* key, std::size_t value) { add(key, printed("%zu", value).text); }
+  void add(const char* key, double value) { add(key, printed("%g", value).text); }
+
+  void add(const char* key, Device device) {
+    add(key, (std::string(name(device.kind)) + printed(":%d", static_cast<int>(device.ordinal)).text).c_str());
   }
 
   [[nodiscard]] std::string text() && { return std::move(text_); }
@@ -37,7 +48,7 @@ std::string to_string(const Plan& plan) {
   const Problem& p = plan.problem;
   Lines lines;
   lines.add("family", name(plan.family));
-  lines.add("device", std::string(name(p.device.kind)) + ':' + std::to_string(p.device.ordinal));
+  lines.add("device", p.device);
   lines.add("rows", p.rows);
   lines.add("cols", p.cols);
   lines.add("k", p.k);
