@@ -48,9 +48,9 @@ def test_default(rtopk, gpus):
 def test_cpu_is_always_there(rtopk):
     assert json.loads(rtopk("plan", "--shape", "100x100x3", "--device", "cpu", "--json").stdout)["device"] == "cpu:0"
     assert json.loads(rtopk("info", "--device", "cpu", "--json").stdout)["gpus"] == []
-    assert "cpu on 1 thread)" in rtopk(
-        *["select", "--random", "10x10", "-k", 1, "--device", "cpu", "--threads", 1]
-    ).stdout
+    assert (
+        "cpu on 1 thread)" in rtopk(*["select", "--random", "10x10", "-k", 1, "--device", "cpu", "--threads", 1]).stdout
+    )
 
 
 def test_chunks_do_not_matter(rtopk, tmp_path):
