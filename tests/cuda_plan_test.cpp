@@ -93,7 +93,7 @@ TEST(CudaPlans, AreMadeForEveryProblemAndKeepToTheDevice) {
 
 TEST(CudaPlans, NeedNoWorkspaceWhereARowFitsOnChip) {
   if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
-  const Traits& h200 = kGpus[2];
+  const Traits h200 = kGpus[2];
   for_every_problem([&h200](const Problem& problem) {
     const std::int64_t row_bytes = problem.cols * static_cast<std::int64_t>(rtopk::size_of(problem.dtype));
     // With fewer rows than the device has room for, several blocks may share a row, and meet in the workspace.
