@@ -151,18 +151,7 @@ class BlockSelect : BlockOfThreads<T, W> {
 
   /// Elements of the row at or above the threshold; `counts` says how many in each of this thread's chunks.
   __device__ int count(const Value (&x)[R], Value threshold, float (&counts)[Shape::kChunks]) {
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      counts[chunk] = E::one_if_at_least(x[chunk * Shape::kVector], threshold);
-#pragma unroll
-      for (int j = 1; j < Shape::kVector; ++j) {
-        counts[chunk] += E::one_if_at_least(x[chunk * Shape::kVector + j], threshold);
-      }
-    }
-    float mine = counts[0];
-#pragma unroll
-    for (int chunk = 1; chunk < Shape::kChunks; ++chunk) mine += counts[chunk];
-    return sum(__float2int_rz(mine));
+    return sum(__float2int_rz(count_mine<T>(x, threshold, counts)));
   }
 
   /// How far the selection of a row has come.

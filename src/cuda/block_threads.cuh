@@ -39,19 +39,7 @@ class BlockOfThreads {
   __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
     int first[Shape::kChunks];
     positions_of(eligible, first);
-    unsigned chosen = 0;
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      int position = first[chunk];
-#pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) {
-        const unsigned bit = 1u << (chunk * Shape::kVector + j);
-        if ((eligible & bit) != 0) {
-          if (position < quota) chosen |= bit;
-          ++position;
-        }
-      }
-    }
+    const unsigned chosen = within_quota<Shape::kVector>(eligible, first, quota);
     __syncthreads();
     return chosen;
   }

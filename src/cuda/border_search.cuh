@@ -78,6 +78,24 @@ struct ThresholdBracket {
   }
 };
 
+/// Counts a thread's elements at or above the threshold, for each of its chunks of neighbours and in all. The numbers are
+/// floating-point: see one_if_at_least.
+template <class T, int kElements, int kChunks>
+__device__ float count_mine(const typename Element<T>::Value (&x)[kElements], typename Element<T>::Value threshold,
+                            float (&counts)[kChunks]) {
+  constexpr int kVector = kElements / kChunks;
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    counts[chunk] = Element<T>::one_if_at_least(x[chunk * kVector], threshold);
+#pragma unroll
+    for (int j = 1; j < kVector; ++j) counts[chunk] += Element<T>::one_if_at_least(x[chunk * kVector + j], threshold);
+  }
+  float mine = counts[0];
+#pragma unroll
+  for (int chunk = 1; chunk < kChunks; ++chunk) mine += counts[chunk];
+  return mine;
+}
+
 /// Takes in the border that was found for a row whose first guess was off by `first_off` ranks.
 template <class T>
 __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Element<T>::Value border, int first_off,

@@ -9,6 +9,26 @@ namespace rtopk::cuda {
 
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
+/// Of a thread's elements in `eligible`, a bit for each, those whose position is below `quota`. `first` has the position of the
+/// first of each chunk of kVector neighbours.
+template <int kVector, int kChunks>
+__device__ unsigned within_quota(unsigned eligible, const int (&first)[kChunks], int quota) {
+  unsigned chosen = 0;
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    int position = first[chunk];
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      const unsigned bit = 1u << (chunk * kVector + j);
+      if ((eligible & bit) != 0) {
+        if (position < quota) chosen |= bit;
+        ++position;
+      }
+    }
+  }
+  return chosen;
+}
+
 template <int G>
 struct LaneGroup {
   static __device__ int lane() { return static_cast<int>(threadIdx.x % G); }

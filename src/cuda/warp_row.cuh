@@ -162,20 +162,7 @@ struct WarpRow {
   /// Of the elements in `eligible` (a bit for each register) the first `quota` in index order.
   static __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
     const Positions at = positions_of(eligible);
-    unsigned chosen = 0;
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      int position = at.first[chunk];
-#pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) {
-        const unsigned bit = 1u << (chunk * Shape::kVector + j);
-        if ((eligible & bit) != 0) {
-          if (position < quota) chosen |= bit;
-          ++position;
-        }
-      }
-    }
-    return chosen;
+    return within_quota<Shape::kVector>(eligible, at.first, quota);
   }
 
   // ------------------------------------------------------------------------------------------------------------------
