@@ -27,6 +27,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch  # noqa: E402
 
 import librtopk
+from checkout import commit
 
 COLS = [32, 64, 128, 256, 512, 768, 1024, 4096, 8192, 65536]
 KS = [8, 32, 64, 128, 512]
@@ -142,19 +143,6 @@ def cpu_model():
         return platform.processor() or platform.machine()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
     return fields.get("Model name", platform.machine()).strip()
-
-
-def commit():
-    """The commit that is checked out, with "+" where files differ from it; None outside a repository."""
-
-    def git(*arguments):
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def environment(library, threads):

@@ -1,0 +1,18 @@
+"""Which state of the sources a measurement belongs to."""
+
+import os
+import subprocess
+from pathlib import Path
+
+
+def commit():
+    """The commit that is checked out, with "+" where files differ from it; outside a repository RTOPK_COMMIT."""
+
+    def git(*arguments):
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("RTOPK_COMMIT")

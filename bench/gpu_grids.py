@@ -1,0 +1,266 @@
+"""What compare_gpu.py measures: the grids of cells, the data in them, and how good each set should be."""
+
+import math
+import random
+from dataclasses import dataclass, replace
+
+ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "i32": 4}
+INDEX_BYTES = 4
+# Two medians of the same kernel differ by up to this much: "never slower" means no slower than this.
+TIMING_NOISE = 0.02
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One selection. With a `baseline`, its time is held against that selection's time instead of the floor."""
+
+    set: str
+    rows: int
+    cols: int
+    k: int
+    dtype: str = "f32"
+    order: str = "unsorted"
+    form: str = "pairs"
+    max_iter: int = 0
+    data: str = "normal"
+    baseline: "Cell | None" = None
+
+    @property
+    def name(self):
+        options = [self.dtype]
+        options += [f"max_iter={self.max_iter}"] if self.max_iter else []
+        options += [option for option in (self.order, self.form) if option not in ("unsorted", "pairs")]
+        options += [self.data] if self.data != "normal" else []
+        return f"{self.rows}x{self.cols} k={self.k} {' '.join(options)}"
+
+    @property
+    def floor_bytes(self):
+        """What has to be read and written."""
+        size = ELEMENT_BYTES[self.dtype]
+        matrix = self.rows * self.cols * size
+        return matrix + (matrix if self.form == "dense" else self.rows * self.k * (size + INDEX_BYTES))
+
+    @property
+    def has_torch_peer(self):
+        return self.form == "pairs" and self.max_iter == 0
+
+    def against(self, **changes):
+        return replace(self, baseline=replace(self, **changes))
+
+
+# ---- What is measured, and how good it should be ----
+
+
+def powers_of_two(first, last):
+    return [1 << bit for bit in range(first.bit_length() - 1, last.bit_length())]
+
+
+def paper_cells(dtype="f32", name="paper"):
+    return [
+        Cell(name, rows, cols, k, dtype)
+        for rows in (1 << 16, 1 << 18, 1 << 20)
+        for cols in (256, 512, 768)
+        for k in (16, 32, 64, 96, 128)
+    ]
+
+
+def sweep_cells(dtype="f32", name="sweep"):
+    return [
+        Cell(name, 65536, cols, k, dtype) for cols in powers_of_two(128, 8192) for k in (64, 128, 256, 512) if k < cols
+    ]
+
+
+def small_cells(dtype="f32", name="small"):
+    return [Cell(name, 1 << 20, cols, k, dtype) for cols in (32, 64, 128) for k in (2, 4, 8)]
+
+
+def long_cells(dtype="f32", name="long"):
+    return [
+        Cell(name, (1 << 29) // cols, cols, k, dtype)
+        for cols in powers_of_two(16384, 131072)
+        for k in (64, 256, 1024, 2048)
+    ]
+
+
+def few_cells():
+    return [Cell("few", 64, 131072, 64)] + [Cell("fewer", rows, 131072, 64) for rows in (1, 8, 16)]
+
+
+def half_cells():
+    def thinned(dtype):
+        return (
+            [c for c in paper_cells(dtype, dtype) if c.rows == 1 << 18 and c.k in (16, 64, 128)]
+            + [c for c in sweep_cells(dtype, dtype) if c.cols in (128, 512, 2048, 8192) and c.k in (64, 256)]
+            + [c for c in small_cells(dtype, dtype) if c.cols * c.k in (64, 256, 512, 1024)]
+            + [c for c in long_cells(dtype, dtype) if c.cols in (16384, 131072) and c.k in (64, 1024)]
+        )
+
+    return thinned("f16") + thinned("bf16")
+
+
+def sorted_cells():
+    shapes = [(1 << 20, 64, 8, "f32"), (1 << 18, 256, 32, "bf16"), (4096, 131072, 64, "f32")]
+    shapes += [
+        (rows, cols, k, "f32") for rows, cols in ((1 << 18, 256), (65536, 1024), (65536, 4096)) for k in (16, 64, 128)
+    ]
+    return [Cell("sorted", *shape, order="by_value").against(order="unsorted") for shape in shapes]
+
+
+def dense_cells():
+    shapes = [(1 << 20, 64, 8, "f32"), (1 << 20, 128, 16, "f32"), (1 << 18, 256, 16, "f32"), (1 << 18, 256, 32, "f32")]
+    shapes += [
+        (1 << 18, 256, 128, "f32"),
+        (1 << 18, 512, 64, "f32"),
+        (65536, 1024, 64, "f32"),
+        (65536, 4096, 64, "f32"),
+    ]
+    shapes += [(1 << 18, 256, 32, "f16"), (1 << 18, 256, 32, "bf16"), (4096, 131072, 64, "f32")]
+    return [Cell("dense", *shape, form="dense") for shape in shapes]
+
+
+def early_cells():
+    return [
+        Cell("early", rows, cols, k, max_iter=max_iter).against(max_iter=0)
+        for rows, cols in ((1 << 18, 256), (65536, 1024))
+        for k in (32, 64)
+        for max_iter in range(2, 9)
+    ]
+
+
+def adversarial_cells():
+    shapes = [(1 << 18, 256, 32, "f32"), (65536, 1024, 64, "f32"), (65536, 8192, 256, "f32"), (1 << 20, 64, 8, "f32")]
+    shapes += [(1024, 131072, 64, "f32"), (64, 131072, 64, "f32"), (1 << 18, 256, 32, "bf16")]
+    return [
+        Cell("adversarial", *shape, data=data).against(data="normal")
+        for shape in shapes
+        for data in DISTRIBUTIONS
+        if data != "normal"
+    ]
+
+
+def other_cells():
+    """Shapes and types that no target names: torch.topk must not win anywhere."""
+    cells = []
+    for cols in (10, 50, 100, 300, 1000, 3000, 10000, 50000, 250007, 3000017):
+        rows = max((1 << 26) // cols, 1)
+        for k in sorted({1, min(5, cols), max(cols // 10, 1), cols // 2, cols - 1}):
+            cells.append(Cell("other", rows, cols, k))
+    for dtype in ("f64", "i32"):
+        shapes = ((1 << 20, 64, 8), (1 << 18, 256, 32), (65536, 1024, 64), (16384, 8192, 256), (256, 131072, 64))
+        cells += [Cell("other", *shape, dtype) for shape in shapes]
+    cells += [Cell("other", rows, cols, k) for rows, cols in ((1, 1000), (32, 256), (128, 32000)) for k in (1, 8, 50)]
+    return cells
+
+
+GRIDS = {
+    "paper": paper_cells,
+    "sweep": sweep_cells,
+    "small": small_cells,
+    "long": long_cells,
+    "few": few_cells,
+    "half": half_cells,
+    "sorted": sorted_cells,
+    "dense": dense_cells,
+    "early": early_cells,
+    "adversarial": adversarial_cells,
+    "other": other_cells,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str
+    to: str = "floor"  # what rtopk's time is divided by
+    geometric_mean: float = math.inf
+    worst: float = math.inf
+    noise: float = 0.0
+
+    def __str__(self):
+        parts = [f"mean <= {self.geometric_mean:.2f}"] if self.geometric_mean < math.inf else []
+        parts += [f"worst <= {self.worst:.2f}"] if self.worst < math.inf else []
+        return ", ".join(parts) or "-"
+
+    def met(self, geometric_mean, worst):
+        if self.geometric_mean == self.worst == math.inf:
+            return None
+        return geometric_mean <= self.geometric_mean and worst <= self.worst * (1 + self.noise)
+
+
+TARGETS = {
+    "paper": Target("the paper's grid / floor", geometric_mean=1.15, worst=1.35),
+    "sweep": Target("65536 rows, 128..8192 columns / floor", geometric_mean=1.20, worst=1.40),
+    "small": Target("2^20 short rows / floor", worst=1.40),
+    "long": Target("2^29 elements in long rows / floor", geometric_mean=1.35),
+    "few": Target("64 rows of 131072 / floor", worst=2.0),
+    "fewer": Target("1 to 16 rows of 131072 / floor"),
+    "f16": Target("f16, the first four sets / floor", geometric_mean=1.40),
+    "bf16": Target("bf16, the first four sets / floor", geometric_mean=1.40),
+    "sorted": Target("sorted by value / unsorted", to="baseline", worst=1.30),
+    "dense": Target("dense form / read and write of the matrix", worst=1.20),
+    "early": Target("max_iter / exact", to="baseline", worst=1.0, noise=TIMING_NOISE),
+    "adversarial": Target("adversarial data / normal data", to="baseline", worst=2.0),
+    "other": Target("other shapes and types / floor"),
+    "asked": Target("what --shape asked for / floor"),
+}
+AGAINST_TORCH = Target("all exact cells / torch.topk", to="torch", worst=1.0, noise=TIMING_NOISE)
+
+
+def thinned(cells):
+    """A third of the cells, the same ones in every run, and every one that is alone in its set."""
+    kept = []
+    for name in dict.fromkeys(cell.set for cell in cells):
+        of_set = [cell for cell in cells if cell.set == name]
+        count = min(len(of_set), max(-(-len(of_set) // 3), 4), 16)
+        chosen = sorted(random.Random(1).sample(range(len(of_set)), count))
+        kept += [of_set[i] for i in chosen]
+    return kept
+
+
+# ---- The data ----
+
+
+def ascending(torch, normal, _generator):
+    return normal.sort(dim=1).values
+
+
+def descending(torch, normal, _generator):
+    return normal.sort(dim=1, descending=True).values
+
+
+def half_zeros(torch, normal, _generator):
+    return normal.clamp_(min=0)
+
+
+def one_outlier(torch, normal, generator):
+    places = torch.randint(normal.shape[1], (normal.shape[0], 1), device=normal.device, generator=generator)
+    return normal.scatter_(1, places, min(1e30, torch.finfo(normal.dtype).max))
+
+
+def some_nan(torch, normal, generator):
+    chosen = torch.rand(normal.shape, device=normal.device, generator=generator) < 0.01
+    return normal.masked_fill_(chosen, math.nan)
+
+
+def shared_bits(torch, normal, generator):
+    """Eight different values (f32), all ties."""
+    return normal.uniform_(0, 2.0**-20, generator=generator).add_(1)
+
+
+def shared_exponent(torch, normal, generator):
+    return normal.uniform_(0, 2.0**-10, generator=generator).add_(1)
+
+
+# Functions of normal numbers, which they may overwrite.
+DISTRIBUTIONS = {
+    "normal": lambda torch, normal, generator: normal,
+    "all_equal": lambda torch, normal, generator: normal.fill_(1.25),
+    "half_zeros": half_zeros,
+    "ascending": ascending,
+    "descending": descending,
+    "one_outlier": one_outlier,
+    "one_percent_nan": some_nan,
+    "shared_bits": shared_bits,
+    "shared_exponent": shared_exponent,
+    "uniform": lambda torch, normal, generator: normal.uniform_(generator=generator),
+    "lognormal": lambda torch, normal, generator: normal.mul_(2).exp_(),
+}
