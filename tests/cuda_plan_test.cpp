@@ -108,6 +108,32 @@ TEST(CudaPlans, NeedNoWorkspaceWhereARowFitsOnChip) {
   });
 }
 
+TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  const auto family = [](const Problem& problem) {
+    Plan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, kGpus[2], plan);
+    EXPECT_TRUE(status.ok()) << status.text() << '\n' << describe(problem);
+    return plan.family;
+  };
+  for (const std::int64_t cols : {8, 32, 33, 64, 128, 1000, 1024}) {
+    for (const std::int64_t k : {1, 2, 8}) {
+      Problem problem = problem_of(1 << 20, cols, k);
+      for (const rtopk::DType dtype : {rtopk::DType::f32, rtopk::DType::f16, rtopk::DType::bf16, rtopk::DType::i32}) {
+        problem.dtype = dtype;
+        EXPECT_EQ(family(problem), rtopk::Family::cuda_tournament) << describe(problem);
+      }
+      problem.dtype = rtopk::DType::f64;
+      EXPECT_EQ(family(problem), rtopk::Family::cuda_warp) << describe(problem);
+      problem.dtype = rtopk::DType::f32;
+      problem.max_iter = 4;
+      EXPECT_EQ(family(problem), rtopk::Family::cuda_warp) << describe(problem);
+    }
+  }
+  EXPECT_EQ(family(problem_of(1 << 20, 64, 9)), rtopk::Family::cuda_warp);
+  EXPECT_NE(family(problem_of(1 << 20, 1025, 8)), rtopk::Family::cuda_tournament);
+}
+
 TEST(CudaPlans, AreRefusedForADeviceThatIsNotTheTraits) {
   Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem_of(10, 10, 2), Traits{}, plan);

@@ -62,6 +62,7 @@ enum class Family : std::uint8_t {
   cpu_stream,     ///< One read of a long row; only what can still win is kept in a buffer and searched.
   cpu_bisection,  ///< The paper's bisection over the whole row.
   cuda_warp,      ///< A warp, or a part of one, has a row in its registers; each warp takes several rows in turn.
+  cuda_tournament,  ///< The few best of a short row, by minima and maxima in a fixed order: no search.
   cuda_block,     ///< A block reads a row once and keeps what can still win in shared memory.
   cuda_split,     ///< Several blocks share a row; each selects from its part, then the winners are selected from.
   cuda_radix,     ///< The whole device finds the threshold of long rows digit by digit: any length, any k.
@@ -82,7 +83,7 @@ struct Plan {
                                         ///< elements the search may leave for the sort that finishes it.
 
   std::int32_t lanes_per_row = 0;      ///< CUDA: threads that share a row.
-  std::int32_t elements_per_lane = 0;  ///< cuda_warp: elements of a row that a thread holds.
+  std::int32_t elements_per_lane = 0;  ///< cuda_warp, cuda_tournament: elements of a row that a thread holds.
   std::int64_t blocks = 0;             ///< CUDA: blocks of the grid.
   std::int64_t parts = 0;              ///< cuda_split: blocks that share a row.
   std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.

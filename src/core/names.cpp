@@ -80,6 +80,7 @@ const char* name(Family family) noexcept {
     case Family::cpu_stream: return "cpu_stream";
     case Family::cpu_bisection: return "cpu_bisection";
     case Family::cuda_warp: return "cuda_warp";
+    case Family::cuda_tournament: return "cuda_tournament";
     case Family::cuda_block: return "cuda_block";
     case Family::cuda_split: return "cuda_split";
     case Family::cuda_radix: return "cuda_radix";

@@ -39,7 +39,7 @@ struct Call {
 
   std::int32_t access_bytes = 0;  ///< Widest aligned access that rows of the input allow, 1 to 16.
   std::int32_t dense_access_bytes = 0;
-  std::int64_t units_per_worker = 1;  ///< cuda_warp: groups of rows of a warp; cuda_block: rows of a block.
+  std::int64_t units_per_worker = 1;  ///< cuda_warp, cuda_tournament: groups of rows of a warp; cuda_block: rows of a block.
 
   // cuda_split: a row is selected from in parts, then the winners are selected from.
   std::int64_t parts = 1;  ///< How many rows of `part_cols` columns a row is taken for; the last may be shorter.

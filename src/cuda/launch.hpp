@@ -24,6 +24,8 @@ struct Grid {
 template <class T>
 cudaError_t launch_warp(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
+cudaError_t launch_tournament(const Plan& plan, const Call& call, const Grid& grid);
+template <class T>
 cudaError_t launch_block(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
 cudaError_t launch_radix(const Plan& plan, const Call& call, const Grid& grid);

@@ -8,6 +8,7 @@
 #include "radix_shape.hpp"
 #include "scan_shape.hpp"
 #include "split_shape.hpp"
+#include "tournament_shape.hpp"
 #include "warp_shape.hpp"
 #include "workspace.hpp"
 
@@ -50,6 +51,34 @@ bool plan_warp(const Traits& traits, Plan& plan) {
       plan.shared_bytes = Shape::kSharedBytes;
       plan.rows_per_block = run * kWarpsPerBlock * Shape::kRows;
       plan.blocks = quotient_up(tiles, run * kWarpsPerBlock);
+      return true;
+    });
+  });
+}
+
+/// The same for small k: no search.
+bool plan_tournament(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  if (problem.k > kTournamentMostK) return false;
+  return core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    return for_tournament_shapes<T>([&]<int G, int R>() {
+      // Copies run ahead in a run, but in the end long runs leave the device idle: three tiles were best of 1 to 16, and one
+      // where there are few.
+      constexpr std::int64_t kWarpsPerMultiprocessor = 160;
+      constexpr std::int64_t kLongestRun = 3;
+      using Shape = TournamentShape<T, G, R>;
+      const std::int64_t shared_bytes = Shape::shared_bytes(tournament_list(problem.k));
+      if (problem.cols > Shape::kCols || shared_bytes > traits.shared_bytes_per_block) return false;
+      const std::int64_t tiles = std::max(quotient_up(problem.rows, Shape::kRows), std::int64_t{1});
+      const std::int64_t run = run_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestRun);
+      if (quotient_up(tiles, run * kTournamentWarps) > kMostBlocks) return false;
+      plan.family = Family::cuda_tournament;
+      plan.lanes_per_row = G;
+      plan.elements_per_lane = R;
+      plan.threads = 32 * kTournamentWarps;
+      plan.shared_bytes = static_cast<std::size_t>(shared_bytes);
+      plan.rows_per_block = run * kTournamentWarps * Shape::kRows;
+      plan.blocks = quotient_up(tiles, run * kTournamentWarps);
       return true;
     });
   });
@@ -194,6 +223,25 @@ Status check_numbers(const Plan& plan) {
       return invalid("blocks", plan.blocks, "enough for all rows");
     return {};
   }
+  if (plan.family == Family::cuda_tournament) {
+    if (problem.k > kTournamentMostK) return invalid("problem.k", problem.k, "1 to 8 for cuda_tournament");
+    bool known = false;
+    core::with_element_type(problem.dtype, [&]<class T>(T*) {
+      for_tournament_shapes<T>([&]<int G, int R>() {
+        using Shape = TournamentShape<T, G, R>;
+        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+        const std::int64_t unit = kTournamentWarps * Shape::kRows;
+        known = problem.cols <= Shape::kCols && plan.threads == 32 * kTournamentWarps &&
+                static_cast<std::int64_t>(plan.shared_bytes) >= Shape::shared_bytes(tournament_list(problem.k)) &&
+                plan.rows_per_block % unit == 0 && plan.rows_per_block / unit <= kMostTilesPerWarp;
+        return true;
+      });
+    });
+    if (!known) return invalid("elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
+    if (plan.blocks < quotient_up(rows, plan.rows_per_block))
+      return invalid("blocks", plan.blocks, "enough for all rows");
+    return {};
+  }
   if (plan.family == Family::cuda_block || plan.family == Family::cuda_split) {
     const bool split = plan.family == Family::cuda_split;
     if (split && plan.parts < 2) return invalid("parts", plan.parts, "2 or more");
@@ -240,8 +288,9 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
         traits.compute_capability, traits.multiprocessors, static_cast<long long>(traits.shared_bytes_per_block));
   }
   Plan made{.problem = problem};
-  const bool planned =
-      plan_warp(traits, made) || (!bisects(problem) && (plan_block(traits, made) || plan_split(traits, made)));
+  const bool exact = !bisects(problem);
+  const bool planned = (exact && plan_tournament(traits, made)) || plan_warp(traits, made) ||
+                       (exact && (plan_block(traits, made) || plan_split(traits, made)));
   if (!planned) plan_any_length(traits, made);
   made.workspace_bytes = workspace_of(made).bytes;
   plan = made;
@@ -252,12 +301,12 @@ Status check_plan(const Plan& plan) noexcept {
   const bool exact = !bisects(plan.problem);
   const bool pairs = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
   const bool suits = plan.family == Family::cuda_warp || (plan.family == Family::cuda_scan && !exact) ||
-                     (exact && (plan.family == Family::cuda_block || plan.family == Family::cuda_radix ||
+                     (exact && (plan.family == Family::cuda_tournament || plan.family == Family::cuda_block || plan.family == Family::cuda_radix ||
                                 (plan.family == Family::cuda_split && pairs)));
   if (!suits) {
     return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s",
                         name(plan.family),
-                        exact ? "cuda_warp, cuda_block, cuda_split or cuda_radix" : "cuda_warp or cuda_scan");
+                        exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_split or cuda_radix" : "cuda_warp or cuda_scan");
   }
   if (Status status = check_numbers(plan); !status.ok()) return status;
   const std::size_t needed = workspace_of(plan).bytes;

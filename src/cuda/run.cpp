@@ -149,6 +149,9 @@ cudaError_t launch_family(const Plan& plan, Call& call, const Grid& grid) {
     case Family::cuda_warp:
       call.units_per_worker = plan.rows_per_block * plan.lanes_per_row / plan.threads;
       return launch_warp<T>(plan, call, grid);
+    case Family::cuda_tournament:
+      call.units_per_worker = plan.rows_per_block * plan.lanes_per_row / plan.threads;
+      return launch_tournament<T>(plan, call, grid);
     case Family::cuda_block: call.units_per_worker = plan.rows_per_block; return launch_block<T>(plan, call, grid);
     case Family::cuda_split: return launch_split<T>(plan, call, grid);
     case Family::cuda_scan: return launch_scan<T>(plan, call, grid);

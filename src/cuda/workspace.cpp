@@ -51,6 +51,7 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   const Problem& problem = plan.problem;
   if (problem.order != Order::by_value || problem.k == 1) return false;
   if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
+  if (plan.family == Family::cuda_tournament) return false;
   return plan.family != Family::cuda_warp || problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }
 
