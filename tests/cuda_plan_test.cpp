@@ -134,6 +134,27 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
   EXPECT_NE(family(problem_of(1 << 20, 1025, 8)), rtopk::Family::cuda_tournament);
 }
 
+TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  const Traits h200 = kGpus[2];
+  const auto plan_of = [&h200](const Problem& problem) {
+    Plan plan;
+    EXPECT_TRUE(rtopk::make_plan(problem, h200, plan).ok());
+    return plan;
+  };
+  const Plan plan = plan_of(problem_of(65536, 4096, 64));
+  EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
+  EXPECT_EQ(plan.workspace_bytes, 0u);
+  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048)).family, rtopk::Family::cuda_filter);
+  // A warp for each row would leave most of the device idle.
+  EXPECT_NE(plan_of(problem_of(64, 131072, 64)).family, rtopk::Family::cuda_filter);
+  // Half of a row is no filter's work, and what writes whole rows must have read them.
+  EXPECT_NE(plan_of(problem_of(65536, 4096, 2048)).family, rtopk::Family::cuda_filter);
+  Problem dense = problem_of(65536, 4096, 64);
+  dense.form = rtopk::Form::dense;
+  EXPECT_NE(plan_of(dense).family, rtopk::Family::cuda_filter);
+}
+
 TEST(CudaPlans, AreRefusedForADeviceThatIsNotTheTraits) {
   Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem_of(10, 10, 2), Traits{}, plan);

@@ -65,6 +65,7 @@ enum class Family : std::uint8_t {
   cuda_tournament,  ///< The few best of a short row, by minima and maxima in a fixed order: no search.
   cuda_block,     ///< A block reads a row once and keeps what can still win in shared memory.
   cuda_split,     ///< Several blocks share a row; each selects from its part, then the winners are selected from.
+  cuda_filter,    ///< A warp reads a row once; what reaches a bar that it learnt from other rows is listed and searched.
   cuda_radix,     ///< The whole device finds the threshold of long rows digit by digit: any length, any k.
   cuda_scan,      ///< A block reads a long row once for every pass of the paper's bisection.
 };

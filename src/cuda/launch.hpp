@@ -28,6 +28,8 @@ cudaError_t launch_tournament(const Plan& plan, const Call& call, const Grid& gr
 template <class T>
 cudaError_t launch_block(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
+cudaError_t launch_filter(const Plan& plan, const Call& call, const Grid& grid);
+template <class T>
 cudaError_t launch_radix(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
 cudaError_t launch_scan(const Plan& plan, const Call& call, const Grid& grid);

@@ -160,6 +160,7 @@ cudaError_t launch_family(const Plan& plan, Call& call, const Grid& grid) {
 }
 
 template <class T>
+    case Family::cuda_filter: return launch_filter<T>(plan, call, grid);
 cudaError_t launch_all(const Plan& plan, Call& call, const Grid& grid, char* workspace) {
   const WorkspaceLayout layout = workspace_of(plan);
   call.workspace = workspace + layout.family;

@@ -1,0 +1,356 @@
+// What a warp of cuda_filter knows between the pieces of its rows: the candidates of this row, the bar, and what the rows
+// before have taught. All of it lies in shared memory; what is done here is seldom, and must not take registers from the
+// loop over pieces, so it is not inlined.
+#pragma once
+
+#include "filter_bar.cuh"
+#include "filter_border.cuh"
+#include "filter_stream.cuh"
+#include "lane_group.cuh"
+#include "result_row.cuh"
+
+namespace rtopk::cuda {
+
+/// Stores to global memory, if a condition holds, without a branch.
+template <class Pointer, class Bits>
+__device__ void store_if(bool condition, Pointer* to, int position, Bits bits) {
+  const auto yes = static_cast<unsigned>(condition);
+  if constexpr (sizeof(Bits) == 8) {
+    asm volatile(
+        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 8, %0; @p st.global.b64 [a], %2; }" ::
+            "l"(to),
+        "r"(position), "l"(bits), "r"(yes)
+        : "memory");
+  } else if constexpr (sizeof(Bits) == 4) {
+    asm volatile(
+        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 4, %0; @p st.global.b32 [a], %2; }" ::
+            "l"(to),
+        "r"(position), "r"(bits), "r"(yes)
+        : "memory");
+  } else if constexpr (sizeof(Bits) == 2) {
+    asm volatile(
+        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 2, %0; @p st.global.b16 [a], %2; }" ::
+            "l"(to),
+        "r"(position), "h"(bits), "r"(yes)
+        : "memory");
+  } else {
+    asm volatile(
+        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 1, %0; @p st.global.b8 [a], %2; }" ::
+            "l"(to),
+        "r"(position), "h"(static_cast<std::uint16_t>(bits)), "r"(yes)
+        : "memory");
+  }
+}
+
+template <class T>
+struct FilterState {
+  using Key = typename FilterKey<T>::Key;
+  using Distance = KeyDistance<Key>;
+
+  // The row at hand.
+  Key floor;          ///< No candidate is below.
+  Key sampled_floor;  ///< Not 0: the bar that only a sample says is low enough.
+  int passes;
+  int pruned;  ///< How often the list was full.
+  int failed;  ///< How often too few elements reached the bar.
+  bool may_sample;
+  bool from_sample;  ///< Whether the first bar of the row was.
+
+  // What was learnt.
+  bool known;
+  int capacity;
+  float least_margin;
+  Key border;
+  Distance step;  ///< Between the keys of neighbouring ranks, around the border.
+  float margin;   ///< Ranks that the bar is below the border.
+  float weight;   ///< Of the last row.
+
+  /// The less is known, the lower.
+  [[nodiscard]] __device__ Distance reach() const { return static_cast<Distance>(margin * (1.0f + weight)) * step; }
+  [[nodiscard]] __device__ Key bar() const { return stepped(border, -reach(), Key{0}, FilterKey<T>::kGreatest); }
+  /// Whether the learnt bar would have been right for a row with this border.
+  [[nodiscard]] __device__ bool suits(Key other) const {
+    return known && other >= bar() && distance(bar(), other) <= Distance{3} * reach();
+  }
+};
+
+/// `kShort`: for lists of up to kShortList candidates.
+template <class T, bool kShort>
+class FilterList {
+ public:
+  using Shape = FilterShape<T>;
+  using Key = typename FilterKey<T>::Key;
+  using State = FilterState<T>;
+  using Distance = KeyDistance<Key>;
+  static_assert(sizeof(State) <= Shape::kStateBytes);
+
+  /// In `shared` lie the state, the elements and their columns, which are in ascending order.
+  __device__ FilterList(const Call& call, char* shared) : call_(call), shared_(shared) {}
+
+  __device__ T* elements() const { return reinterpret_cast<T*>(shared_ + Shape::kStateBytes); }
+  __device__ std::int32_t* columns(int capacity) const {
+    return reinterpret_cast<std::int32_t*>(shared_ + Shape::kStateBytes + capacity * static_cast<int>(sizeof(T)));
+  }
+
+  /// The bar for the first row.
+  static __device__ __noinline__ Bar<T> begin(const Call& call, char* shared, std::int64_t row, int capacity) {
+    const FilterList list(call, shared);
+    State state{};
+    state.capacity = capacity;
+    state.least_margin = 4.0f * sqrtf(static_cast<float>(call.k));
+    state.margin = state.least_margin;
+    state.passes = 1;
+    state.floor = list.sample(row, 4.5f);  // to read the first row again would leave others waiting in the end
+    list.save(state);
+    return Bar<T>::at(state.floor, call.smallest);
+  }
+
+  /// Keeps the k best of a full list. What is equal to the last of them comes too late.
+  static __device__ __noinline__ Bar<T> prune(const Call& call, char* shared, std::int64_t row) {
+    const FilterList list(call, shared);
+    const int number = list.peek().capacity;
+    const Border<Key> border = list.find(number, static_cast<int>(call.k));
+    keep(call, shared, number, border);
+    Bar<T> bar = Bar<T>::above(border.edge, call.smallest);
+    // Each element better than those before it, perhaps: then a sample knows what is still to come.
+    const bool samples = list.peek().pruned == 1 && list.peek().may_sample && bar.way != Bar<T>::Way::closed;
+    const Key sampled = samples ? list.sample(row, 3.0f) : Key{0};
+    State state = list.state();
+    state.passes += border.passes;
+    state.floor = border.quota > 0 ? border.edge : border.edge + 1;
+    ++state.pruned;
+    state.may_sample = state.may_sample && !samples;
+    if (samples && sampled > bar.key) {
+      bar = Bar<T>::at(sampled, call.smallest);
+      state.sampled_floor = sampled;
+    }
+    list.save(state);
+    return bar;
+  }
+
+  struct End {
+    bool done;   ///< If not, the row must be read again.
+    Bar<T> bar;  ///< For the next read.
+  };
+
+  /// Writes what is selected and learns from it, unless that need not be among the candidates. `more`: another row follows.
+  static __device__ __noinline__ End end(const Call& call, char* shared, std::int64_t row, int number, bool more) {
+    const FilterList list(call, shared);
+    const int k = static_cast<int>(call.k);
+    const Key sampled_floor = list.peek().sampled_floor;
+    if (number < k || (sampled_floor != 0 && list.count(number, sampled_floor) < k)) return {false, list.again(row)};
+    const Border<Key> border = list.find(number, k);
+    list.write(row, number, border);
+    const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
+    Distance step = 0;
+    if (astray) {
+      // The better half reaches that much farther up; towards the border it gets denser.
+      const int half = (k + 1) / 2;
+      const Border<Key> middle = list.find(number, half);
+      step =
+          Distance{0.7f} * distance(border.edge, middle.edge) * Distance{reciprocal(static_cast<float>(k - half + 1))};
+    }
+    State state = list.state();
+    if (call.passes != nullptr && LaneGroup<32>::lane() == 0) call.passes[row] = state.passes + border.passes;
+    if (!astray && number > k) {
+      step = distance(state.floor, border.edge) * Distance{reciprocal(static_cast<float>(number - k))};
+    } else if (!astray) {
+      step = state.step;
+    }
+    // Where rows are not alike, samples cost less than bars that fail.
+    const bool samples =
+        state.from_sample ? !state.suits(border.edge) : state.known && (state.failed > 0 || state.pruned > 1);
+    learn(state, border.edge, step, astray, k);
+    state.floor = state.bar();
+    state.sampled_floor = 0;
+    state.passes = 1;
+    state.pruned = 0;
+    state.failed = 0;
+    state.may_sample = true;
+    state.from_sample = samples;
+    list.save(state);
+    if (samples && more) {
+      const Key sampled = list.sample(row + 1, 3.0f);
+      state = list.state();
+      state.floor = sampled;
+      state.may_sample = false;
+      list.save(state);
+    }
+    return {true, Bar<T>::at(list.peek().floor, call.smallest)};
+  }
+
+ private:
+  __device__ State state() const {
+    __syncwarp();
+    return *reinterpret_cast<const State*>(shared_);
+  }
+  /// What does not change in the course of a function need not be held in registers.
+  __device__ const volatile State& peek() const { return *reinterpret_cast<const volatile State*>(shared_); }
+  __device__ void save(const State& state) const {
+    __syncwarp();
+    if (LaneGroup<32>::lane() == 0) *reinterpret_cast<State*>(shared_) = state;
+    __syncwarp();
+  }
+
+  __device__ Border<Key> find(int number, int k) const {
+    const Key floor = peek().floor;
+    const Distance step = peek().step;
+    // Each reads at most so far behind the candidates that it meets their columns.
+    if constexpr (kShort) {
+      if (number <= 128) return search<128>(number, k, floor, step);
+      constexpr int kMiddle = sizeof(T) == 8 ? 192 : 384;
+      if (number <= kMiddle) return search<kMiddle>(number, k, floor, step);
+      return search<Shape::kShortList>(number, k, floor, step);
+    } else if constexpr (sizeof(T) == 8) {
+      if (number <= 480) return search<480>(number, k, floor, step);
+      if (number <= 704) return search<704>(number, k, floor, step);
+      return search<0>(number, k, floor, step);
+    } else {
+      if (number <= 1280) return search<1280>(number, k, floor, step);
+      if (number <= 2432) return search<2432>(number, k, floor, step);
+      return search<0>(number, k, floor, step);
+    }
+  }
+  template <int kMost>
+  __device__ Border<Key> search(int number, int k, Key floor, Distance step) const {
+    return border_of<T, kMost / 32>(elements(), number, k, call_.smallest, floor, step);
+  }
+
+  /// Candidates that reach a key.
+  __device__ int count(int number, Key key) const {
+    return KeysInMemory<T>(elements(), number, call_.smallest).count(key);
+  }
+
+  /// Moves what is selected to the beginning of a full list.
+  static __device__ __noinline__ void keep(const Call& call, char* shared, int number, Border<Key> border) {
+    const FilterList list(call, shared);
+    const int lane = LaneGroup<32>::lane();
+    const unsigned lanes_below = (1u << lane) - 1u;
+    const bool smallest = call.smallest;
+    T* const elements = list.elements();
+    std::int32_t* const columns = list.columns(list.peek().capacity);
+    int kept = 0;
+    int tied = 0;
+#pragma unroll 1
+    for (int i = lane; i < number; i += 32) {  // a full list is a multiple of 32
+      const T element = elements[i];
+      const std::int32_t column = columns[i];
+      const Key key = FilterKey<T>::of(element, smallest);
+      const unsigned ties = __ballot_sync(kWholeWarp, key == border.edge);
+      const bool within = (ties >> lane & 1u) != 0 && tied + __popc(ties & lanes_below) < border.quota;
+      tied += __popc(ties);
+      const bool chosen = key > border.edge || within;
+      const unsigned all = __ballot_sync(kWholeWarp, chosen);
+      // All lanes have read what is behind `kept`.
+      if (chosen) {
+        elements[kept + __popc(all & lanes_below)] = element;
+        columns[kept + __popc(all & lanes_below)] = column;
+      }
+      kept += __popc(all);
+    }
+    __syncwarp();
+  }
+
+  __device__ void write(std::int64_t row, int number, const Border<Key>& border) const {
+    with_indices(call_, row, [&](auto* indices) { write(row, indices, number, border); });
+  }
+
+  /// One loop for borders with and without ties: the less code, the less of it must be fetched.
+  template <class Index>
+  __device__ void write(std::int64_t row, Index* indices, int number, const Border<Key>& border) const {
+    const int lane = LaneGroup<32>::lane();
+    const unsigned lanes_below = (1u << lane) - 1u;
+    const bool smallest = call_.smallest;
+    const bool has_values = call_.values != nullptr;
+    const bool has_indices = call_.indices != nullptr;
+    T* const values = static_cast<T*>(call_.values) + row * call_.k;
+    const T* element_at = elements() + lane;
+    const std::int32_t* column_at = columns(peek().capacity) + lane;
+    int position = 0;
+    int tied = 0;
+#pragma unroll 1
+    for (int left = number - lane; left + lane > 0; left -= 32) {
+      const T element = *element_at;
+      const std::int32_t column = *column_at;
+      const Key key = left > 0 ? FilterKey<T>::of(element, smallest) : Key{0};
+      bool chosen = key > border.edge;
+      if (border.quota > 0) {
+        const unsigned ties = __ballot_sync(kWholeWarp, left > 0 && key == border.edge);
+        chosen = chosen || ((ties >> lane & 1u) != 0 && tied + __popc(ties & lanes_below) < border.quota);
+        tied += __popc(ties);
+      }
+      const unsigned all = __ballot_sync(kWholeWarp, chosen);
+      const int at = position + __popc(all & lanes_below);
+      store_if(chosen && has_values, values, at, core::bits_of(element));
+      store_if(chosen && has_indices, indices, at, static_cast<Index>(column));
+      position += __popc(all);
+      element_at += 32;
+      column_at += 32;
+    }
+    __syncwarp();
+  }
+
+  /// The bar for a row of which too few elements have reached the last one. A sample says how the row is; if that was it, or
+  /// says nothing new, there is no bar at first.
+  __device__ Bar<T> again(std::int64_t row) const {
+    const Key sampled = peek().may_sample ? sample(row, 3.0f) : Key{0};
+    State state = this->state();
+    state.floor = sampled < state.floor ? sampled : Key{0};
+    state.sampled_floor = 0;
+    state.may_sample = false;
+    state.pruned = 0;
+    ++state.failed;
+    ++state.passes;
+    save(state);
+    return Bar<T>::at(state.floor, call_.smallest);
+  }
+
+  static __device__ void learn(State& state, Key border, Distance step, bool astray, int k) {
+    if (state.failed > 0) {
+      state.margin = fminf(1.5f * state.margin, 0.5f * static_cast<float>(state.capacity - k));
+    } else {
+      state.margin = fmaxf(0.98f * state.margin, state.least_margin);
+    }
+    astray = astray || state.from_sample;
+    state.weight = astray ? 1.0f : fmaxf(state.weight * reciprocal(1.0f + state.weight), 0.125f);
+    const auto weight = static_cast<Distance>(state.weight);
+    state.step += weight * (step - state.step);
+    state.border =
+        astray ? border
+               : stepped(state.border, weight * distance(state.border, border), Key{0}, FilterKey<T>::kGreatest);
+    state.known = true;
+  }
+
+  __device__ Key sample(std::int64_t row, float deviations) const {
+    return sampled_bar(row_of<T>(call_, row), static_cast<int>(call_.cols), static_cast<int>(call_.k), call_.smallest,
+                       deviations);
+  }
+
+  /// A key that k elements of the row reach, as far as some of them tell: groups of neighbours, evenly spread.
+  static __device__ __noinline__ Key sampled_bar(const T* row, int cols, int k, bool smallest, float deviations) {
+    constexpr int kGroup = (kShort ? 4 : 8) / (sizeof(T) == 8 ? 2 : 1);  // no more than a sector of memory
+    constexpr int kGroups = 8;                                           // of a lane
+    constexpr int kPerLane = kGroup * kGroups;
+    constexpr int kNumber = 32 * kPerLane;
+    const int stride = cols / (32 * kGroups);
+    if (stride < kGroup) return 0;
+    KeysInRegisters<T, kPerLane> keys;
+    row += LaneGroup<32>::lane() * stride;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) keys.keys[group * kGroup + j] = FilterKey<T>::of(row[j], smallest);
+      row += 32 * stride;
+    }
+    const float expected = static_cast<float>(k) * static_cast<float>(kNumber) / static_cast<float>(cols);
+    const int rank = static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
+    if (rank >= kNumber) return 0;
+    const Border<Key> border = find_border(keys, kNumber, rank, Key{0}, Distance{0});
+    return border.quota > 0 ? border.edge : border.edge + 1;
+  }
+
+  const Call& call_;
+  char* shared_;
+};
+
+}  // namespace rtopk::cuda
