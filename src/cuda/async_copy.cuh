@@ -15,6 +15,22 @@ __device__ void copy_async(void* shared, const void* global) {
   }
 }
 
+/// 16 bytes of a row that is read once, from end to end.
+///
+/// kSparesCache: what is read is the first to leave the L2 cache again, before what was there already. Without it a matrix of
+/// the cache's size waits for the cache to write back what others have left there; for much longer ones it does not pay.
+template <bool kSparesCache>
+__device__ void copy_async_once(std::uint32_t shared, const void* global) {
+  if constexpr (kSparesCache) {
+    std::uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "l"(policy)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+  }
+}
+
 /// Closes the group of the copies that this thread has started since the last one.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

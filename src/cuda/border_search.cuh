@@ -7,6 +7,7 @@
 #pragma once
 
 #include "element.cuh"
+#include "lane_group.cuh"
 
 namespace rtopk::cuda {
 
@@ -38,6 +39,12 @@ __device__ inline bool takes_middle(int passes) { return passes % 2 == 1; }
 __device__ inline float reciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ inline float square_root(float x) {
+  float result;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 
@@ -117,17 +124,50 @@ __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Elemen
   learnt.known = E::is_finite(E::from_real(learnt.border));
 }
 
-/// What a row's moments say, if it were normally distributed. `sum` and `squares` are over `number` elements.
+/// What is expected of a row whose elements are normally distributed.
 template <class Real>
-__device__ Learnt<Real> expected_from(const Expectation& expectation, Real sum, Real squares, float number) {
-  const Real share = static_cast<Real>(reciprocal(fmaxf(number, 1.0f)));
-  const Real mean = sum * share;
-  const Real variance = squares * share - mean * mean;
-  const Real deviation = variance > 0 ? static_cast<Real>(sqrtf(static_cast<float>(variance))) : Real{0};
+__device__ Learnt<Real> expected_at(const Expectation& expectation, Real mean, Real variance) {
+  const Real deviation = variance > 0 ? static_cast<Real>(square_root(static_cast<float>(variance))) : Real{0};
   Learnt<Real> expected;
   expected.border = mean + static_cast<Real>(expectation.border) * deviation;
   expected.step = static_cast<Real>(expectation.step) * deviation;
   expected.known = true;
+  return expected;
+}
+
+/// The same from a row's moments. `sum` and `squares` are over `number` elements.
+template <class Real>
+__device__ Learnt<Real> expected_from(const Expectation& expectation, Real sum, Real squares, float number) {
+  const Real share = static_cast<Real>(reciprocal(fmaxf(number, 1.0f)));
+  const Real mean = sum * share;
+  return expected_at(expectation, mean, squares * share - mean * mean);
+}
+
+/// The same from what each lane of a group found in its own elements: the sum and the sum of squares of their distances from
+/// `pivot`. A lane counts the less the wider its elements are spread, so that an outlier, an infinity, a NaN or the end of the
+/// row spoils one lane only.
+template <int G, class Real>
+__device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real pivot, Real sum, Real squares,
+                                            int number) {
+  const Real share = Real{1} / static_cast<Real>(number);
+  const Real distance = sum * share;
+  const Real variance = squares * share - distance * distance;
+  // What rounding leaves of a variance that is small beside the distance from the pivot.
+  const auto spread = static_cast<float>(variance + Real{1e-5} * distance * distance);
+  const bool counts = spread >= 0.0f && spread < 1e37f;
+  const float weight = counts ? reciprocal(spread + 1e-30f) : 0.0f;
+  const float weights = LaneGroup<G>::sum_reals(weight);
+  const float lanes = LaneGroup<G>::sum_reals(counts ? 1.0f : 0.0f);
+  const Real inverse = static_cast<Real>(reciprocal(weights));
+  const Real mean =
+      LaneGroup<G>::sum_reals(counts ? static_cast<Real>(weight) * inverse * (pivot + distance) : Real{0});
+  // The mean of inverses is greater than the inverse of the mean, by as much as a few normal elements make their spread vary.
+  const Real unbiased = static_cast<Real>(number) / static_cast<Real>(number - 3);
+  Learnt<Real> expected = expected_at(expectation, mean, static_cast<Real>(lanes) * inverse * unbiased);
+  if (!(weights > 0.0f)) {  // all are spoilt: anything will do
+    expected.border = 0;
+    expected.step = 1;
+  }
   return expected;
 }
 

@@ -39,7 +39,11 @@ struct Call {
 
   std::int32_t access_bytes = 0;  ///< Widest aligned access that rows of the input allow, 1 to 16.
   std::int32_t dense_access_bytes = 0;
-  std::int64_t units_per_worker = 1;  ///< cuda_warp, cuda_tournament: groups of rows of a warp; cuda_block: rows of a block.
+  std::int32_t mask_access_bytes = 0;
+  bool writes_quads = false;  ///< Values and indices are both wanted, and four results at a time can be written as one.
+  bool spares_cache = false;  ///< The input is short enough that it should not drive others out of the cache.
+  std::int64_t units_per_worker =
+      1;  ///< cuda_warp, cuda_tournament: groups of rows of a warp; cuda_block: rows of a block.
 
   // cuda_split: a row is selected from in parts, then the winners are selected from.
   std::int64_t parts = 1;  ///< How many rows of `part_cols` columns a row is taken for; the last may be shorter.

@@ -32,24 +32,35 @@ std::int64_t run_length(std::int64_t units, std::int64_t workers, std::int64_t l
   return length;
 }
 
+/// As run_length: about 20 warps find room on a multiprocessor. Measured.
+std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
+  const std::int64_t of_each = tiles / multiprocessors;
+  const std::int64_t fewest =
+      quotient_up(tiles, kMostBlocks);  // at four warps to a block, far more than is ever needed
+  return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 40 ? 2 : 1});
+}
+
+template <class Shape>
+std::int64_t warp_shared_bytes(const Problem& problem) {
+  return static_cast<std::int64_t>(Shape::shared_bytes(problem.k, problem.order == Order::by_value));
+}
+
 /// A warp, or a part of one, for each row.
 bool plan_warp(const Traits& traits, Plan& plan) {
-  // Three times as many runs as warps find room at a time: measured best for 2^16 rows, and as good as any for more.
-  constexpr std::int64_t kWarpsPerMultiprocessor = 3 * 32;
-  constexpr std::int64_t kLongestRun = 16;
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     return for_warp_variants([&]<int G, int R>() {
       using Shape = WarpShape<T, G, R>;
-      if (problem.cols > Shape::kCols || Shape::kSharedBytes > traits.shared_bytes_per_block) return false;
+      if (problem.cols > Shape::kCols || warp_shared_bytes<Shape>(problem) > traits.shared_bytes_per_block)
+        return false;
       const std::int64_t tiles = std::max(quotient_up(problem.rows, Shape::kRows), std::int64_t{1});
-      const std::int64_t run = run_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestRun);
+      const std::int64_t run = tiles_per_warp(tiles, traits.multiprocessors);
       if (quotient_up(tiles, run * kWarpsPerBlock) > kMostBlocks) return false;
       plan.family = Family::cuda_warp;
       plan.lanes_per_row = G;
       plan.elements_per_lane = R;
       plan.threads = 32 * kWarpsPerBlock;
-      plan.shared_bytes = Shape::kSharedBytes;
+      plan.shared_bytes = static_cast<std::size_t>(warp_shared_bytes<Shape>(problem));
       plan.rows_per_block = run * kWarpsPerBlock * Shape::kRows;
       plan.blocks = quotient_up(tiles, run * kWarpsPerBlock);
       return true;
@@ -165,17 +176,6 @@ bool plan_split(const Traits& traits, Plan& plan) {
   return true;
 }
 
-template <int kBytes>
-void plan_long(const Traits& traits, Plan& plan) {
-  const Problem& problem = plan.problem;
-  if (bisects(problem)) {
-    const ScanNumbers numbers = scan_numbers<kBytes>(problem.rows, problem.cols);
-    plan.family = Family::cuda_scan;
-    plan.threads = numbers.threads;
-    plan.blocks = numbers.blocks;
-    plan.shared_bytes = numbers.shared_bytes;
-  } else {
-    const RadixNumbers numbers = radix_numbers<kBytes>(
 /// The shared memory of cuda_filter's block, and how many of them find room.
 struct FilterNumbers {
   std::size_t shared_bytes = 0;
@@ -220,6 +220,17 @@ bool plan_filter(const Traits& traits, Plan& plan) {
   return true;
 }
 
+template <int kBytes>
+void plan_long(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  if (bisects(problem)) {
+    const ScanNumbers numbers = scan_numbers<kBytes>(problem.rows, problem.cols);
+    plan.family = Family::cuda_scan;
+    plan.threads = numbers.threads;
+    plan.blocks = numbers.blocks;
+    plan.shared_bytes = numbers.shared_bytes;
+  } else {
+    const RadixNumbers numbers = radix_numbers<kBytes>(
         problem.rows, problem.cols, radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors),
         traits.multiprocessors);
     plan.family = Family::cuda_radix;
@@ -258,8 +269,8 @@ Status check_numbers(const Plan& plan) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
         const std::int64_t unit = kWarpsPerBlock * Shape::kRows;
         known = problem.cols <= Shape::kCols && plan.threads == 32 * kWarpsPerBlock &&
-                plan.shared_bytes >= Shape::kSharedBytes && plan.rows_per_block % unit == 0 &&
-                plan.rows_per_block / unit <= kMostTilesPerWarp;
+                static_cast<std::int64_t>(plan.shared_bytes) >= warp_shared_bytes<Shape>(problem) &&
+                plan.rows_per_block % unit == 0 && plan.rows_per_block / unit <= kMostTilesPerWarp;
         return true;
       });
     });
@@ -287,6 +298,14 @@ Status check_numbers(const Plan& plan) {
       return invalid("blocks", plan.blocks, "enough for all rows");
     return {};
   }
+  if (plan.family == Family::cuda_filter) {
+    if (problem.cols > kMostFilteredCols) return invalid("problem.cols", problem.cols, "fewer for cuda_filter");
+    if (plan.threads != 32 * kFilterWarpsPerBlock) return invalid("threads", plan.threads, "64");
+    if (plan.shared_bytes < filter_numbers(problem.dtype, problem.k, 0).shared_bytes) {
+      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
+    }
+    return {};
+  }
   if (plan.family == Family::cuda_block || plan.family == Family::cuda_split) {
     const bool split = plan.family == Family::cuda_split;
     if (split && plan.parts < 2) return invalid("parts", plan.parts, "2 or more");
@@ -298,14 +317,6 @@ Status check_numbers(const Plan& plan) {
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
       return invalid("threads", plan.threads, "the number that make_plan gave");
-  if (plan.family == Family::cuda_filter) {
-    if (problem.cols > kMostFilteredCols) return invalid("problem.cols", problem.cols, "fewer for cuda_filter");
-    if (plan.threads != 32 * kFilterWarpsPerBlock) return invalid("threads", plan.threads, "64");
-    if (plan.shared_bytes < filter_numbers(problem.dtype, problem.k, 0).shared_bytes) {
-      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
-    }
-    return {};
-  }
     }
     const BlockNumbers numbers =
         block_numbers(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);

@@ -71,6 +71,12 @@ Call make_call(const Plan& plan, const void* input, const Output& output) {
   call.epsilon = problem.epsilon;
   call.access_bytes = widest_access(input, problem.rows > 1 ? call.stride * element : 0, problem.cols * element);
   call.dense_access_bytes = widest_access(output.dense, problem.cols * element, problem.cols * element);
+  call.mask_access_bytes = widest_access(output.mask, problem.cols, problem.cols);
+  call.writes_quads = call.values != nullptr && call.indices != nullptr && problem.k % 4 == 0 &&
+                      widest_access(call.values, 0, 4 * element) >= std::min<std::int64_t>(16, 4 * element) &&
+                      widest_access(call.indices, 0, 0) >= 16;
+  constexpr std::int64_t kSparedBytes = std::int64_t{256} << 20;  // a few times what caches have
+  call.spares_cache = problem.rows <= kSparedBytes / std::max(problem.cols * element, std::int64_t{1});
   if (!call.bisection) call.expectation = expectation_of(problem.cols, problem.k);
   return call;
 }
@@ -154,13 +160,13 @@ cudaError_t launch_family(const Plan& plan, Call& call, const Grid& grid) {
       return launch_tournament<T>(plan, call, grid);
     case Family::cuda_block: call.units_per_worker = plan.rows_per_block; return launch_block<T>(plan, call, grid);
     case Family::cuda_split: return launch_split<T>(plan, call, grid);
+    case Family::cuda_filter: return launch_filter<T>(plan, call, grid);
     case Family::cuda_scan: return launch_scan<T>(plan, call, grid);
     default: return launch_radix<T>(plan, call, grid);
   }
 }
 
 template <class T>
-    case Family::cuda_filter: return launch_filter<T>(plan, call, grid);
 cudaError_t launch_all(const Plan& plan, Call& call, const Grid& grid, char* workspace) {
   const WorkspaceLayout layout = workspace_of(plan);
   call.workspace = workspace + layout.family;

@@ -2,6 +2,7 @@
 // selection. What to select is the business of warp_select.cuh and warp_search.cuh.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -31,49 +32,58 @@ struct WarpRow {
   __device__ int k() const { return static_cast<int>(call.k); }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // Rows in shared memory: chunk by chunk, 16 bytes of each lane next to each other, so that no access has conflicts.
+  // Rows in shared memory. A lane's elements are neighbours, so that its place among the results needs one sum.
 
   static __device__ int place(int col) {
-    if constexpr (G == 32) {
-      return col;
-    } else {
-      return col % Shape::kChunkCols + Group::index_in_warp() * Shape::kChunkCols +
-             col / Shape::kChunkCols * (Shape::kVector * 32);
+    constexpr int kRowVectors = G * Shape::kVectors;
+    const int group = Group::index_in_warp();
+    int number = col / Shape::kVector;
+    // Where rows begin at a whole number of spans this adds nothing to the bits that matter.
+    if (kRowVectors / Shape::kSwizzleSpan % (Shape::kSwizzleMask + 1) != 0 || kRowVectors < Shape::kSwizzleSpan) {
+      number += group * kRowVectors;
     }
+    const int change = (number / Shape::kSwizzleSpan & Shape::kSwizzleMask) * Shape::kVector;
+    return (col ^ change) + group * Shape::kCols;
   }
-  static __device__ int col_of(int chunk, int j) {
-    return chunk * Shape::kChunkCols + Group::lane() * Shape::kVector + j;
-  }
-  static __device__ int col_of(int r) { return col_of(r / Shape::kVector, r % Shape::kVector); }
+  static __device__ int col_of(int r) { return Group::lane() * R + r; }
 
-  union Chunk {
+  union Vector {
     uint4 bits;
     T raw[Shape::kVector];
   };
 
-  __device__ Chunk raw_chunk(int chunk) const {
-    Chunk loaded;
-    loaded.bits = *reinterpret_cast<const uint4*>(tile + chunk * Shape::kVector * 32 +
-                                                  static_cast<int>(threadIdx.x % 32) * Shape::kVector);
+  /// The shared address of the i-th vector of this lane, in a tile that begins at a multiple of 128 bytes. The numbers of lane and
+  /// vector have no bit in common, so that all but one operation are done at compile time.
+  __device__ std::uint32_t vector_address(int i) const {
+    const int first = Shape::place_of_vector(static_cast<int>(threadIdx.x % 32) * Shape::kVectors);
+    const std::uint32_t address = static_cast<std::uint32_t>(__cvta_generic_to_shared(tile)) + 16 * first;
+    return Shape::kSwizzled ? (address ^ (i % 8 * 16)) + i / 8 * 128 : address + i * 16;
+  }
+  __device__ Vector vector_at(int i) const {
+    Vector loaded;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(loaded.bits.x), "=r"(loaded.bits.y), "=r"(loaded.bits.z), "=r"(loaded.bits.w)
+                 : "r"(vector_address(i))
+                 : "memory");
     return loaded;
+  }
+  __device__ void replace_vector(int i, const Vector& vector) const {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(vector_address(i)), "r"(vector.bits.x),
+                 "r"(vector.bits.y), "r"(vector.bits.z), "r"(vector.bits.w)
+                 : "memory");
   }
 
   __device__ void load(Value (&x)[R]) const {
 #pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      const Chunk loaded = raw_chunk(chunk);
+    for (int i = 0; i < Shape::kVectors; ++i) {
+      const Vector loaded = vector_at(i);
 #pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) x[chunk * Shape::kVector + j] = E::value(loaded.raw[j]);
+      for (int j = 0; j < Shape::kVector; ++j) x[i * Shape::kVector + j] = E::value(loaded.raw[j]);
     }
     if (call.smallest) {
 #pragma unroll
       for (int r = 0; r < R; ++r) x[r] = E::reversed(x[r]);
     }
-  }
-
-  __device__ Value value_at(int col) const {
-    const Value x = E::value(tile[place(col)]);
-    return call.smallest ? E::reversed(x) : x;
   }
 
   /// What lies behind the end of a row can never be selected. Copies do not touch it, so it is written once.
@@ -114,114 +124,84 @@ struct WarpRow {
   }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // Positions in index order. A lane's elements of one chunk are neighbours, so what is needed is, for each chunk, how many
-  // come in the chunks before it and in the lanes below. The counts of several chunks are summed in one word.
+  // What was chosen: a mark for each element of the lane, the first one's in the highest bit (row_marks.cuh).
 
-  static constexpr int kFieldBits = Shape::kChunkCols <= 128 && Shape::kChunks > 2 ? 8 : 16;
-  static constexpr int kFields = 32 / kFieldBits;
-  static constexpr int kWords = (Shape::kChunks + kFields - 1) / kFields;
-  static constexpr unsigned kFieldMask = (1u << kFieldBits) - 1u;
-
-  struct Positions {
-    int first[Shape::kChunks];  ///< Of this lane's first element in a chunk.
-    int total;
-  };
-
-  static __device__ Positions positions(const unsigned (&counts)[Shape::kChunks]) {
-    Positions result;
-    int base = 0;
-#pragma unroll
-    for (int word = 0; word < kWords; ++word) {
-      unsigned packed = 0;
-#pragma unroll
-      for (int field = 0; field < kFields && word * kFields + field < Shape::kChunks; ++field) {
-        packed += counts[word * kFields + field] << (field * kFieldBits);
-      }
-      const unsigned inclusive = Group::inclusive_sum(packed);
-      const unsigned below = inclusive - packed;
-      const unsigned totals = Group::from_lane(inclusive, G - 1);
-#pragma unroll
-      for (int field = 0; field < kFields && word * kFields + field < Shape::kChunks; ++field) {
-        result.first[word * kFields + field] = base + static_cast<int>((below >> (field * kFieldBits)) & kFieldMask);
-        base += static_cast<int>((totals >> (field * kFieldBits)) & kFieldMask);
-      }
-    }
-    result.total = base;
-    return result;
-  }
-
-  static __device__ Positions positions_of(unsigned chosen) {
-    unsigned counts[Shape::kChunks];
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      counts[chunk] = static_cast<unsigned>(__popc(chosen >> (chunk * Shape::kVector) & ((1u << Shape::kVector) - 1u)));
-    }
-    return positions(counts);
-  }
-
-  /// Of the elements in `eligible` (a bit for each register) the first `quota` in index order.
+  /// Of the elements in `eligible` the first `quota` in index order.
   static __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
-    const Positions at = positions_of(eligible);
-    return within_quota<Shape::kVector>(eligible, at.first, quota);
+    int mine = __popc(eligible);
+    const int before = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
+    const int allowed = max(0, min(mine, quota - before));
+#pragma unroll 1
+    for (; mine > allowed; --mine) eligible &= eligible - 1;
+    return eligible;
   }
 
-  // ------------------------------------------------------------------------------------------------------------------
-  // Writing what was chosen: a bit for each register.
-
+  /// kOrders: the call may want the results in order by value.
+  template <bool kOrders>
   __device__ void write(unsigned chosen) const {
     if (call.form == Form::dense) return write_dense(chosen);
     if (call.form == Form::mask) return write_mask(chosen);
     list_chosen(chosen);
-    write_list();
-  }
-
-  /// The first k of those.
-  __device__ void write_first(unsigned eligible) const {
-    if (call.form == Form::dense || call.form == Form::mask) return write(first_in_index_order(eligible, k()));
-    list_chosen(eligible);
+    if constexpr (kOrders) {
+      if (call.by_value) order_list_by_value(call, row, tile, list);
+    }
     write_list();
   }
 
   __device__ void list_chosen(unsigned chosen) const {
-    const Positions at = positions_of(chosen);
-    __syncwarp();
-#pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      auto next = static_cast<std::uint32_t>(__cvta_generic_to_shared(list + at.first[chunk]));
-#pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j) {
-        push_if((chosen & 1u << (chunk * Shape::kVector + j)) != 0, next, col_of(0, 0), chunk * Shape::kChunkCols + j);
-      }
+    const int mine = __popc(chosen);
+    const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
+    auto next = static_cast<std::uint32_t>(__cvta_generic_to_shared(list + first));
+    const int last_col = Group::lane() * R + 31;
+#pragma unroll 1
+    while (chosen != 0) {
+      const int bit = 31 - __clz(static_cast<int>(chosen));
+      chosen ^= 1u << bit;
+      asm volatile("st.shared.u16 [%0], %1;" ::"r"(next), "h"(static_cast<std::uint16_t>(last_col - bit)) : "memory");
+      next += 2;
     }
     __syncwarp();
   }
 
   __device__ void write_dense(unsigned chosen) const {
-    T* out_row = static_cast<T*>(call.dense) + row * call.cols;
+    // By way of the tile, so that neighbouring lanes write neighbouring vectors.
 #pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      Chunk out = raw_chunk(chunk);
+    for (int i = 0; i < Shape::kVectors; ++i) {
+      Vector out = vector_at(i);
 #pragma unroll
       for (int j = 0; j < Shape::kVector; ++j) {
-        if ((chosen >> (chunk * Shape::kVector + j) & 1u) == 0) out.raw[j] = T{};
+        if ((chosen << (i * Shape::kVector + j) & 0x80000000u) == 0) out.raw[j] = T{};
       }
-      const int col = col_of(chunk, 0);
-      if (call.dense_access_bytes == 16) {
-        if (col < cols()) *reinterpret_cast<uint4*>(out_row + col) = out.bits;
-      } else {
+      replace_vector(i, out);
+    }
+    __syncwarp();
+    T* out_row = static_cast<T*>(call.dense) + row * call.cols;
+    if (call.dense_access_bytes == 16) {
 #pragma unroll
-        for (int j = 0; j < Shape::kVector; ++j) {
-          if (col + j < cols()) out_row[col + j] = out.raw[j];
-        }
+      for (int i = 0; i < Shape::kVectors; ++i) {
+        const int col = (i * G + Group::lane()) * Shape::kVector;
+        if (col < cols()) *reinterpret_cast<uint4*>(out_row + col) = *reinterpret_cast<const uint4*>(tile + place(col));
       }
+    } else {
+#pragma unroll 1
+      for (int col = Group::lane(); col < cols(); col += G) out_row[col] = tile[place(col)];
     }
   }
 
   __device__ void write_mask(unsigned chosen) const {
     std::uint8_t* out_row = call.mask + row * call.cols;
+    if (call.mask_access_bytes >= 4) {
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (col_of(r) < cols()) out_row[col_of(r)] = static_cast<std::uint8_t>(chosen >> r & 1u);
+      for (int r = 0; r < R; r += 4) {
+        const unsigned four = chosen << r >> 28;  // the first of them in the highest bit; it goes to the lowest byte
+        const unsigned bytes = (four >> 3 | four << 6 | four << 15 | four << 24) & 0x01010101u;
+        if (col_of(r) < cols()) *reinterpret_cast<std::uint32_t*>(out_row + col_of(r)) = bytes;
+      }
+    } else {
+#pragma unroll 1
+      for (int r = 0; r < R; ++r) {
+        if (col_of(r) < cols()) out_row[col_of(r)] = static_cast<std::uint8_t>(chosen << r >> 31);
+      }
     }
   }
 
@@ -247,16 +227,13 @@ struct WarpRow {
     for (int j = 0; j < C; ++j) columns[j] = loaded.column[j];
   }
 
-  /// Writes the k listed columns, which are in ascending order.
   __device__ void write_list() const {
-    if (call.by_value) order_list_by_value(call, row, tile, list);
-    write_list_as_it_is();
-  }
-
-  __device__ void write_list_as_it_is() const {
-    T* values = static_cast<T*>(call.values) + row * call.k + Group::lane();
+    T* values = static_cast<T*>(call.values) + row * call.k;
     with_indices(call, row, [&](auto* indices) {
-      indices += Group::lane();
+      using Index = std::remove_pointer_t<decltype(indices)>;
+      if constexpr (sizeof(Index) >= 4) {
+        if (call.writes_quads && k() >= 2 * G) return write_quads(values, indices);
+      }
       if (call.values != nullptr && call.indices != nullptr) return write_pairs<true, true>(values, indices);
       if (call.values != nullptr) return write_pairs<true, false>(values, indices);
       return write_pairs<false, true>(values, indices);
@@ -265,6 +242,8 @@ struct WarpRow {
 
   template <bool kValues, bool kIndices, class Index>
   __device__ void write_pairs(T* values, Index* indices) const {
+    values += Group::lane();
+    indices += Group::lane();
 #pragma unroll 1
     for (int i = Group::lane(); i < k(); i += G) {
       const int col = list[i];
@@ -272,6 +251,31 @@ struct WarpRow {
       if constexpr (kIndices) *indices = static_cast<Index>(col);
       values += G;
       indices += G;
+    }
+  }
+
+  /// Four results of a lane at a time.
+  template <class Index>
+  __device__ void write_quads(T* values, Index* indices) const {
+    struct alignas(std::min(16, 4 * static_cast<int>(sizeof(T)))) Values {
+      T of[4];
+    };
+    struct alignas(16) Indices {
+      Index of[4];
+    };
+#pragma unroll 1
+    for (int i = 4 * Group::lane(); i < k(); i += 4 * G) {
+      const uint2 listed = *reinterpret_cast<const uint2*>(list + i);
+      const unsigned columns[4] = {listed.x & 0xffffu, listed.x >> 16, listed.y & 0xffffu, listed.y >> 16};
+      Values four_values;
+      Indices four_indices;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        four_values.of[j] = tile[place(static_cast<int>(columns[j]))];
+        four_indices.of[j] = static_cast<Index>(columns[j]);
+      }
+      *reinterpret_cast<Values*>(values + i) = four_values;
+      *reinterpret_cast<Indices*>(indices + i) = four_indices;
     }
   }
 
@@ -335,6 +339,15 @@ struct WarpRow {
     }
     Group::sort_descending(keys);
 
+    if (!__any_sync(kWholeWarp, shift != 0)) {
+      // Nothing was cut off: they are in order.
+#pragma unroll
+      for (int j = 0; j < C; ++j) {
+        if (Group::lane() * C + j < k()) columns[j] = list[static_cast<int>(kPositionMask - (keys[j] & kPositionMask))];
+      }
+      write_order(columns);
+      return true;
+    }
 #pragma unroll
     for (int j = 0; j < C; ++j) {
       const bool is_result = Group::lane() * C + j < k();
@@ -348,6 +361,13 @@ struct WarpRow {
       while (exchange_neighbours(keys, columns)) {
       }
     }
+    write_order(columns);
+    return true;
+  }
+
+  /// Puts the columns of ranks lane * C .. lane * C + C - 1 into the list.
+  template <int C>
+  __device__ void write_order(const int (&columns)[C]) const {
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < C; ++j) {
@@ -355,7 +375,6 @@ struct WarpRow {
       if (i < k()) list[i] = static_cast<std::uint16_t>(columns[j]);
     }
     __syncwarp();
-    return true;
   }
 
   /// One round of exchanges between ranks r and r + 1. False if all were in order already, in all rows of the warp.

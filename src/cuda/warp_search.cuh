@@ -4,6 +4,7 @@
 
 #include "border_search.cuh"
 #include "core/search.hpp"
+#include "row_marks.cuh"
 #include "warp_row.cuh"
 
 namespace rtopk::cuda {
@@ -34,12 +35,12 @@ struct WarpSearch {
   static __device__ Keys keys_of(const Row& row) {
     Keys keys;
 #pragma unroll
-    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      const typename Row::Chunk loaded = row.raw_chunk(chunk);
+    for (int i = 0; i < Shape::kVectors; ++i) {
+      const typename Row::Vector loaded = row.vector_at(i);
 #pragma unroll
       for (int j = 0; j < Shape::kVector; ++j) {
-        const bool inside = Row::col_of(chunk, j) < row.cols();
-        keys.key[chunk * Shape::kVector + j] = inside ? directed_key(loaded.raw[j], row.call.smallest) : Key{0};
+        const int r = i * Shape::kVector + j;
+        keys.key[r] = Row::col_of(r) < row.cols() ? directed_key(loaded.raw[j], row.call.smallest) : Key{0};
       }
     }
     return keys;
@@ -130,8 +131,8 @@ struct WarpSearch {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       if (Row::col_of(r) < row.cols()) {
-        chosen |= keys.key[r] > border.key ? 1u << r : 0u;
-        tied |= keys.key[r] == border.key ? 1u << r : 0u;
+        chosen |= keys.key[r] > border.key ? 0x80000000u >> r : 0u;
+        tied |= keys.key[r] == border.key ? 0x80000000u >> r : 0u;
       }
     }
     if (!__any_sync(kWholeWarp, border.ties)) return chosen | tied;
@@ -140,13 +141,14 @@ struct WarpSearch {
 
   /// Selects and writes the rows of the warp. `hint` is the border of the rows before: rows with many equal values there
   /// often share it.
+  template <bool kOrders>
   static __device__ void select(const Row& row, Key& hint) {
     const Keys keys = keys_of(row);
     int passes = 0;
     const Key above_hint = hint < core::max_key<T> ? static_cast<Key>(hint + 1) : hint;
     const Border border = search(row, keys, row.k(), hint, above_hint, passes);
     hint = border.key;
-    row.write(choose(row, keys, border));
+    row.template write<kOrders>(choose(row, keys, border));
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
   }
 
@@ -170,43 +172,50 @@ struct WarpSearch {
     }
   }
 
-  static __device__ unsigned at_least(const Row& row, const Value (&x)[R], Value threshold) {
-    unsigned bits = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      bits |= Row::col_of(r) < row.cols() && E::at_least(x[r], threshold) ? 1u << r : 0u;
+  /// The least and the greatest element of a row, and whether all are finite.
+  struct Range {
+    Value least;
+    Value greatest;
+    bool finite;
+  };
+
+  static __device__ void extend(Range& range, Value x) {
+    if constexpr (core::is_floating<T>) {
+      range.least = fmin(range.least, x);
+      range.greatest = fmax(range.greatest, x);
+      range.finite = range.finite && E::is_finite(x);
+    } else {
+      range.least = min(range.least, x);
+      range.greatest = max(range.greatest, x);
     }
-    return bits;
+  }
+
+  static __device__ Range range_of(const Row& row, const Value (&x)[R]) {
+    Range range{E::greatest(), E::least(), true};
+    if (row.cols() == Shape::kCols) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) extend(range, x[r]);
+    } else {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        if (Row::col_of(r) < row.cols()) extend(range, x[r]);
+      }
+    }
+    return {Group::least(range.least), Group::greatest(range.greatest), !Group::any(!range.finite)};
   }
 
   static __device__ void bisect(const Row& row) {
     const Call& call = row.call;
     Value x[R];
     row.load(x);
-    Value least = row.value_at(0);
-    Value greatest = least;
-    bool finite = E::is_finite(least);
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (Row::col_of(r) < row.cols()) {
-        finite = finite && E::is_finite(x[r]);
-        least = x[r] < least ? x[r] : least;
-        greatest = x[r] > greatest ? x[r] : greatest;
-      }
-    }
-    least = Group::least(least);
-    greatest = Group::greatest(greatest);
-    finite = !Group::any(!finite);
-
-    core::Bisection<Arithmetic> search(arithmetic(least, call.smallest), arithmetic(greatest, call.smallest), row.k(),
-                                       call.max_iter, call.epsilon);
+    const Range range = range_of(row, x);
+    const bool finite = range.finite;
+    core::Bisection<Arithmetic> search(arithmetic(range.least, call.smallest),
+                                       arithmetic(range.greatest, call.smallest), row.k(), call.max_iter, call.epsilon);
     bool goes_on = finite && search.next();
     while (__any_sync(kWholeWarp, goes_on)) {
       const Value threshold = least_at(search.middle(), call.smallest);
-      float counted = 0;
-#pragma unroll
-      for (int r = 0; r < R; ++r) counted += E::one_if_at_least(x[r], threshold);
-      const int total = Group::sum(__float2int_rz(counted));
+      const int total = Group::sum(__popc(marks_of<T>(x, threshold)));
       if (goes_on) {
         search.record(total);
         goes_on = search.next();
@@ -217,13 +226,13 @@ struct WarpSearch {
     if (call.passes != nullptr && Group::lane() == 0) call.passes[row.row] = finite ? selection.passes : 0;
     unsigned chosen = 0;
     if (stops_early && !__any_sync(kWholeWarp, !finite || !selection.fill_only)) {
-      // The first k of those at or above the threshold: what comes behind them in the list is not written.
-      row.write_first(at_least(row, x, least_at(selection.fill, call.smallest)));
+      const unsigned fill = marks_of<T>(x, least_at(selection.fill, call.smallest));
+      row.template write<true>(Row::first_in_index_order(fill, row.k()));
       return;
     }
     if (stops_early) {
-      const unsigned fill = at_least(row, x, least_at(selection.fill, call.smallest));
-      const unsigned sure = selection.fill_only ? 0u : at_least(row, x, least_at(selection.sure, call.smallest));
+      const unsigned fill = marks_of<T>(x, least_at(selection.fill, call.smallest));
+      const unsigned sure = selection.fill_only ? 0u : marks_of<T>(x, least_at(selection.sure, call.smallest));
       const int places = row.k() - (selection.fill_only ? 0 : static_cast<int>(selection.count_sure));
       chosen = sure | Row::first_in_index_order(fill & ~sure, places);
     }
@@ -234,7 +243,7 @@ struct WarpSearch {
       const unsigned exact = choose(row, keys, border);
       if (!stops_early || !finite) chosen = exact;
     }
-    row.write(chosen);
+    row.template write<true>(chosen);
   }
 };
 

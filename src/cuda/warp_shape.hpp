@@ -2,44 +2,56 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace rtopk::cuda {
 
 inline constexpr int kWarpsPerBlock = 4;
 inline constexpr int kMostTilesPerWarp = 64;  ///< A warp marks those that it puts off in a word.
 
-/// G lanes share a row; each holds R elements of it. A warp works on 32 / G rows at a time: a tile.
+/// G lanes share a row; each holds R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile.
 template <class T, int G, int R>
 struct WarpShape {
-  static constexpr int kVector = 16 / static_cast<int>(sizeof(T));  ///< Neighbouring elements of a lane: one load.
-  static constexpr int kChunks = R / kVector;                       ///< Loads of a lane.
-  static constexpr int kChunkCols = kVector * G;  ///< Elements of a row that one load of all its lanes covers.
-  static constexpr int kCols = R * G;             ///< The longest row.
-  static constexpr int kRows = 32 / G;            ///< Rows of a tile.
+  static constexpr int kVector = 16 / static_cast<int>(sizeof(T));  ///< Elements of a vector: one load.
+  static constexpr int kVectors = R / kVector;                      ///< Vectors of a lane.
+  static constexpr int kCols = R * G;                               ///< The longest row.
+  static constexpr int kRows = 32 / G;                              ///< Rows of a tile.
   static constexpr int kTileElements = 32 * R;
   static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(T));
-  static constexpr int kStages = kTileBytes <= 1024 ? 4 : kTileBytes <= 2048 ? 3 : 2;
+  static constexpr int kStages = 2;  ///< One tile is worked on while the next one arrives.
   static constexpr int kSortedPerLane = std::max(2, std::min(16, 128 / G));
   static constexpr int kSorted = G * kSortedPerLane;  ///< The largest k that is put in order by value here.
-  static constexpr int kListCols = std::max(kCols, kSorted);
-  static constexpr int kListBytes = kRows * kListCols * 2;
-  static constexpr int kWarpBytes = (kStages * kTileBytes + kListBytes + 15) / 16 * 16;
-  static constexpr int kSharedBytes = kWarpsPerBlock * kWarpBytes;
+
+  /// Where the vectors of a tile lie in shared memory. Lanes read vectors kVectors apart and copy neighbouring ones; so that
+  /// neither meets in a bank, the lowest bits of a vector's number are changed by those of the lane that reads it.
+  static constexpr bool kSwizzled = (kVectors & (kVectors - 1)) == 0;
+  static constexpr int kSwizzleSpan = std::max(kVectors, 8);
+  static constexpr int kSwizzleMask = kSwizzled ? std::min(kVectors, 8) - 1 : 0;
+  static constexpr int place_of_vector(int vector) { return vector ^ ((vector / kSwizzleSpan) & kSwizzleMask); }
+
+  /// Columns of the list of a row's results.
+  static constexpr int list_cols(std::int64_t k, bool by_value) {
+    return std::max(static_cast<int>((k + 3) / 4 * 4), by_value ? kSorted : 0);
+  }
+  static constexpr int warp_bytes(std::int64_t k, bool by_value) {
+    return kStages * kTileBytes + (kRows * list_cols(k, by_value) * 2 + 127) / 128 * 128;
+  }
+  static constexpr std::size_t shared_bytes(std::int64_t k, bool by_value) {
+    return static_cast<std::size_t>(kWarpsPerBlock * warp_bytes(k, by_value));
+  }
+
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
-  static constexpr int kRegisters = R * static_cast<int>(sizeof(T) == 8 ? 2 : 1);
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8     ? (R <= 8    ? 6
-                                                                        : R <= 24 ? 4
-                                                                                  : 3)
-                                                  : kRegisters <= 16 ? 8
-                                                                     : 6;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 4 : R == 24 ? 6 : 5;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
 template <class F>
 constexpr bool for_warp_variants(F&& f) {
-  return f.template operator()<2, 16>() || f.template operator()<4, 16>() || f.template operator()<8, 16>() ||
-         f.template operator()<16, 16>() || f.template operator()<32, 16>() || f.template operator()<32, 24>() ||
+  return f.template operator()<2, 16>() || f.template operator()<2, 32>() || f.template operator()<4, 32>() ||
+         f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 24>() ||
          f.template operator()<32, 32>();
 }
 

@@ -1,0 +1,219 @@
+// cuda_warp for elements of 16 bits: two in a register, compared by one instruction.
+//
+// The search runs over their bit patterns in the order of their values (keys), as numbers: there are few enough of them that
+// neighbours are met soon, and if the border lies between two neighbours, the elements equal to the lower one are ties.
+#pragma once
+
+#include "border_search.cuh"
+#include "warp_row.cuh"
+
+namespace rtopk::cuda {
+
+/// What is done with two elements at once.
+template <class T>
+struct Pair;
+
+template <>
+struct Pair<core::F16> {
+  static constexpr int kInfinity = 0x7c00;
+  static __device__ half2 of(unsigned bits) { return *reinterpret_cast<const half2*>(&bits); }
+  static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
+  static __device__ half2 ones_if_at_least(unsigned x, unsigned threshold) { return __hgeu2(of(x), of(threshold)); }
+  static __device__ float sum(half2 x) { return __low2float(x) + __high2float(x); }
+  /// Negated; NaN, which is then the last of all, becomes the least.
+  static __device__ unsigned reversed(unsigned x) {
+    const half2 result = __hmax2(__hneg2(of(x)), of(0xfc00fc00u));
+    return *reinterpret_cast<const unsigned*>(&result);
+  }
+  static __device__ float real(unsigned bits) {
+    return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+  }
+  static __device__ int bits_near(float x) { return __half_as_ushort(__float2half_rn(x)); }
+};
+
+template <>
+struct Pair<core::BF16> {
+  static constexpr int kInfinity = 0x7f80;
+  static __device__ __nv_bfloat162 of(unsigned bits) { return *reinterpret_cast<const __nv_bfloat162*>(&bits); }
+  static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
+  static __device__ __nv_bfloat162 ones_if_at_least(unsigned x, unsigned threshold) {
+    return __hgeu2(of(x), of(threshold));
+  }
+  static __device__ float sum(__nv_bfloat162 x) { return __low2float(x) + __high2float(x); }
+  static __device__ unsigned reversed(unsigned x) {
+    const __nv_bfloat162 result = __hmax2(__hneg2(of(x)), of(0xff80ff80u));
+    return *reinterpret_cast<const unsigned*>(&result);
+  }
+  static __device__ float real(unsigned bits) { return __uint_as_float(bits << 16); }
+  static __device__ int bits_near(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
+};
+
+template <class T, int G, int R>
+class WarpSelectPacked {
+ public:
+  using Row = WarpRow<T, G, R>;
+  using Group = LaneGroup<G>;
+  using P = Pair<T>;
+
+  /// Chooses from the rows of the warp. False if they must be put off.
+  __device__ bool choose(const Row& row, unsigned& chosen) {
+    unsigned x[kPairs];
+    load(row, x);
+    if (__any_sync(kWholeWarp, !learnt_.known)) {
+      const Learnt<float> own = expected(row, x);
+      if (!learnt_.known) learnt_ = own;
+    }
+    constexpr float kFar = 127.5f;  // ranks; not a whole number, so that it is told from what was counted
+    constexpr int kUsualPasses = 8;
+    const int k = row.k();
+    float at = rintf(fminf(fmaxf(learnt_.border, -kLimit + 1.0f), kLimit - 1.0f));
+    float low = fmaxf(-kLimit, floorf(at - kFar * learnt_.step) - 1.0f);
+    float high = fminf(kLimit, ceilf(at + kFar * learnt_.step) + 1.0f);
+    float off_low = kFar;
+    float off_high = -kFar;
+    unsigned threshold = both(__float2int_rn(at));
+    float off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
+    const float first_off = off;
+    int passes = 1;
+#pragma unroll 1
+    while (true) {
+      const bool reached = off >= 0.0f;
+      low = reached ? at : low;
+      off_low = reached ? off : off_low;
+      high = reached ? high : at;
+      off_high = reached ? off_high : off;
+      bool goes_on = off_low != 0.0f && high - low > 1.0f;
+      if (!__any_sync(kWholeWarp, goes_on)) {
+        // A bound that was only expected, and is the border's neighbour, was expected wrongly.
+        const bool expected_low = off_low == kFar && low != -kLimit;
+        const bool expected_high = off_high == -kFar && off_low != 0.0f && high != kLimit;
+        if (!__any_sync(kWholeWarp, expected_low || expected_high)) break;
+        low = expected_low ? -kLimit : low;
+        high = expected_high ? kLimit : high;
+        goes_on = off_low != 0.0f && high - low > 1.0f;
+      }
+      // Interpolation; where that takes long, the middle in turn, which bounds the number of passes.
+      const bool halves = passes >= kUsualPasses && passes % 2 == 0;
+      const float share = halves ? 0.5f : off_low * reciprocal(off_low - off_high);
+      const float between = fminf(fmaxf(low + (high - low) * share, low + 1.0f), high - 1.0f);
+      constexpr float kWhole = 12582912.0f;  // a sum of this size has whole numbers alone
+      const float rounded = between + kWhole;
+      const unsigned next = both(__float_as_int(rounded) - __float_as_int(kWhole));
+      at = goes_on ? rounded - kWhole : at;
+      threshold = select(goes_on, next, threshold);
+      off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
+      ++passes;
+    }
+    // Borders among infinities, NaN and what lies behind a row's end.
+    if (__any_sync(kWholeWarp, low == -kLimit || (off_low != 0.0f && high == kLimit))) return put_off();
+
+    const bool tied = off_low != 0.0f;
+    chosen = marks_of(x, both(__float2int_rn(low)));
+    if (__any_sync(kWholeWarp, tied)) {
+      const unsigned above = marks_of(x, both(__float2int_rn(high)));
+      const unsigned eligible = tied ? chosen & ~above : 0u;
+      chosen = (tied ? above : chosen) | Row::first_in_index_order(eligible, -static_cast<int>(off_high));
+    }
+    learn<T>(learnt_, low, static_cast<int>(first_off), passes, false);
+    if (passes > kUsualPasses) learnt_.known = false;  // rows that have nothing in common
+    if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
+    return true;
+  }
+
+ private:
+  static constexpr int kPairs = R / 2;
+  static constexpr float kLimit =
+      P::kInfinity + 1;  ///< Keys of thresholds lie between -kLimit, which is -inf, and kLimit.
+
+  /// The bits of the value with this key, twice.
+  static __device__ unsigned both(int key) {
+    const auto bits = static_cast<unsigned>(key ^ ((key >> 31) & 0x7fff));
+    return __byte_perm(bits, bits, 0x1010);
+  }
+
+  static __device__ float key_near(float value) {
+    const int bits = static_cast<std::int16_t>(P::bits_near(value));
+    return static_cast<float>(bits ^ ((bits >> 31) & 0x7fff));
+  }
+
+  /// A lane's first half in the upper halves of the registers, its second half in the lower ones.
+  static __device__ void load(const Row& row, unsigned (&x)[kPairs]) {
+    unsigned words[kPairs];
+#pragma unroll
+    for (int i = 0; i < Row::Shape::kVectors; ++i) {
+      const uint4 loaded = row.vector_at(i).bits;
+      words[4 * i] = loaded.x;
+      words[4 * i + 1] = loaded.y;
+      words[4 * i + 2] = loaded.z;
+      words[4 * i + 3] = loaded.w;
+    }
+#pragma unroll
+    for (int i = 0; i < kPairs / 2; ++i) {
+      x[2 * i] = __byte_perm(words[kPairs / 2 + i], words[i], 0x5410);
+      x[2 * i + 1] = __byte_perm(words[kPairs / 2 + i], words[i], 0x7632);
+    }
+    if (row.call.smallest) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) x[i] = P::reversed(x[i]);
+    }
+  }
+
+  /// Never a branch.
+  static __device__ unsigned select(bool condition, unsigned a, unsigned b) {
+    unsigned result;
+    asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; selp.b32 %0, %2, %3, p; }"
+        : "=r"(result)
+        : "r"(static_cast<unsigned>(condition)), "r"(a), "r"(b));
+    return result;
+  }
+
+  static __device__ float count_mine(const unsigned (&x)[kPairs], unsigned threshold) {
+    auto even = P::ones_if_at_least(x[0], threshold);
+    auto odd = P::ones_if_at_least(x[1], threshold);
+#pragma unroll
+    for (int i = 2; i < kPairs; i += 2) {
+      even = __hadd2(even, P::ones_if_at_least(x[i], threshold));
+      odd = __hadd2(odd, P::ones_if_at_least(x[i + 1], threshold));
+    }
+    return P::sum(__hadd2(even, odd));
+  }
+
+  /// Which elements reach the threshold: the first in the highest bit.
+  static __device__ unsigned marks_of(const unsigned (&x)[kPairs], unsigned threshold) {
+    unsigned halves = 0;  // those of a lane's first half from bit 31 down, those of its second from bit 15
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) halves |= P::at_least(x[i], threshold) & (0x80008000u >> i);
+    return kPairs == 16 ? halves : (halves & 0xffff0000u) | (halves & 0xffffu) << (16 - kPairs);
+  }
+
+  static __device__ Learnt<float> expected(const Row& row, const unsigned (&x)[kPairs]) {
+    constexpr int kNumber = kPairs;  // a lane's first half: the second may lie behind the row's end
+    const float pivot = P::real(x[0] >> 16);
+    float sum = 0;
+    float squares = 0;
+#pragma unroll
+    for (int i = 1; i < kNumber; ++i) {
+      const float distance = P::real(x[i] >> 16) - pivot;
+      sum += distance;
+      squares += distance * distance;
+    }
+    const bool whole = Row::col_of(kPairs - 1) < row.cols() && Element<T>::is_finite(pivot);
+    Learnt<float> values =
+        expected_from_lanes<G>(row.call.expectation, pivot, sum, whole ? squares : INFINITY, kNumber);
+    constexpr float kRanks = 16;
+    const float above = key_near(values.border + kRanks * values.step);
+    const float below = key_near(values.border - kRanks * values.step);
+    values.border = key_near(values.border);
+    values.step = fmaxf((above - below) * (0.5f / kRanks), 0.01f);
+    return values;
+  }
+
+  __device__ bool put_off() {
+    learnt_.known = false;
+    return false;
+  }
+
+  Learnt<float> learnt_;  ///< In keys.
+};
+
+}  // namespace rtopk::cuda
