@@ -164,13 +164,15 @@ struct WarpRow {
   }
 
   __device__ void write_dense(unsigned chosen) const {
-    // By way of the tile, so that neighbouring lanes write neighbouring vectors.
+    // By way of the tile, so that neighbouring lanes write neighbouring vectors. What is behind the row's end must stay there.
+    const int inside = max(0, cols() - Group::lane() * R);
+    const unsigned kept = chosen | (inside >= 32 ? 0u : ~0u >> inside);
 #pragma unroll
     for (int i = 0; i < Shape::kVectors; ++i) {
       Vector out = vector_at(i);
 #pragma unroll
       for (int j = 0; j < Shape::kVector; ++j) {
-        if ((chosen << (i * Shape::kVector + j) & 0x80000000u) == 0) out.raw[j] = T{};
+        if ((kept << (i * Shape::kVector + j) & 0x80000000u) == 0) out.raw[j] = T{};
       }
       replace_vector(i, out);
     }
