@@ -7,59 +7,36 @@ repetition; floor, rtopk and what it is compared with take turns. Before it is t
 against torch.topk and against the rule that the lowest indices win ties (early stopping: rows of it against the CPU
 backend), and after it against the result that was checked.
 
+The JSON is written as the run goes along. A cell that hangs or crashes ends the run; --resume goes on behind it.
+
     python bench/compare_gpu.py --json bench/results/gpu.json
+    python bench/compare_gpu.py --json bench/results/gpu.json --seconds 60 --resume
     python bench/compare_gpu.py --quick --grids paper sweep
     python bench/compare_gpu.py --shape 1048576x256x32 --dtype f32 bf16
 """
 
 import argparse
-import json
-import math
+import faulthandler
 import platform
 import random
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import librtopk
 from checkout import commit
-from gpu_grids import AGAINST_TORCH, DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, TARGETS, Cell, thinned
+from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, Cell, spread, thinned
+from gpu_report import Outcome, Report, print_heading, print_outcome, print_table
 
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
-
-
-@dataclass
-class Outcome:
-    """Median times of a cell in microseconds, or why there are none."""
-
-    cell: Cell
-    times: dict = field(default_factory=dict)  # floor, rtopk, and where measured torch, baseline
-    plan: str = ""
-    error: str = ""
-
-    def ratio(self, to):
-        return self.times["rtopk"] / self.times[to] if "rtopk" in self.times and to in self.times else None
-
-    def record(self):
-        cell = {name: value for name, value in asdict(self.cell).items() if name != "baseline"}
-        if self.cell.baseline is not None:
-            cell["baseline"] = self.cell.baseline.name
-        gigabytes_per_second = None
-        if "rtopk" in self.times:
-            gigabytes_per_second = round(self.cell.floor_bytes / self.times["rtopk"] / 1e3, 1)
-        return cell | {
-            "microseconds": {name: round(value, 3) for name, value in self.times.items()},
-            "ratios": {to: round(self.ratio(to), 4) for to in ("floor", "torch", "baseline") if self.ratio(to)},
-            "gigabytes_per_second": gigabytes_per_second,
-            "plan": self.plan,
-            "error": self.error,
-        }
+# A cell takes a fraction of a second; one that takes so long never ends.
+CELL_LIMIT_SECONDS = 20
 
 
 # ---- The GPU ----
@@ -80,12 +57,14 @@ class Gpu:
     CPU_SAMPLE_ROWS = 256
 
     def __init__(self, library_path, repeats, torch_repeats, with_torch, seed):
+        # Before torch, whose libraries bring C++ symbols of their own, so that this one keeps to the system's.
+        self.library = librtopk.Library(library_path)
+
         import torch
 
         if not torch.cuda.is_available():
             sys.exit("no GPU that torch can use; --dry-run shows what would be measured")
         self.torch = torch
-        self.library = librtopk.Library(library_path)
         self.repeats, self.torch_repeats, self.with_torch = repeats, torch_repeats, with_torch
         self.seed = seed
         self.device = torch.device("cuda", torch.cuda.current_device())
@@ -133,12 +112,13 @@ class Gpu:
     def measure(self, cell, number):
         try:
             return self._measure(cell, number)
-        except (RuntimeError, WrongResult) as error:
-            outcome = Outcome(cell, error=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        except Exception as error:
+            outcome = Outcome(cell, error=in_one_line(error))
         try:
             self.torch.cuda.synchronize()
+            self.torch.cuda.empty_cache()  # it may have been too full
         except RuntimeError as error:
-            raise DeviceLost(f"{cell.name}: {outcome.error}; the GPU is lost: {str(error).splitlines()[0]}") from error
+            raise DeviceLost(f"{outcome.error}; the GPU is lost: {in_one_line(error)}") from error
         return outcome
 
     def _measure(self, cell, number):
@@ -321,6 +301,10 @@ class Work:
             raise WrongResult(f"{what} is wrong")
 
 
+def in_one_line(error):
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+
+
 def same_numbers(first, second):
     return (first == second) | (first.isnan() & second.isnan())
 
@@ -349,62 +333,6 @@ class MadeUpGpu:
         return Outcome(cell, times, plan="made_up")
 
 
-# ---- The report ----
-
-
-def geometric_mean(numbers):
-    return math.exp(statistics.fmean(math.log(number) for number in numbers))
-
-
-def summary_of(name, target, outcomes):
-    measured = [outcome for outcome in outcomes if outcome.ratio(target.to) is not None]
-    failed = sum(bool(outcome.error) for outcome in outcomes)
-    line = {"set": name, "what": target.what, "cells": len(measured), "failed": failed, "target": str(target)}
-    if not measured:
-        return line | {"geometric_mean": None, "worst": None, "worst_cell": None, "met": None}
-    worst = max(measured, key=lambda outcome: outcome.ratio(target.to))
-    mean = geometric_mean(outcome.ratio(target.to) for outcome in measured)
-    met = target.met(mean, worst.ratio(target.to))
-    return line | {
-        "geometric_mean": round(mean, 4),
-        "worst": round(worst.ratio(target.to), 4),
-        "worst_cell": worst.cell.name,
-        "met": False if failed and met is not None else met,
-    }
-
-
-def summaries_of(outcomes):
-    names = dict.fromkeys(outcome.cell.set for outcome in outcomes)
-    lines = [summary_of(name, TARGETS[name], [o for o in outcomes if o.cell.set == name]) for name in names]
-    with_torch = [outcome for outcome in outcomes if "torch" in outcome.times]
-    return lines + ([summary_of("torch", AGAINST_TORCH, with_torch)] if with_torch else [])
-
-
-def print_table(summaries):
-    print(f"\n{'set':<12} {'cells':>5} {'mean':>6} {'worst':>6}  {'at':<40} {'target':<28} met")
-    for line in summaries:
-        mean = f"{line['geometric_mean']:6.3f}" if line["geometric_mean"] else f"{'-':>6}"
-        worst = f"{line['worst']:6.3f}" if line["worst"] else f"{'-':>6}"
-        met = {True: "yes", False: "NO", None: "-"}[line["met"]]
-        failed = f" ({line['failed']} failed)" if line["failed"] else ""
-        print(f"{line['set']:<12} {line['cells']:>5} {mean} {worst}  {line['worst_cell'] or '-':<40}"
-              f" {line['target']:<28} {met}{failed}")  # fmt: skip
-
-
-def print_heading():
-    print(f"{'set':<12} {'cell':<44} {'floor us':>9} {'rtopk us':>9} {'/floor':>7} {'/base':>6} {'torch x':>8}  plan")
-
-
-def print_outcome(outcome):
-    if outcome.error:
-        print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} FAILED {outcome.error}", flush=True)
-        return
-    base = f"{outcome.ratio('baseline'):6.2f}" if outcome.ratio("baseline") else f"{'':6}"
-    torch = f"{1 / outcome.ratio('torch'):8.1f}" if outcome.ratio("torch") else f"{'':8}"
-    print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} {outcome.times['floor']:9.1f} {outcome.times['rtopk']:9.1f}"
-          f" {outcome.ratio('floor'):7.3f} {base} {torch}  {outcome.plan}", flush=True)  # fmt: skip
-
-
 # ---- The command ----
 
 
@@ -428,10 +356,15 @@ def parse_arguments():
     parser.add_argument("--torch-repeats", type=int, default=3, help="default %(default)s")
     parser.add_argument("--seed", type=int, help="default: a different one in every run")
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
-    parser.add_argument("--seconds", type=float, help="begin no further cell after this long")
+    parser.add_argument("--seconds", type=float, help="begin no further cell after this long; until then, some of"
+                        " every set")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--resume", action="store_true", help="only the cells that the file of --json does not have")
     parser.add_argument("--dry-run", action="store_true", help="no GPU: made-up times, real cells and tables")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.resume and not arguments.json:
+        parser.error("--resume needs --json")
+    return arguments
 
 
 def chosen_cells(arguments):
@@ -447,52 +380,74 @@ def chosen_cells(arguments):
     return thinned(cells) if arguments.quick else cells
 
 
+def without_folders(argument):
+    """A path without those of this machine."""
+    return Path(argument).name if Path(argument).is_absolute() else argument
+
+
+def measure_all(gpu, report, positions, seconds):
+    """Returns what ended it before its time, or None."""
+    for position in positions:
+        if seconds is not None and time.monotonic() - report.start > seconds:
+            return None
+        try:
+            report.begin(position)
+            faulthandler.dump_traceback_later(CELL_LIMIT_SECONDS, exit=True)
+            report.end(position, gpu.measure(report.cells[position], position))
+            print_outcome(report.outcomes[position])
+        except DeviceLost as error:
+            report.end(position, Outcome(report.cells[position], error=str(error)))
+            return "the GPU is lost"
+        except KeyboardInterrupt:
+            report.forget_unfinished(position)
+            return "interrupted"
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+    return None
+
+
 def main():
     arguments = parse_arguments()
-    start = time.monotonic()
+    faulthandler.enable()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cells = chosen_cells(arguments)
     repeats = arguments.repeats or (9 if arguments.quick else 15)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
-    if arguments.dry_run:
-        gpu = MadeUpGpu()
-    else:
-        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed)
     facts = {
-        "command": shlex.join(["python", *sys.argv]),
+        "command": shlex.join(["python", *map(without_folders, sys.argv)]),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": platform.python_version(),
         "seed": seed,
         "repeats": repeats,
-    } | gpu.facts()
-    print(f"rtopk {facts['rtopk']} against torch {facts['torch']} on {facts['gpu']}: {len(cells)} cells, seed {seed}")
-    print_heading()
-
-    outcomes, lost = [], None
-    for number, cell in enumerate(cells):
-        if arguments.seconds is not None and time.monotonic() - start > arguments.seconds:
-            break
-        try:
-            outcomes.append(gpu.measure(cell, number))
-        except DeviceLost as error:
-            outcomes.append(Outcome(cell, error=str(error)))
-            lost = str(error)
-        print_outcome(outcomes[-1])
-        if lost:
-            break
-
-    summaries = summaries_of(outcomes)
-    failed = [outcome for outcome in outcomes if outcome.error]
-    facts["seconds"] = round(time.monotonic() - start, 1)
+    }
+    report = Report(arguments.json, facts, cells)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"environment": facts, "summary": summaries, "cells": [outcome.record() for outcome in outcomes]}
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
-    print_table(summaries)
+    if arguments.resume:
+        report.resume()
+    if arguments.dry_run:
+        gpu = MadeUpGpu()
+    else:
+        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed)
+    facts |= gpu.facts()
+    order = range(len(cells)) if arguments.seconds is None else spread(cells)
+    positions = [position for position in order if position not in report.outcomes]
+    print(
+        f"rtopk {facts['rtopk']} against torch {facts['torch']} on {facts['gpu']}: {len(positions)} cells, seed {seed}"
+    )
+    print_heading()
+    ended = measure_all(gpu, report, positions, arguments.seconds)
+    report.write(finished=ended is None)
+
+    failed = report.failed()
+    print_table(report.summaries())
+    for outcome in failed:
+        print(f"FAILED {outcome.cell.set} {outcome.cell.name}: {outcome.error}")
     written = f", written to {arguments.json}" if arguments.json else ""
-    print(f"{len(outcomes) - len(failed)} of {len(cells)} cells measured and checked, {len(failed)} failed,"
-          f" {facts['seconds']:.0f} s{written}")  # fmt: skip
-    return 1 if failed else 0
+    print(f"{len(report.outcomes) - len(failed)} of {len(cells)} cells measured and checked, {len(failed)} failed,"
+          f" {facts['seconds']:.0f} s{written}{f'; {ended}' if ended else ''}")  # fmt: skip
+    return 1 if failed or ended else 0
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def early_cells():
 
 
 def adversarial_cells():
-    shapes = [(1 << 18, 256, 32, "f32"), (65536, 1024, 64, "f32"), (65536, 8192, 256, "f32"), (1 << 20, 64, 8, "f32")]
+    shapes = [(1 << 18, 256, 32, "f32"), (65536, 1024, 64, "f32"), (65536, 4096, 64, "f32"), (1 << 20, 64, 8, "f32")]
     shapes += [(1024, 131072, 64, "f32"), (64, 131072, 64, "f32"), (1 << 18, 256, 32, "bf16")]
     return [
         Cell("adversarial", *shape, data=data).against(data="normal")
@@ -214,6 +214,16 @@ def thinned(cells):
         chosen = sorted(random.Random(1).sample(range(len(of_set)), count))
         kept += [of_set[i] for i in chosen]
     return kept
+
+
+def spread(cells):
+    """Positions of all cells, in an order in which every set is equally far along at any time."""
+    places = []
+    for name in dict.fromkeys(cell.set for cell in cells):
+        of_set = [position for position, cell in enumerate(cells) if cell.set == name]
+        random.Random(1).shuffle(of_set)
+        places += [(i / len(of_set), position) for i, position in enumerate(of_set)]
+    return [position for _, position in sorted(places)]
 
 
 # ---- The data ----

@@ -1,0 +1,164 @@
+"""What compare_gpu.py found out: the times of a cell, the summary of a set, and the file that holds them."""
+
+import json
+import math
+import statistics
+import time
+from dataclasses import asdict, dataclass, field, fields
+
+from gpu_grids import AGAINST_TORCH, TARGETS, Cell
+
+UNFINISHED = "the run ended in this cell"
+
+
+@dataclass
+class Outcome:
+    """Median times of a cell in microseconds, or why there are none."""
+
+    cell: Cell
+    times: dict = field(default_factory=dict)  # floor, rtopk, and where measured torch, baseline
+    plan: str = ""
+    error: str = ""
+
+    def ratio(self, to):
+        return self.times["rtopk"] / self.times[to] if "rtopk" in self.times and to in self.times else None
+
+    def record(self):
+        cell = {name: value for name, value in asdict(self.cell).items() if name != "baseline"}
+        if self.cell.baseline is not None:
+            cell["baseline"] = self.cell.baseline.name
+        gigabytes_per_second = None
+        if "rtopk" in self.times:
+            gigabytes_per_second = round(self.cell.floor_bytes / self.times["rtopk"] / 1e3, 1)
+        return cell | {
+            "microseconds": {name: round(value, 3) for name, value in self.times.items()},
+            "ratios": {to: round(self.ratio(to), 4) for to in ("floor", "torch", "baseline") if self.ratio(to)},
+            "gigabytes_per_second": gigabytes_per_second,
+            "plan": self.plan,
+            "error": self.error,
+        }
+
+
+def identity(record):
+    """What tells a cell from all others, from its record."""
+    return tuple(record[part.name] for part in fields(Cell) if part.name != "baseline")
+
+
+class Report:
+    """All outcomes, and their file, which is whole at any time: a cell that ends the process is in there."""
+
+    def __init__(self, path, facts, cells):
+        self.path, self.facts, self.cells = path, facts, cells
+        self.start = time.monotonic()
+        self.seconds_before = 0.0
+        self.outcomes = {}  # by position in cells
+        self._texts = {}
+
+    def resume(self):
+        """Takes over what an earlier run left in the file. Returns whether there was one."""
+        if self.path is None or not self.path.exists():
+            return False
+        before = json.loads(self.path.read_text())
+        records = {identity(record): record for record in before["cells"]}
+        for position, cell in enumerate(self.cells):
+            record = records.get(identity(asdict(cell)))
+            if record is not None:
+                outcome = Outcome(cell, record["microseconds"], plan=record["plan"], error=record["error"])
+                self._set(position, outcome)
+        self.seconds_before = before["environment"]["seconds"]
+        return True
+
+    def begin(self, position):
+        self._set(position, Outcome(self.cells[position], error=UNFINISHED))
+        self.write()
+
+    def end(self, position, outcome):
+        self._set(position, outcome)
+
+    def forget_unfinished(self, position):
+        """Nothing is known about a cell that was interrupted from outside."""
+        if position in self.outcomes and self.outcomes[position].error == UNFINISHED:
+            del self.outcomes[position], self._texts[position]
+
+    def _set(self, position, outcome):
+        self.outcomes[position] = outcome
+        self._texts[position] = json.dumps(outcome.record())
+
+    def in_order(self):
+        return [self.outcomes[position] for position in sorted(self.outcomes)]
+
+    def summaries(self):
+        return summaries_of(self.in_order())
+
+    def failed(self):
+        return [outcome for outcome in self.in_order() if outcome.error]
+
+    def write(self, finished=False):
+        """`finished`: a run that resumes this one would begin no further cell, unless it has more time."""
+        self.facts["seconds"] = round(self.seconds_before + time.monotonic() - self.start, 1)
+        self.facts["finished"] = finished
+        if self.path is None:
+            return
+        texts = [self._texts[position] for position in sorted(self._texts)]
+        written = self.path.with_name(self.path.name + ".part")
+        written.write_text(as_text({"environment": self.facts, "summary": self.summaries()}, texts))
+        written.replace(self.path)
+
+
+def as_text(head, cells):
+    """The JSON of a record: its head, and the texts of its cells, one on a line."""
+    cells = ",\n  ".join(cells)
+    return f'{json.dumps(head, indent=1).removesuffix("}").rstrip()},\n "cells": [\n  {cells}\n ]\n}}\n'
+
+
+def geometric_mean(numbers):
+    return math.exp(statistics.fmean(math.log(number) for number in numbers))
+
+
+def summary_of(name, target, outcomes):
+    measured = [outcome for outcome in outcomes if outcome.ratio(target.to) is not None]
+    failed = sum(bool(outcome.error) for outcome in outcomes)
+    line = {"set": name, "what": target.what, "cells": len(measured), "failed": failed, "target": str(target)}
+    if not measured:
+        return line | {"geometric_mean": None, "worst": None, "worst_cell": None, "met": None}
+    worst = max(measured, key=lambda outcome: outcome.ratio(target.to))
+    mean = geometric_mean(outcome.ratio(target.to) for outcome in measured)
+    met = target.met(mean, worst.ratio(target.to))
+    return line | {
+        "geometric_mean": round(mean, 4),
+        "worst": round(worst.ratio(target.to), 4),
+        "worst_cell": worst.cell.name,
+        "met": False if failed and met is not None else met,
+    }
+
+
+def summaries_of(outcomes):
+    names = dict.fromkeys(outcome.cell.set for outcome in outcomes)
+    lines = [summary_of(name, TARGETS[name], [o for o in outcomes if o.cell.set == name]) for name in names]
+    with_torch = [outcome for outcome in outcomes if "torch" in outcome.times]
+    return lines + ([summary_of("torch", AGAINST_TORCH, with_torch)] if with_torch else [])
+
+
+def print_table(summaries):
+    print(f"\n{'set':<12} {'cells':>5} {'mean':>6} {'worst':>6}  {'at':<40} {'target':<28} met")
+    for line in summaries:
+        mean = f"{line['geometric_mean']:6.3f}" if line["geometric_mean"] else f"{'-':>6}"
+        worst = f"{line['worst']:6.3f}" if line["worst"] else f"{'-':>6}"
+        met = {True: "yes", False: "NO", None: "-"}[line["met"]]
+        failed = f" ({line['failed']} failed)" if line["failed"] else ""
+        print(f"{line['set']:<12} {line['cells']:>5} {mean} {worst}  {line['worst_cell'] or '-':<40}"
+              f" {line['target']:<28} {met}{failed}")  # fmt: skip
+
+
+def print_heading():
+    print(f"{'set':<12} {'cell':<44} {'floor us':>9} {'rtopk us':>9} {'/floor':>7} {'/base':>6} {'torch x':>8}  plan")
+
+
+def print_outcome(outcome):
+    if outcome.error:
+        print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} FAILED {outcome.error}", flush=True)
+        return
+    base = f"{outcome.ratio('baseline'):6.2f}" if outcome.ratio("baseline") else f"{'':6}"
+    torch = f"{1 / outcome.ratio('torch'):8.1f}" if outcome.ratio("torch") else f"{'':8}"
+    print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} {outcome.times['floor']:9.1f} {outcome.times['rtopk']:9.1f}"
+          f" {outcome.ratio('floor'):7.3f} {base} {torch}  {outcome.plan}", flush=True)  # fmt: skip
