@@ -1,33 +1,62 @@
 #!/usr/bin/env python3
 """Builds with CUDA, tests on the GPU, looks with compute-sanitizer, measures, and ends with a summary on one screen.
 
-    python3 scripts/gpu_check.py [--only build tests sanitize bench] [--quick] [--json FILE]
+    python3 scripts/gpu_check.py [--only build tests sanitize bench] [--quick] [--seconds N] [--json FILE]
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
 whether the build, the tests and the sanitizers are clean, and every measured result was right: not how fast it is.
+A step that fails does not keep the others from running, unless there is no library.
 """
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from run_tests import JOBS, REPORTS, ROOT, Result, counted, report, run, say
+import run_tests
+from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, report, say
 
 sys.path.insert(0, str(ROOT / "bench"))
 
-import compare_gpu  # noqa: E402
+from gpu_grids import GRIDS  # noqa: E402
+from gpu_report import as_text, print_table  # noqa: E402
 
 BUILD = ROOT / "build" / "gpu"
+LIBRARY = BUILD / "lib" / "librtopk.so"
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 # Of what the conformance suite does: the sanitizers make kernels up to a hundred times slower.
 SANITIZER_SCALE = "0.02"
-SANITIZER_LIMIT_SECONDS = "240"
+SANITIZER_LIMIT_SECONDS = 240
+# How often the benchmark goes on behind a cell that ended it.
+BENCH_RESTARTS = 4
+# For the summary, and for a command to end after it was interrupted.
+RESERVE_SECONDS = 3
+
+
+class Clock:
+    """How long all of this may still take."""
+
+    seconds = math.inf
+
+    @classmethod
+    def left(cls):
+        return cls.seconds - RESERVE_SECONDS - (time.monotonic() - START)
+
+
+def run(title, command, log_name, limit=math.inf, **environment):
+    """run_tests.run() with a limit of its own and that of the whole."""
+    seconds = min(limit, Clock.left())
+    if seconds < math.inf:
+        command = ["timeout", "--signal=INT", f"--kill-after={RESERVE_SECONDS}", f"{max(seconds, 0.1):.1f}", *command]
+    return run_tests.run(title, command, log_name, **environment)
 
 
 def configured(*options):
@@ -58,12 +87,21 @@ def googletest_built(sources):
     return prefix if good and run("GoogleTest: build", command, "gpu-googletest-build") else None
 
 
+def keep_going():
+    """What tells the build tool to make all that it can: one broken program need not cost the rest."""
+    cache = BUILD / "CMakeCache.txt"
+    ninja = cache.exists() and "CMAKE_GENERATOR:INTERNAL=Ninja" in cache.read_text(errors="replace")
+    return ["-k", "0"] if ninja else ["-k"]
+
+
 def build(arguments):
     good = configured()
     if good and tests_left_out() and arguments.googletest.exists():
         prefix = googletest_built(arguments.googletest)
         good = prefix is not None and configured(f"-DCMAKE_PREFIX_PATH={prefix}")
-    good = good and run("build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-build")
+    LIBRARY.unlink(missing_ok=True)  # an old one would be tested where there is no new one
+    command = ["cmake", "--build", BUILD, "--parallel", JOBS, "--", *keep_going()]
+    good = good and run("build", command, "gpu-build")
     for line in configuration():
         say(line)
     result = Result(passed=1) if good else Result(failed=["build"])
@@ -91,14 +129,14 @@ def sanitize(arguments):
         return Result(skipped=[("sanitizers", "compute-sanitizer is not installed")])
     result = Result()
     for tool in SANITIZERS:
-        command = ["timeout", SANITIZER_LIMIT_SECONDS, program, "--tool", tool, "--error-exitcode", "99"]
+        command = [program, "--tool", tool, "--error-exitcode", "99"]
         command += ["--print-limit", "20", BUILD / "bin" / "rtopk_conformance_test", "--gtest_brief=1"]
         environment = {
             "RTOPK_TEST_RUNNERS": "cuda",
             "RTOPK_TEST_EXACT_MEMORY": "1",
             "RTOPK_TEST_SCALE": arguments.sanitize_scale,
         }
-        good = run(f"compute-sanitizer {tool}", command, f"gpu-{tool}", **environment)
+        good = run(f"compute-sanitizer {tool}", command, f"gpu-{tool}", SANITIZER_LIMIT_SECONDS, **environment)
         log = (REPORTS / f"gpu-{tool}.log").read_text(errors="replace")
         summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", log, re.MULTILINE)
         passed = re.findall(r"^\[  PASSED  \] (\d+) tests", log, re.MULTILINE)
@@ -123,15 +161,20 @@ def gpu_name():
 
 def bench(arguments):
     arguments.json.unlink(missing_ok=True)
-    command = [sys.executable, ROOT / "bench" / "compare_gpu.py", "--library", BUILD / "lib" / "librtopk.so"]
-    command += ["--json", arguments.json]
+    command = [sys.executable, "bench/compare_gpu.py", "--library", LIBRARY.relative_to(ROOT), "--json", arguments.json]
     command += ["--quick"] if arguments.quick else []
     command += ["--grids", *arguments.grids] if arguments.grids else []
-    good = run("benchmark", command, "gpu-bench")
-    if not arguments.json.exists():
-        return Result(failed=["benchmark"])
+    for attempt in range(1 + BENCH_RESTARTS):
+        resumed = ["--resume"] if attempt > 0 else []
+        seconds = ["--seconds", f"{Clock.left() - RESERVE_SECONDS:.0f}"] if Clock.left() < math.inf else []
+        good = run("benchmark", [*command, *resumed, *seconds], f"gpu-bench{attempt or ''}")
+        if not arguments.json.exists():
+            return Result(failed=["benchmark"])
+        record = json.loads(arguments.json.read_text())
+        if record["environment"]["finished"] or Clock.left() < 10:
+            break
     failed = [f"benchmark: {c['set']} {c['dtype']} {c['rows']}x{c['cols']} k={c['k']}: {c['error']}"
-              for c in json.loads(arguments.json.read_text())["cells"] if c["error"]]  # fmt: skip
+              for c in record["cells"] if c["error"]]  # fmt: skip
     if not good and not failed:
         failed = ["benchmark"]
     return Result(passed=0 if failed else 1, failed=failed)
@@ -140,19 +183,28 @@ def bench(arguments):
 STEPS = {step.__name__: step for step in (build, tests, sanitize, bench)}
 
 
+def outcome_of(name, arguments):
+    if Clock.left() <= 0:
+        return Result(skipped=[(name, "no time left")])
+    try:
+        return STEPS[name](arguments)
+    except (OSError, ValueError, KeyError, ElementTree.ParseError) as error:
+        return Result(failed=[f"{name}: {type(error).__name__}: {error}"])
+
+
 def show_targets(path):
     record = json.loads(path.read_text())
     facts = record["environment"]
     print(f"\n{facts['gpu']}, driver {facts['driver']}, torch {facts['torch']}: time of rtopk as a multiple of", end="")
     print(" the floor (sorted, early, adversarial: of its own; torch: of torch.topk's)", end="")
-    compare_gpu.print_table(record["summary"])
+    print_table(record["summary"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--quick", action="store_true", help="a third of the benchmark's cells")
-    parser.add_argument("--grids", nargs="+", choices=compare_gpu.GRIDS, help="of the benchmark; default: all")
+    parser.add_argument("--grids", nargs="+", choices=GRIDS, help="of the benchmark; default: all")
     parser.add_argument(
         "--googletest",
         type=Path,
@@ -161,26 +213,29 @@ def main():
         help="of GoogleTest, where CMake does not find it; default %(default)s",
     )
     parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for all of it; default: as long as it takes")
     parser.add_argument("--json", type=Path, help="default: bench/results/gpu-<name of the GPU>.json")
     arguments = parser.parse_args()
+    Clock.seconds = arguments.seconds
     arguments.json = (arguments.json or ROOT / "bench" / "results" / f"gpu-{gpu_name()}.json").resolve()
 
     total, outcomes = Result(), {}
     for name in (step for step in STEPS if step in arguments.only):
-        outcomes[name] = STEPS[name](arguments)
+        outcomes[name] = outcome_of(name, arguments)
         say(f"{name}: {outcomes[name]}")
         total.add(outcomes[name])
-        if name == "build" and outcomes[name].passed == 0:
+        if name == "build" and not LIBRARY.exists():
             break
 
     measured = "bench" in outcomes and arguments.json.exists()
     if measured:
         record = json.loads(arguments.json.read_text())
+        cells = [json.dumps(cell) for cell in record.pop("cells")]
         record["checks"] = {
             name: {"passed": outcome.passed, "failed": outcome.failed, "skipped": outcome.skipped}
             for name, outcome in outcomes.items()
         }
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        arguments.json.write_text(as_text(record, cells))
         show_targets(arguments.json)
     print()
     report(total)
