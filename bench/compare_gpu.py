@@ -36,7 +36,7 @@ from gpu_report import Outcome, Report, print_heading, print_outcome, print_tabl
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
 # A cell takes a fraction of a second; one that takes so long never ends.
-CELL_LIMIT_SECONDS = 20
+CELL_LIMIT_SECONDS = 12
 
 
 # ---- The GPU ----
