@@ -155,15 +155,18 @@ __device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real
   // What rounding leaves of a variance that is small beside the distance from the pivot.
   const auto spread = static_cast<float>(variance + Real{1e-5} * distance * distance);
   const bool counts = spread >= 0.0f && spread < 1e37f;
-  const float weight = counts ? reciprocal(spread + 1e-30f) : 0.0f;
+  constexpr float kLeastSpread = 1e-30f;  // that of equal elements, whose weight must be finite
+  const float weight = counts ? reciprocal(spread + kLeastSpread) : 0.0f;
   const float weights = LaneGroup<G>::sum_reals(weight);
   const float lanes = LaneGroup<G>::sum_reals(counts ? 1.0f : 0.0f);
-  const Real inverse = static_cast<Real>(reciprocal(weights));
-  const Real mean =
-      LaneGroup<G>::sum_reals(counts ? static_cast<Real>(weight) * inverse * (pivot + distance) : Real{0});
-  // The mean of inverses is greater than the inverse of the mean, by as much as a few normal elements make their spread vary.
-  const Real unbiased = static_cast<Real>(number) / static_cast<Real>(number - 3);
-  Learnt<Real> expected = expected_at(expectation, mean, static_cast<Real>(lanes) * inverse * unbiased);
+  const Real part = static_cast<Real>(weight) * static_cast<Real>(reciprocal(weights));
+  const Real own_mean = pivot + distance;
+  const Real mean = LaneGroup<G>::sum_reals(counts ? part * own_mean : Real{0});
+  // Within lanes, where the mean of inverses is greater than the inverse of the mean by as much as the spread of a few normal
+  // elements varies; and between lanes, which is most of it in rows that are in order.
+  const Real within = static_cast<Real>(lanes * reciprocal(weights)) * static_cast<Real>(number) / (number - 3);
+  const Real between = LaneGroup<G>::sum_reals(counts ? part * (own_mean - mean) * (own_mean - mean) : Real{0});
+  Learnt<Real> expected = expected_at(expectation, mean, (within > 4 * kLeastSpread ? within : Real{0}) + between);
   if (!(weights > 0.0f)) {  // all are spoilt: anything will do
     expected.border = 0;
     expected.step = 1;

@@ -53,7 +53,13 @@ struct FilterKey<float> {
     const Key key = Element<float>::sort_key(raw);
     return smallest ? ~key : key;
   }
-  static __device__ float value(Key key, bool smallest) { return Element<float>::from_sort_key(smallest ? ~key : key); }
+  static __device__ float value(Key key, bool smallest) {
+    // -0 has a key of its own here, next below the one that both zeros are given. What is at or below it is below zero; but
+    // as a threshold -0 would let +0 pass.
+    constexpr Key kNegativeZero = 0x7fffffff;
+    const Key undirected = smallest ? ~key : key;
+    return Element<float>::from_sort_key(smallest && undirected == kNegativeZero ? kNegativeZero - 1 : undirected);
+  }
 };
 
 template <class T>

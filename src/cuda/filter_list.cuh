@@ -241,7 +241,7 @@ class FilterList {
       tied += __popc(ties);
       const bool chosen = key > border.edge || within;
       const unsigned all = __ballot_sync(kWholeWarp, chosen);
-      // All lanes have read what is behind `kept`.
+      __syncwarp();  // all lanes have read what may be overwritten now
       if (chosen) {
         elements[kept + __popc(all & lanes_below)] = element;
         columns[kept + __popc(all & lanes_below)] = column;

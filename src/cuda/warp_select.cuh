@@ -28,48 +28,67 @@ class WarpSelect {
   __device__ bool choose(const Row& row, unsigned& chosen) {
     Value x[R];
     row.load(x);
-    if (__any_sync(kWholeWarp, !learnt_.known)) {
-      Learnt<Real> own = expected(row, x);
-      own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
-      if (!learnt_.known) learnt_ = own;
-    }
     const int k = row.k();
-    Real at = learnt_.border;
-    chosen = marks_of<T>(x, E::from_real(at));
-    int off = Group::sum(__popc(chosen)) - k;
-    const int first_off = off;
-    int passes = 1;
-
-    // Most rows end here: interpolation between thresholds of which one or both were never counted, but lie so far off that
-    // the first steps are as long as what was learnt says.
+    Real at;
+    int off;
+    int first_off;
+    // Interpolation between thresholds of which one or both were never counted, but lie so far off that the first steps are as
+    // long as what was learnt says. Most rows end here.
     constexpr Real kFar = 127.5;  // ranks; not a whole number, so that it is told from what was counted
     constexpr int kFirstPasses = 3;
     constexpr int kFastPasses = 10;
     constexpr int kClose = 24;  // ranks
-    Real low = at - kFar * learnt_.step;
-    Real high = at + kFar * learnt_.step;
-    Real off_low = kFar;
-    Real off_high = -kFar;
-    bool unfinished = __any_sync(kWholeWarp, off != 0);
-    int most = learnt_.tied ? 0 : kFirstPasses;
-    while (unfinished && passes < most) {
-      do {
-        const Real counted = static_cast<Real>(off);
-        low = off > 0 ? at : low;
-        off_low = off > 0 ? counted : off_low;
-        high = off < 0 ? at : high;
-        off_high = off < 0 ? counted : off_high;
-        const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
-        const Real between = low + (high - low) * static_cast<Real>(share);
-        at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
-        chosen = marks_of<T>(x, E::from_real(at));
-        off = Group::sum(__popc(chosen)) - k;
-        ++passes;
-        unfinished = __any_sync(kWholeWarp, off != 0);
-      } while (unfinished && passes < most);
-      // Where the first steps have not come close there are ties, or the scale is altogether another one.
-      most = __any_sync(kWholeWarp, abs(off) > kClose) ? 0 : kFastPasses;
-    }
+    Real low;
+    Real high;
+    Real off_low;
+    Real off_high;
+    bool unfinished;
+    int passes = 0;
+    bool estimates = lonely_ || __any_sync(kWholeWarp, !learnt_.known);
+    bool again;
+    do {
+      again = false;
+      if (estimates) {
+        Learnt<Real> own = expected(row, x);
+        own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
+        if (lonely_ || !learnt_.known) learnt_ = own;
+      }
+      at = learnt_.border;
+      chosen = marks_of<T>(x, E::from_real(at));
+      off = Group::sum(__popc(chosen)) - k;
+      first_off = off;
+      low = at - kFar * learnt_.step;
+      high = at + kFar * learnt_.step;
+      off_low = kFar;
+      off_high = -kFar;
+      unfinished = __any_sync(kWholeWarp, off != 0);
+      const int start = passes++;
+      int most = learnt_.tied ? 0 : start + kFirstPasses;
+      while (unfinished && passes < most) {
+        do {
+          const Real counted = static_cast<Real>(off);
+          low = off > 0 ? at : low;
+          off_low = off > 0 ? counted : off_low;
+          high = off < 0 ? at : high;
+          off_high = off < 0 ? counted : off_high;
+          const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
+          const Real between = low + (high - low) * static_cast<Real>(share);
+          at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
+          chosen = marks_of<T>(x, E::from_real(at));
+          off = Group::sum(__popc(chosen)) - k;
+          ++passes;
+          unfinished = __any_sync(kWholeWarp, off != 0);
+        } while (unfinished && passes < most);
+        most = start + kFastPasses;
+        if (__any_sync(kWholeWarp, abs(off) > kClose)) {
+          // The row is nothing like those before it: it is asked itself. If that was done already, there are ties or tails.
+          again = !estimates;
+          lonely_ = again;
+          estimates = again;
+          most = 0;
+        }
+      }
+    } while (again);
     Value threshold = E::from_real(at);
     bool any_ties = false;
     if (unfinished) {
@@ -83,7 +102,6 @@ class WarpSelect {
     }
     if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
     learn<T>(learnt_, threshold, first_off, passes, any_ties);
-    if (passes > kFastPasses && !any_ties) learnt_.known = false;  // rows that have nothing in common
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
     return true;
   }
@@ -175,6 +193,7 @@ class WarpSelect {
   }
 
   Learnt<Real> learnt_;
+  bool lonely_ = false;  ///< Rows have nothing in common: each is asked itself where its border may be.
 };
 
 /// The tiles that were put off.

@@ -16,15 +16,16 @@ struct Pair;
 template <>
 struct Pair<core::F16> {
   static constexpr int kInfinity = 0x7c00;
+  static constexpr unsigned kLeast = 0xfc00fc00u;  ///< -inf
   static __device__ half2 of(unsigned bits) { return *reinterpret_cast<const half2*>(&bits); }
+  static __device__ unsigned bits(half2 x) { return *reinterpret_cast<const unsigned*>(&x); }
   static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
   static __device__ half2 ones_if_at_least(unsigned x, unsigned threshold) { return __hgeu2(of(x), of(threshold)); }
   static __device__ float sum(half2 x) { return __low2float(x) + __high2float(x); }
   /// Negated; NaN, which is then the last of all, becomes the least.
-  static __device__ unsigned reversed(unsigned x) {
-    const half2 result = __hmax2(__hneg2(of(x)), of(0xfc00fc00u));
-    return *reinterpret_cast<const unsigned*>(&result);
-  }
+  static __device__ unsigned reversed(unsigned x) { return bits(__hmax2(__hneg2(of(x)), of(kLeast))); }
+  static __device__ unsigned below(unsigned x, unsigned threshold) { return __hlt2_mask(of(x), of(threshold)); }
+  static __device__ unsigned greater(unsigned a, unsigned b) { return bits(__hmax2(of(a), of(b))); }
   static __device__ float real(unsigned bits) {
     return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
   }
@@ -34,16 +35,17 @@ struct Pair<core::F16> {
 template <>
 struct Pair<core::BF16> {
   static constexpr int kInfinity = 0x7f80;
+  static constexpr unsigned kLeast = 0xff80ff80u;
   static __device__ __nv_bfloat162 of(unsigned bits) { return *reinterpret_cast<const __nv_bfloat162*>(&bits); }
+  static __device__ unsigned bits(__nv_bfloat162 x) { return *reinterpret_cast<const unsigned*>(&x); }
   static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
   static __device__ __nv_bfloat162 ones_if_at_least(unsigned x, unsigned threshold) {
     return __hgeu2(of(x), of(threshold));
   }
   static __device__ float sum(__nv_bfloat162 x) { return __low2float(x) + __high2float(x); }
-  static __device__ unsigned reversed(unsigned x) {
-    const __nv_bfloat162 result = __hmax2(__hneg2(of(x)), of(0xff80ff80u));
-    return *reinterpret_cast<const unsigned*>(&result);
-  }
+  static __device__ unsigned reversed(unsigned x) { return bits(__hmax2(__hneg2(of(x)), of(kLeast))); }
+  static __device__ unsigned below(unsigned x, unsigned threshold) { return __hlt2_mask(of(x), of(threshold)); }
+  static __device__ unsigned greater(unsigned a, unsigned b) { return bits(__hmax2(of(a), of(b))); }
   static __device__ float real(unsigned bits) { return __uint_as_float(bits << 16); }
   static __device__ int bits_near(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
 };
@@ -59,51 +61,86 @@ class WarpSelectPacked {
   __device__ bool choose(const Row& row, unsigned& chosen) {
     unsigned x[kPairs];
     load(row, x);
-    if (__any_sync(kWholeWarp, !learnt_.known)) {
-      const Learnt<float> own = expected(row, x);
-      if (!learnt_.known) learnt_ = own;
-    }
     constexpr float kFar = 127.5f;  // ranks; not a whole number, so that it is told from what was counted
-    constexpr int kUsualPasses = 8;
+    constexpr int kFirstPasses = 3;
+    constexpr int kUsualPasses = 5;
+    constexpr float kClose = 24.0f;  // ranks
     const int k = row.k();
-    float at = rintf(fminf(fmaxf(learnt_.border, -kLimit + 1.0f), kLimit - 1.0f));
-    float low = fmaxf(-kLimit, floorf(at - kFar * learnt_.step) - 1.0f);
-    float high = fminf(kLimit, ceilf(at + kFar * learnt_.step) + 1.0f);
-    float off_low = kFar;
-    float off_high = -kFar;
-    unsigned threshold = both(__float2int_rn(at));
-    float off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
-    const float first_off = off;
-    int passes = 1;
-#pragma unroll 1
-    while (true) {
-      const bool reached = off >= 0.0f;
-      low = reached ? at : low;
-      off_low = reached ? off : off_low;
-      high = reached ? high : at;
-      off_high = reached ? off_high : off;
-      bool goes_on = off_low != 0.0f && high - low > 1.0f;
-      if (!__any_sync(kWholeWarp, goes_on)) {
-        // A bound that was only expected, and is the border's neighbour, was expected wrongly.
-        const bool expected_low = off_low == kFar && low != -kLimit;
-        const bool expected_high = off_high == -kFar && off_low != 0.0f && high != kLimit;
-        if (!__any_sync(kWholeWarp, expected_low || expected_high)) break;
-        low = expected_low ? -kLimit : low;
-        high = expected_high ? kLimit : high;
-        goes_on = off_low != 0.0f && high - low > 1.0f;
+    float at;
+    float low;
+    float high;
+    float off_low;
+    float off_high;
+    float first_off;
+    int passes = 0;
+    bool estimates = lonely_ || __any_sync(kWholeWarp, !learnt_.known);
+    bool again;
+    do {
+      again = false;
+      if (estimates) {
+        const Learnt<float> own = expected(row, x);
+        if (lonely_ || !learnt_.known) learnt_ = own;
       }
-      // Interpolation; where that takes long, the middle in turn, which bounds the number of passes.
-      const bool halves = passes >= kUsualPasses && passes % 2 == 0;
-      const float share = halves ? 0.5f : off_low * reciprocal(off_low - off_high);
-      const float between = fminf(fmaxf(low + (high - low) * share, low + 1.0f), high - 1.0f);
-      constexpr float kWhole = 12582912.0f;  // a sum of this size has whole numbers alone
-      const float rounded = between + kWhole;
-      const unsigned next = both(__float_as_int(rounded) - __float_as_int(kWhole));
-      at = goes_on ? rounded - kWhole : at;
-      threshold = select(goes_on, next, threshold);
-      off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
-      ++passes;
-    }
+      at = rintf(fminf(fmaxf(learnt_.border, -kLimit + 1.0f), kLimit - 1.0f));
+      low = fmaxf(-kLimit, floorf(at - kFar * learnt_.step) - 1.0f);
+      high = fminf(kLimit, ceilf(at + kFar * learnt_.step) + 1.0f);
+      off_low = kFar;
+      off_high = -kFar;
+      unsigned threshold = both(__float2int_rn(at));
+      float off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
+      first_off = off;
+      const int start = passes++;
+#pragma unroll 1
+      while (true) {
+        const bool reached = off >= 0.0f;
+        low = reached ? at : low;
+        off_low = reached ? off : off_low;
+        high = reached ? high : at;
+        off_high = reached ? off_high : off;
+        bool goes_on = off_low != 0.0f && high - low > 1.0f;
+        if (!__any_sync(kWholeWarp, goes_on)) {
+          // A bound that was only expected, and is the border's neighbour, was expected wrongly: farther off, then.
+          const bool expected_low = off_low == kFar && low != -kLimit;
+          const bool expected_high = off_high == -kFar && off_low != 0.0f && high != kLimit;
+          if (!__any_sync(kWholeWarp, expected_low || expected_high)) break;
+          const float reach = 16.0f * static_cast<float>(passes * passes);
+          low = expected_low ? fmaxf(-kLimit, high - reach) : low;
+          high = expected_high ? fminf(kLimit, low + reach) : high;
+          goes_on = off_low != 0.0f && high - low > 1.0f;
+        }
+        float next = low + (high - low) * (off_low * reciprocal(off_low - off_high));
+        float least = low + 1.0f;
+        bool is_neighbour = false;
+        if (passes - start >= kFirstPasses) {
+          if (passes - start == kFirstPasses && !estimates && __any_sync(kWholeWarp, goes_on && fabsf(off) > kClose)) {
+            // The row is nothing like those before it: it is asked itself.
+            again = true;
+            break;
+          }
+          // Where interpolation takes long: the element next below the upper bound, which finds ties, and the middle, which
+          // bounds the number of passes.
+          const int turn = passes - start - kUsualPasses;
+          if (turn >= 0 && turn % 4 == 0) {
+            is_neighbour = off_high != -kFar;
+            const float neighbour = key_below(x, both(__float2int_rn(high)));
+            next = is_neighbour ? neighbour : next;
+            least = is_neighbour ? low : least;
+          } else if (turn >= 0 && turn % 4 == 2) {
+            next = low + (high - low) * 0.5f;
+          }
+        }
+        constexpr float kWhole = 12582912.0f;  // a sum of this size has whole numbers alone
+        const float rounded = fminf(fmaxf(next, least), high - 1.0f) + kWhole;
+        at = goes_on ? rounded - kWhole : at;
+        threshold = select(goes_on, both(__float_as_int(rounded) - __float_as_int(kWhole)), threshold);
+        off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
+        // Between the neighbour and the bound there is nothing, so that what is next above the neighbour is as good a bound.
+        high = is_neighbour && goes_on && off >= 0.0f ? at + 1.0f : high;
+        ++passes;
+      }
+      lonely_ = again || (lonely_ && passes - start < 4 * kFirstPasses);
+      estimates = again;
+    } while (again);
     // Borders among infinities, NaN and what lies behind a row's end.
     if (__any_sync(kWholeWarp, low == -kLimit || (off_low != 0.0f && high == kLimit))) return put_off();
 
@@ -115,7 +152,6 @@ class WarpSelectPacked {
       chosen = (tied ? above : chosen) | Row::first_in_index_order(eligible, -static_cast<int>(off_high));
     }
     learn<T>(learnt_, low, static_cast<int>(first_off), passes, false);
-    if (passes > kUsualPasses) learnt_.known = false;  // rows that have nothing in common
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
     return true;
   }
@@ -132,7 +168,7 @@ class WarpSelectPacked {
   }
 
   static __device__ float key_near(float value) {
-    const int bits = static_cast<std::int16_t>(P::bits_near(value));
+    const int bits = static_cast<std::int16_t>(P::bits_near(value + 0.0f));  // both zeros have the key of +0
     return static_cast<float>(bits ^ ((bits >> 31) & 0x7fff));
   }
 
@@ -178,6 +214,19 @@ class WarpSelectPacked {
     return P::sum(__hadd2(even, odd));
   }
 
+  /// The key of the greatest element of the row below the threshold; -kLimit if there is none.
+  static __device__ float key_below(const unsigned (&x)[kPairs], unsigned threshold) {
+    unsigned greatest = P::kLeast;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const unsigned below = P::below(x[i], threshold);
+      greatest = P::greater(greatest, (x[i] & below) | (P::kLeast & ~below));
+    }
+    const float upper = key_near(P::real(greatest >> 16));
+    const float lower = key_near(P::real(greatest & 0xffffu));
+    return Group::greatest(fmaxf(upper, lower));
+  }
+
   /// Which elements reach the threshold: the first in the highest bit.
   static __device__ unsigned marks_of(const unsigned (&x)[kPairs], unsigned threshold) {
     unsigned halves = 0;  // those of a lane's first half from bit 31 down, those of its second from bit 15
@@ -214,6 +263,7 @@ class WarpSelectPacked {
   }
 
   Learnt<float> learnt_;  ///< In keys.
+  bool lonely_ = false;   ///< Rows have nothing in common: each is asked itself where its border may be.
 };
 
 }  // namespace rtopk::cuda
