@@ -120,12 +120,12 @@ class WarpSelectPacked {
           // Where interpolation takes long: the element next below the upper bound, which finds ties, and the middle, which
           // bounds the number of passes.
           const int turn = passes - start - kUsualPasses;
-          if (turn >= 0 && turn % 4 == 0) {
+          if (turn >= 0 && (turn & 3) == 0) {
             is_neighbour = off_high != -kFar;
             const float neighbour = key_below(x, both(__float2int_rn(high)));
             next = is_neighbour ? neighbour : next;
             least = is_neighbour ? low : least;
-          } else if (turn >= 0 && turn % 4 == 2) {
+          } else if (turn >= 0 && (turn & 3) == 2) {
             next = low + (high - low) * 0.5f;
           }
         }
