@@ -20,15 +20,15 @@ struct Border {
 template <class Key>
 using KeyDistance = std::conditional_t<sizeof(Key) == 8, double, float>;
 
-/// The key that lies `distance` above `key`, or below it, but no farther than the bounds.
+/// The key that lies `distance` above `key`, or below it, but not beyond the bounds.
 template <class Key>
 __device__ Key stepped(Key key, KeyDistance<Key> distance, Key least, Key greatest) {
   if (distance < 0) {
     const bool inside = key > least && -distance < static_cast<KeyDistance<Key>>(key - least);
-    return inside ? key - min(static_cast<Key>(-distance), key - least) : least;
+    return inside ? min(key - min(static_cast<Key>(-distance), key - least), greatest) : least;
   }
   const bool inside = key < greatest && distance < static_cast<KeyDistance<Key>>(greatest - key);
-  return inside ? key + min(static_cast<Key>(distance), greatest - key) : greatest;
+  return inside ? max(key + min(static_cast<Key>(distance), greatest - key), least) : greatest;
 }
 
 template <class Key>

@@ -143,8 +143,10 @@ class FilterStream {
       const int vector = i * 32 + lane();
       if (vector >= first && vector < last) copy_async<16>(to + (offset_ ^ (i % 2 * 64)) + i * 512, from + i * 512);
     }
-    if (first == 1 && lane() >= lead_ && lane() < Shape::kVector) copy_element(to, lane());
-    if (last < kVectors && lane() < left_ % Shape::kVector) copy_element(to, last * Shape::kVector + lane());
+    if (first == 1 && lane() >= lead_ && lane() < min(left_, Shape::kVector)) copy_element(to, lane());
+    // A row may begin and end in one vector.
+    const bool ends = last >= first && last < kVectors;
+    if (ends && lane() < left_ % Shape::kVector) copy_element(to, last * Shape::kVector + lane());
   }
 
   __device__ void copy_element(char* to, int element) const {

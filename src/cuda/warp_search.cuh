@@ -204,25 +204,49 @@ struct WarpSearch {
     return {Group::least(range.least), Group::greatest(range.greatest), !Group::any(!range.finite)};
   }
 
-  static __device__ void bisect(const Row& row) {
+  /// `hint` is where the search of the row before ended; NaN: not known.
+  static __device__ void bisect(const Row& row, Arithmetic& hint) {
     const Call& call = row.call;
     Value x[R];
     row.load(x);
     const Range range = range_of(row, x);
     const bool finite = range.finite;
-    core::Bisection<Arithmetic> search(arithmetic(range.least, call.smallest),
-                                       arithmetic(range.greatest, call.smallest), row.k(), call.max_iter, call.epsilon);
+    const Arithmetic least = arithmetic(range.least, call.smallest);
+    const Arithmetic greatest = arithmetic(range.greatest, call.smallest);
+    // More than k elements are known to reach one of these, fewer than k the other. The first middles of a long search lie so
+    // far from where the row before had its border that two counts around that spare theirs.
+    Arithmetic reached = -static_cast<Arithmetic>(INFINITY);
+    Arithmetic missed = static_cast<Arithmetic>(INFINITY);
+    const auto learn = [&](Arithmetic threshold, bool counts) {
+      const int counted = Group::sum(__popc(marks_of<T>(x, least_at(threshold, call.smallest))));
+      if (counts && counted > row.k()) reached = max(reached, threshold);
+      if (counts && counted < row.k()) missed = min(missed, threshold);
+      return counted;
+    };
+    constexpr int kLongSearch = 6;
+    if (call.max_iter >= kLongSearch && __any_sync(kWholeWarp, hint == hint)) {
+      const Arithmetic distance = (greatest - least) / 32;
+      learn(max(hint - distance, least), hint == hint);
+      learn(min(hint + distance, greatest), hint == hint);
+    }
+    core::Bisection<Arithmetic> search(least, greatest, row.k(), call.max_iter, call.epsilon);
     bool goes_on = finite && search.next();
     while (__any_sync(kWholeWarp, goes_on)) {
-      const Value threshold = least_at(search.middle(), call.smallest);
-      const int total = Group::sum(__popc(marks_of<T>(x, threshold)));
+      const Arithmetic middle = search.middle();
+      const bool decided = call.max_iter > 0 && (middle <= reached || middle >= missed);
+      int counted = middle <= reached ? row.k() + 1 : 0;
+      if (__any_sync(kWholeWarp, goes_on && !decided)) {
+        const int now = learn(middle, goes_on && !decided);
+        counted = decided ? counted : now;
+      }
       if (goes_on) {
-        search.record(total);
+        search.record(counted);
         goes_on = search.next();
       }
     }
     const core::Selection<Arithmetic> selection = search.selection();
     const bool stops_early = call.max_iter > 0 || call.epsilon > 0;
+    if (finite) hint = Arithmetic{0.5} * (selection.fill + selection.sure);
     if (call.passes != nullptr && Group::lane() == 0) call.passes[row.row] = finite ? selection.passes : 0;
     unsigned chosen = 0;
     if (stops_early && !__any_sync(kWholeWarp, !finite || !selection.fill_only)) {

@@ -218,7 +218,8 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
   const WarpTiles<T, G, R> tiles(call, shared);
   tiles.pad();
   if constexpr (kTask == WarpTask::bisect) {
-    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
+    core::ArithmeticOf<T> hint = NAN;
+    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row, hint); });
   } else {
     std::conditional_t<sizeof(T) == 2, WarpSelectPacked<T, G, R>, WarpSelect<T, G, R>> rows;
     std::uint64_t put_off = 0;
