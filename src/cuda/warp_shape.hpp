@@ -44,13 +44,13 @@ struct WarpShape {
 
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> || G <= 4 ? 4 : 5;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 4 : 5;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
 template <class F>
 constexpr bool for_warp_variants(F&& f) {
-  return f.template operator()<2, 16>() || f.template operator()<2, 32>() || f.template operator()<4, 32>() ||
+  return f.template operator()<2, 16>() || f.template operator()<4, 16>() || f.template operator()<4, 32>() ||
          f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 24>() ||
          f.template operator()<32, 32>();
 }
