@@ -205,6 +205,7 @@ std::string compare(const Problem& p, const std::vector<RowSelection>& selection
 
 std::string check(const Runner& runner, const Problem& tight, const Matrix& matrix,
                   const std::vector<RowSelection>& selections, const Layout& layout) {
+  if (!runner.takes(tight)) return "";
   Problem p = tight;
   p.row_stride = layout.padding > 0 ? p.cols + layout.padding : tight.row_stride;
   const Result expected = render(p, matrix, selections);

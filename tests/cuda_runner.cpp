@@ -249,8 +249,42 @@ struct Variant {
   ChangePlan change;  ///< Null: as planned.
 };
 
-/// A family that make_plan prefers another one to, where both can do it, joins here by a function that changes the plan.
-constexpr Variant kVariants[] = {{"cuda", nullptr}};
+/// The numbers of `other`, a plan for another problem with rows that are as long.
+bool take_numbers(rtopk::Plan& plan, const rtopk::Problem& other, rtopk::Family family) {
+  rtopk::Plan made;
+  if (!rtopk::make_plan(other, made).ok() || made.family != family) return false;
+  made.problem = plan.problem;
+  made.workspace_bytes = plan.workspace_bytes;
+  plan = made;
+  return true;
+}
+
+/// cuda_warp where make_plan prefers cuda_tournament, and cuda_filter for rows that it finds too short or too few.
+bool take_another_family(rtopk::Plan& plan) {
+  const rtopk::Problem& problem = plan.problem;
+  const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
+  if (plan.family == rtopk::Family::cuda_tournament) {
+    rtopk::Problem wider = problem;
+    wider.k = 9;
+    return problem.cols >= 9 && !sorts && take_numbers(plan, wider, rtopk::Family::cuda_warp);
+  }
+  const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
+  const bool pairs = problem.form == rtopk::Form::pairs || problem.form == rtopk::Form::cbsr;
+  if (!exact || !pairs || sorts) return false;
+  rtopk::Problem larger = problem;
+  larger.rows = 1 << 20;
+  larger.cols = std::max<std::int64_t>(4096, 8 * problem.k);
+  larger.row_stride = 0;
+  larger.form = rtopk::Form::pairs;
+  larger.index_type = rtopk::IndexType::i32;
+  if (!take_numbers(plan, larger, rtopk::Family::cuda_filter)) return false;
+  const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
+  plan.rows_per_block = 2 * (rows / 8 + 1);  // several for each of the two warps, so that they learn
+  plan.blocks = (rows + plan.rows_per_block - 1) / plan.rows_per_block;
+  return true;
+}
+
+constexpr Variant kVariants[] = {{"cuda", nullptr}, {"cuda, another family", take_another_family}};
 
 class CudaRunner final : public Runner {
  public:
@@ -260,16 +294,16 @@ class CudaRunner final : public Runner {
   [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
   void activate() const override {}
 
-  [[nodiscard]] std::string run(const Call& call) const override {
-    rtopk::Problem problem = call.problem;
-    problem.device = {rtopk::DeviceKind::cuda, 0};
+  [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
     rtopk::Plan plan;
-    const rtopk::Status status = rtopk::make_plan(problem, plan);
+    return variant_.change == nullptr || (planned(problem, plan).ok() && variant_.change(plan));
+  }
+
+  [[nodiscard]] std::string run(const Call& call) const override {
+    rtopk::Plan plan;
+    const rtopk::Status status = planned(call.problem, plan);
     if (!status.ok()) return refused("make_plan", status);
-    // What it cannot do otherwise has been tested as planned.
-    if (variant_.change != nullptr && !variant_.change(plan)) {
-      if (!rtopk::make_plan(problem, plan).ok()) return "make_plan changed its mind";
-    }
+    if (variant_.change != nullptr) variant_.change(plan);
     std::string wrong;
     try {
       std::unique_ptr<Lane> lane = Lanes::take();
@@ -282,6 +316,11 @@ class CudaRunner final : public Runner {
   }
 
  private:
+  static rtopk::Status planned(rtopk::Problem problem, rtopk::Plan& plan) {
+    problem.device = {rtopk::DeviceKind::cuda, 0};
+    return rtopk::make_plan(problem, plan);
+  }
+
   Variant variant_;
 };
 

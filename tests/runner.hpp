@@ -38,6 +38,8 @@ class Runner {
   [[nodiscard]] virtual bool unsorted_is_ascending() const = 0;
   /// Makes later calls of run() use this runner's code. Not to be called while another thread runs.
   virtual void activate() const = 0;
+  /// Whether it has a way of its own to run this problem; if not, another runner tests the same code.
+  [[nodiscard]] virtual bool takes(const rtopk::Problem&) const { return true; }
   /// Plans and runs. Empty on success, else what went wrong.
   [[nodiscard]] virtual std::string run(const Call& call) const = 0;
 };
