@@ -1,0 +1,88 @@
+#include "rows.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include <torch/csrc/stable/ops.h>
+
+namespace rtopk::torch_binding {
+namespace {
+
+/// Whether the last dimension's elements lie side by side and all other dimensions are one with a constant stride; if so,
+/// `seen` gets the numbers.
+bool has_rows(const Tensor& tensor, Rows& seen) {
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  const auto last = static_cast<std::int64_t>(sizes.size()) - 1;
+  seen.rows = 1;
+  seen.cols = sizes[last];
+  seen.row_stride = seen.cols;
+  if (seen.cols > 1 && strides[last] != 1) return false;
+  std::int64_t next_stride = 0;
+  for (std::int64_t i = last - 1; i >= 0; --i) {
+    if (sizes[i] == 1) continue;
+    if (seen.rows == 1) {
+      seen.row_stride = strides[i];
+    } else if (strides[i] != next_stride) {
+      return false;
+    }
+    next_stride = strides[i] * sizes[i];
+    seen.rows *= sizes[i];
+  }
+  // Expanded and overlapping rows are not what the library takes.
+  return seen.rows <= 1 || seen.row_stride >= seen.cols;
+}
+
+}  // namespace
+
+std::int64_t wrapped_dim(const Tensor& self, std::int64_t dim) {
+  const std::int64_t dims = std::max<std::int64_t>(self.dim(), 1);
+  if (dim < -dims || dim >= dims) {
+    throw std::runtime_error("Dimension out of range (expected to be in range of [" + std::to_string(-dims) + ", " +
+                             std::to_string(dims - 1) + "], but got " + std::to_string(dim) + ")");
+  }
+  return dim < 0 ? dim + dims : dim;
+}
+
+Rows rows_along(const Tensor& self, std::int64_t dim) {
+  const std::int64_t dims = self.dim();
+  if (dims == 0) return {.tensor = self};
+  Rows seen{.tensor = dim == dims - 1 ? self : torch::stable::transpose(self, dim, dims - 1)};
+  if (!has_rows(seen.tensor, seen)) {
+    seen.tensor = torch::stable::contiguous(seen.tensor);
+    seen.row_stride = seen.cols;
+    seen.rows = seen.cols == 0 ? 0 : seen.tensor.numel() / seen.cols;
+  }
+  return seen;
+}
+
+Tensor empty_contiguous(const std::vector<std::int64_t>& sizes, std::int32_t dtype, const Tensor& like) {
+  std::vector<std::int64_t> strides(sizes.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<std::int64_t>(sizes[i], 1);
+  }
+  std::int32_t device_type = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
+  AtenTensorHandle handle = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(sizes.size()), sizes.data(),
+                                                         strides.data(), dtype, device_type, like.get_device_index(),
+                                                         &handle));
+  return Tensor(handle);
+}
+
+Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
+  const auto shape = rows.tensor.sizes();
+  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+  if (!sizes.empty()) sizes.back() = count;
+  return empty_contiguous(sizes, dtype, rows.tensor);
+}
+
+Tensor results_along(const Tensor& results, std::int64_t dim) {
+  const std::int64_t last = results.dim() - 1;
+  if (dim >= last) return results;
+  return torch::stable::contiguous(torch::stable::transpose(results, dim, last));
+}
+
+}  // namespace rtopk::torch_binding

@@ -1,0 +1,214 @@
+"""The functions of the package. Each picks the operator that does what is wanted and no more."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import torch
+import torch.autograd.forward_ad as forward_ad
+
+from ._registrations import result_shape, scattered, wrapped_dim
+
+_OPS = torch.ops.rtopk
+_INT64 = torch.int64
+
+# The C++ function below torch.ops.rtopk._topk: a call through the operator object takes a microsecond more, which is much
+# of a small selection. torch.compile is told to put the operator itself into its graphs.
+_topk_without_grad = _OPS._topk.default._op
+
+
+@torch.compiler.substitute_in_graph(_topk_without_grad)
+def _topk_in_graph(*arguments):
+    return _OPS._topk.default(*arguments)
+
+
+def topk(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+    index_dtype: torch.dtype = torch.int64,
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.return_types.topk:
+    """The k largest (or smallest) elements along a dimension, with their indices, as torch.topk gives them.
+
+    Beyond torch.topk's promises: among equal values at the border the lowest indices win, sorted results with equal values
+    are in ascending index, unsorted ones in ascending index too, and the result is the same on every device and run.
+
+    Args:
+        input: float32, float16, bfloat16, float64 or int32. Rows with any stride between them are read in place; a
+            tensor whose selected dimension is not contiguous is copied first.
+        k: how many; 0 to the size of the dimension.
+        dim: along which dimension.
+        largest: the largest, or the smallest. NaN is greater than every number.
+        sorted: best first.
+        max_iter: stop the search after this many passes (Algorithm 2 of the RTop-K paper): k elements, not always the
+            best. None: exact.
+        epsilon: stop when the interval is this narrow, relative to the best value (the paper's Algorithm 1). 0: exact.
+        index_dtype: torch.int64 or torch.int32.
+        out: tensors for values and indices, as in torch.topk.
+
+    Returns:
+        A named tuple (values, indices) of torch.topk's own type.
+
+    >>> x = torch.tensor([1.0, 7.0, 3.0, 7.0])
+    >>> values, indices = rtopk.topk(x, 3)
+    >>> values, indices
+    (tensor([7., 7., 3.]), tensor([1, 3, 2]))
+    >>> rtopk.topk(x, 2, largest=False, index_dtype=torch.int32).indices
+    tensor([0, 2], dtype=torch.int32)
+    """
+    if (
+        max_iter is None
+        and epsilon == 0.0
+        and out is None
+        and index_dtype is _INT64
+        and dim == -1
+        and isinstance(input, torch.Tensor)
+        and not input.requires_grad
+        and forward_ad._current_level < 0
+    ):
+        return torch.return_types.topk(_topk_without_grad(input, k, -1, largest, sorted))
+    _check_topk_arguments(input, k, dim, largest, sorted)
+    wrapped_dim(input, dim)
+    arguments = (k, dim, largest, sorted, max_iter or 0, epsilon)
+    if out is not None:
+        return _topk_out(input, arguments, index_dtype, out)
+    if forward_ad._current_level >= 0:
+        indices = _OPS._topk.default(input, *arguments, index_dtype)[1]
+        return torch.return_types.topk((input.gather(dim, indices.to(_INT64)), indices))
+    operator = _OPS.topk.default if _wants_grad(input) else _OPS._topk.default
+    return torch.return_types.topk(operator(input, *arguments, index_dtype))
+
+
+def maxk(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> torch.Tensor:
+    """The input with everything but the k largest (or smallest) elements along a dimension set to zero.
+
+    The gradient goes to the elements that were kept. The arguments are those of :func:`topk`.
+
+    >>> rtopk.maxk(torch.tensor([[3.0, 1.0, 2.0], [0.0, -1.0, -2.0]]), 2)
+    tensor([[ 3.,  0.,  2.],
+            [ 0., -1.,  0.]])
+    """
+    arguments = (k, dim, largest, max_iter or 0, epsilon)
+    _check_tensor("maxk", input)
+    wrapped_dim(input, dim)
+    if forward_ad._current_level < 0 and not _wants_grad(input):
+        return _OPS._maxk.default(input, *arguments)
+    # What was kept is what a gradient needs: a byte for every element, where the input would be several.
+    return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
+
+
+def topk_mask(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> torch.Tensor:
+    """A boolean tensor that is True where :func:`topk` would select.
+
+    >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
+    tensor([ True, False,  True, False])
+    """
+    _check_tensor("topk_mask", input)
+    wrapped_dim(input, dim)
+    return _OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon)
+
+
+class CBSR(NamedTuple):
+    """Compact balanced sparse rows: k values of every row, and the columns that they stand in, ascending."""
+
+    values: torch.Tensor
+    selectors: torch.Tensor  #: uint8 for rows of up to 256 elements, uint16 for up to 65536
+
+
+def compact(
+    input: torch.Tensor,
+    k: int,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> CBSR:
+    """:func:`maxk` along the last dimension without its zeros: values and 8- or 16-bit column selectors.
+
+    :func:`expand` makes the dense tensor again. Differentiable in the values.
+
+    >>> rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2)
+    CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
+    """
+    _check_tensor("compact", input)
+    arguments = (k, largest, max_iter or 0, epsilon)
+    if forward_ad._current_level >= 0:
+        selectors = _OPS._compact.default(input, *arguments)[1]
+        return CBSR(input.gather(-1, selectors.to(_INT64)), selectors)
+    operator = _OPS.compact.default if _wants_grad(input) else _OPS._compact.default
+    return CBSR(*operator(input, *arguments))
+
+
+def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
+    """The dense tensor of rows that :func:`compact` made: `cols` elements each, zero where nothing was selected.
+
+    >>> rtopk.expand(*rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2), cols=3)
+    tensor([[3., 0., 2.]])
+    """
+    return scattered(values, selectors, (*values.shape[:-1], cols) if values.dim() else (), -1)
+
+
+def _wants_grad(input):
+    return input.requires_grad and torch.is_grad_enabled()
+
+
+def _check_tensor(function, input):
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(f"{function}(): argument 'input' must be Tensor, not {type(input).__name__}")
+
+
+def _check_topk_arguments(input, k, dim, largest, sorted):
+    """The kinds of errors that torch.topk has for arguments of a wrong type."""
+    _check_tensor("topk", input)
+    if isinstance(k, (bool, float)):
+        raise TypeError(f"topk(): argument 'k' must be int, not {type(k).__name__}")
+    if isinstance(dim, (bool, float)) or dim is None:
+        raise TypeError(f"topk(): argument 'dim' must be int, not {type(dim).__name__}")
+
+
+def _topk_out(input, arguments, index_dtype, out):
+    values, indices = out
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (input, values, indices)):
+        raise RuntimeError(
+            "topk(): functions with out=... arguments don't support automatic differentiation, but one of the arguments"
+            " requires grad."
+        )
+    shape = result_shape(input, *arguments[:2])
+    for tensor, dtype in ((values, input.dtype), (indices, index_dtype)):
+        if tensor.dtype != dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {dtype}, but got {tensor.dtype} instead")
+        if tensor.device != input.device:
+            raise RuntimeError(f"Expected out tensor to be on {input.device}, but got {tensor.device} instead")
+        if list(tensor.shape) != shape:
+            if tensor.numel() != 0:
+                warnings.warn(
+                    f"An output with one or more elements was resized since it had shape {list(tensor.shape)}, which"
+                    f" does not match the required output shape {shape}.",
+                    stacklevel=3,
+                )
+            tensor.resize_(shape)
+    _OPS.topk_out.default(input, *arguments, values, indices)
+    return torch.return_types.topk_out((values, indices))
