@@ -92,6 +92,11 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t
   return {results_along(values, pairs.dim), results_along(indices, pairs.dim)};
 }
 
+/// What torch.topk can ask for.
+std::tuple<Tensor, Tensor> topk_exact(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted) {
+  return topk(self, k, dim, largest, sorted, 0, 0.0, ScalarType::Long);
+}
+
 /// `values` and `indices` have the right shapes and types. Results go straight to them where they are contiguous and the
 /// rows' dimension is the last one.
 void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
@@ -165,22 +170,26 @@ std::string build_text() {
 }  // namespace
 }  // namespace rtopk::torch_binding
 
-#define RTOPK_TOPK_SIGNATURE                                                                                    \
-  "(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, int max_iter=0, float epsilon=0.0," \
+#define RTOPK_TOPK_SIGNATURE                                                                                     \
+  "(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True, int max_iter=0, float epsilon=0.0," \
   " ScalarType index_dtype=long) -> (Tensor values, Tensor indices)"
-#define RTOPK_COMPACT_SIGNATURE                                                                      \
-  "(Tensor self, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0) -> (Tensor values," \
+#define RTOPK_COMPACT_SIGNATURE                                                                       \
+  "(Tensor input, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0) -> (Tensor values," \
   " Tensor selectors)"
 #define RTOPK_WHOLE_ROWS_SIGNATURE \
-  "(Tensor self, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
+  "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
 
 // Operators whose names begin with "_" have no derivative: calling one costs nothing but the selection. The Python
-// functions take them where no gradient is wanted.
+// functions take them where no gradient is wanted. _topk_exact is _topk with the arguments of torch.topk alone: every
+// further one is paid for in every call.
 STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("topk" RTOPK_TOPK_SIGNATURE);
   library.def("_topk" RTOPK_TOPK_SIGNATURE);
   library.def(
-      "topk_out(Tensor self, SymInt k, int dim, bool largest, bool sorted, int max_iter, float epsilon,"
+      "_topk_exact(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values,"
+      " Tensor indices)");
+  library.def(
+      "topk_out(Tensor input, SymInt k, int dim, bool largest, bool sorted, int max_iter, float epsilon,"
       " Tensor(a!) values, Tensor(b!) indices) -> ()");
   library.def("_maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
@@ -189,13 +198,14 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("build_text() -> str");
 }
 
-#define RTOPK_IMPLEMENTATIONS(library)                                    \
-  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));           \
-  library.impl("_topk", TORCH_BOX(&rtopk::torch_binding::topk));          \
-  library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));   \
-  library.impl("_maxk", TORCH_BOX(&rtopk::torch_binding::maxk));          \
-  library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask)); \
-  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));     \
+#define RTOPK_IMPLEMENTATIONS(library)                                       \
+  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));              \
+  library.impl("_topk", TORCH_BOX(&rtopk::torch_binding::topk));             \
+  library.impl("_topk_exact", TORCH_BOX(&rtopk::torch_binding::topk_exact)); \
+  library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));      \
+  library.impl("_maxk", TORCH_BOX(&rtopk::torch_binding::maxk));             \
+  library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));    \
+  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));        \
   library.impl("_compact", TORCH_BOX(&rtopk::torch_binding::compact))
 
 // A build without the CUDA backend takes CUDA tensors too: to say what is missing.

@@ -1,5 +1,6 @@
 #include "rows.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -56,26 +57,31 @@ Rows rows_along(const Tensor& self, std::int64_t dim) {
   return seen;
 }
 
-Tensor empty_contiguous(const std::vector<std::int64_t>& sizes, std::int32_t dtype, const Tensor& like) {
-  std::vector<std::int64_t> strides(sizes.size());
+Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like) {
+  std::int64_t strides[Sizes::kMost];
   std::int64_t stride = 1;
-  for (std::size_t i = sizes.size(); i-- > 0;) {
+  for (std::int64_t i = sizes.count; i-- > 0;) {
     strides[i] = stride;
-    stride *= std::max<std::int64_t>(sizes[i], 1);
+    stride *= std::max<std::int64_t>(sizes.each[i], 1);
   }
   std::int32_t device_type = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(sizes.size()), sizes.data(),
-                                                         strides.data(), dtype, device_type, like.get_device_index(),
-                                                         &handle));
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(), &handle));
   return Tensor(handle);
 }
 
 Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
   const auto shape = rows.tensor.sizes();
-  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
-  if (!sizes.empty()) sizes.back() = count;
+  Sizes sizes;
+  sizes.count = static_cast<std::int64_t>(shape.size());
+  if (sizes.count > Sizes::kMost) {
+    throw std::runtime_error("rtopk: the tensor has " + std::to_string(sizes.count) +
+                             " dimensions; accepted: at most " + std::to_string(Sizes::kMost));
+  }
+  std::copy(shape.begin(), shape.end(), sizes.each);
+  if (sizes.count > 0) sizes.each[sizes.count - 1] = count;
   return empty_contiguous(sizes, dtype, rows.tensor);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <torch/csrc/stable/tensor.h>
 
@@ -32,7 +31,14 @@ Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype);
 /// From results with the rows' dimension last to a contiguous tensor that has it where it was.
 Tensor results_along(const Tensor& results, std::int64_t dim);
 
+/// The sizes of a tensor without an allocation, which would be felt in a small call.
+struct Sizes {
+  static constexpr std::int64_t kMost = 64;  ///< torch's own limit for most operators
+  std::int64_t count = 0;
+  std::int64_t each[kMost];
+};
+
 /// An uninitialised contiguous tensor on the device of `like`.
-Tensor empty_contiguous(const std::vector<std::int64_t>& sizes, std::int32_t dtype, const Tensor& like);
+Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like);
 
 }  // namespace rtopk::torch_binding

@@ -73,7 +73,8 @@ void select_on_gpu(const Problem& problem, const Tensor& tensor, const Output& o
   std::optional<Tensor> memory;
   Workspace workspace;
   if (plan.workspace_bytes > 0) {
-    memory = empty_contiguous({static_cast<std::int64_t>(plan.workspace_bytes)}, aoti_torch_dtype_uint8(), tensor);
+    const Sizes sizes{.count = 1, .each = {static_cast<std::int64_t>(plan.workspace_bytes)}};
+    memory = empty_contiguous(sizes, aoti_torch_dtype_uint8(), tensor);
     workspace = {memory->mutable_data_ptr(), plan.workspace_bytes};
   }
   void* stream = nullptr;

@@ -1,8 +1,8 @@
 """Routes torch.topk to rtopk: below the dispatcher, where every way of calling it arrives.
 
-The kernel of aten::topk for a device is wrapped once. The wrapper hands a call to rtopk while acceleration is on and the
-result is the same, and to torch's own kernel otherwise. So torch's own derivatives, fake tensors, vmap and graphs stay in
-place, and errors are torch's own.
+The kernel of aten::topk for a device is wrapped once. The wrapper hands a call to rtopk while acceleration is on and
+the result is the same, and to torch's own kernel otherwise. So torch's own derivatives, fake tensors, vmap and graphs
+stay in place, and errors are torch's own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _install() -> None:
         warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
         warnings.filterwarnings("ignore", message="(?s)Warning only once for all operators.*", category=UserWarning)
         for key in keys:
-            kernel = _wrapped(torch.library.get_kernel("aten::topk", key), torch.ops.rtopk._topk.default._op)
+            kernel = _wrapped(torch.library.get_kernel("aten::topk", key), torch.ops.rtopk._topk_exact.default._op)
             library.impl("topk", kernel, key, with_keyset=True, allow_override=True)
     _library = library
 
@@ -69,10 +69,10 @@ def _change(*, contexts: int = 0, switch: bool | None = None) -> None:
 def accelerate() -> Iterator[None]:
     """While the block runs, torch.topk is done by rtopk wherever the result is the same. Also a decorator.
 
-    It holds for all threads of the process as long as any block is open: a backward pass that repeats a forward pass in
-    torch's own threads selects as that did. It reaches torch.topk and Tensor.topk wherever they are called from, also in
-    code compiled by torch.compile. Values are torch's; of equal values the lowest indices are selected, where torch leaves
-    the choice open.
+    It holds for all threads of the process as long as any block is open: a backward pass that repeats a forward pass
+    in torch's own threads selects as that did. It reaches torch.topk and Tensor.topk wherever they are called from,
+    also in code compiled by torch.compile. Values are torch's; of equal values the lowest indices are selected, where
+    torch leaves the choice open.
 
     >>> with rtopk.accelerate():
     ...     torch.topk(torch.tensor([1.0, 7.0, 3.0, 7.0]), 3).indices

@@ -3,24 +3,69 @@
 from __future__ import annotations
 
 import warnings
+from operator import index as operator_index
 from typing import NamedTuple
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from ._registrations import result_shape, scattered, wrapped_dim
+from ._registrations import (
+    backward_compact,
+    backward_topk,
+    result_shape,
+    save_compact,
+    save_topk,
+    scattered,
+    wrapped_dim,
+)
 
 _OPS = torch.ops.rtopk
 _INT64 = torch.int64
 
-# The C++ function below torch.ops.rtopk._topk: a call through the operator object takes a microsecond more, which is much
-# of a small selection. torch.compile is told to put the operator itself into its graphs.
-_topk_without_grad = _OPS._topk.default._op
+_Tensor = torch.Tensor
+_Result = torch.return_types.topk
+
+# The C++ function below torch.ops.rtopk._topk_exact: a call through the operator object takes a microsecond more, which
+# is much of a small selection. torch.compile is told to put the operator itself into its graphs.
+_topk_exact = _OPS._topk_exact.default._op
 
 
-@torch.compiler.substitute_in_graph(_topk_without_grad)
-def _topk_in_graph(*arguments):
-    return _OPS._topk.default(*arguments)
+@torch.compiler.substitute_in_graph(_topk_exact)
+def _topk_exact_in_graph(*arguments):
+    return _OPS._topk_exact.default(*arguments)
+
+
+# Up to this many results a gather, whose derivative torch has in C++, costs less than a derivative in Python: that one
+# takes 25 us of the host, a gather of this size 2 us of a GPU.
+_FEW_RESULTS = 1 << 16
+
+
+class _TopK(torch.autograd.Function):
+    """torch.ops.rtopk.topk for plain eager calls: what torch.library makes of the same formulas takes a tenth of a
+    millisecond a call."""
+
+    @staticmethod
+    def forward(ctx, input, operator, *arguments):
+        output = operator(input, *arguments)
+        save_topk(ctx, (input, *arguments), output)
+        return output
+
+    @staticmethod
+    def backward(ctx, *grads):
+        grad, *rest = backward_topk(ctx, *grads)
+        return grad, None, *rest
+
+
+class _Compact(torch.autograd.Function):
+    """torch.ops.rtopk.compact likewise."""
+
+    @staticmethod
+    def forward(ctx, input, *arguments):
+        output = _OPS._compact.default(input, *arguments)
+        save_compact(ctx, (input, *arguments), output)
+        return output
+
+    backward = staticmethod(backward_compact)
 
 
 def topk(
@@ -37,8 +82,8 @@ def topk(
 ) -> torch.return_types.topk:
     """The k largest (or smallest) elements along a dimension, with their indices, as torch.topk gives them.
 
-    Beyond torch.topk's promises: among equal values at the border the lowest indices win, sorted results with equal values
-    are in ascending index, unsorted ones in ascending index too, and the result is the same on every device and run.
+    Beyond torch.topk's promises: among equal values at the border the lowest indices win, sorted results with equal
+    values are in ascending index, unsorted ones are too, and the result is the same on every device and run.
 
     Args:
         input: float32, float16, bfloat16, float64 or int32. Rows with any stride between them are read in place; a
@@ -63,27 +108,38 @@ def topk(
     >>> rtopk.topk(x, 2, largest=False, index_dtype=torch.int32).indices
     tensor([0, 2], dtype=torch.int32)
     """
+    exact = max_iter is None and epsilon == 0.0 and index_dtype is _INT64
     if (
-        max_iter is None
-        and epsilon == 0.0
-        and out is None
-        and index_dtype is _INT64
+        exact
         and dim == -1
-        and isinstance(input, torch.Tensor)
+        and out is None
+        and type(k) is int
+        and isinstance(input, _Tensor)
         and not input.requires_grad
         and forward_ad._current_level < 0
     ):
-        return torch.return_types.topk(_topk_without_grad(input, k, -1, largest, sorted))
-    _check_topk_arguments(input, k, dim, largest, sorted)
-    wrapped_dim(input, dim)
-    arguments = (k, dim, largest, sorted, max_iter or 0, epsilon)
+        if largest is True and sorted is True:
+            return _Result(_topk_exact(input, k))
+        if type(largest) is bool and type(sorted) is bool:
+            return _Result(_topk_exact(input, k, -1, largest, sorted))
+    _check_tensor("topk", input)
+    k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
+    _check_bool("largest", largest)
+    _check_bool("sorted", sorted)
     if out is not None:
-        return _topk_out(input, arguments, index_dtype, out)
-    if forward_ad._current_level >= 0:
-        indices = _OPS._topk.default(input, *arguments, index_dtype)[1]
-        return torch.return_types.topk((input.gather(dim, indices.to(_INT64)), indices))
-    operator = _OPS.topk.default if _wants_grad(input) else _OPS._topk.default
-    return torch.return_types.topk(operator(input, *arguments, index_dtype))
+        return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
+    options = () if exact else (max_iter or 0, epsilon, index_dtype)
+    arguments = (k, dim, largest, sorted, *options)
+    operator = _OPS._topk_exact.default if exact else _OPS._topk.default
+    wants_grad = _wants_grad(input)
+    if _is_transformed() or (wants_grad and not torch.compiler.is_compiling() and _few_results(input, k, dim)):
+        indices = operator(input, *arguments)[1]
+        return _Result((input.gather(dim, indices.to(_INT64)), indices))
+    if not wants_grad:
+        return _Result(operator(input, *arguments))
+    if torch.compiler.is_compiling():
+        return _Result(_OPS.topk.default(input, *arguments))
+    return _Result(_TopK.apply(input, operator, *arguments))
 
 
 def maxk(
@@ -106,7 +162,7 @@ def maxk(
     arguments = (k, dim, largest, max_iter or 0, epsilon)
     _check_tensor("maxk", input)
     wrapped_dim(input, dim)
-    if forward_ad._current_level < 0 and not _wants_grad(input):
+    if not _is_transformed() and not _wants_grad(input):
         return _OPS._maxk.default(input, *arguments)
     # What was kept is what a gradient needs: a byte for every element, where the input would be several.
     return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
@@ -155,10 +211,12 @@ def compact(
     """
     _check_tensor("compact", input)
     arguments = (k, largest, max_iter or 0, epsilon)
-    if forward_ad._current_level >= 0:
+    if _is_transformed():
         selectors = _OPS._compact.default(input, *arguments)[1]
         return CBSR(input.gather(-1, selectors.to(_INT64)), selectors)
-    operator = _OPS.compact.default if _wants_grad(input) else _OPS._compact.default
+    operator = _OPS._compact.default
+    if _wants_grad(input):
+        operator = _OPS.compact.default if torch.compiler.is_compiling() else _Compact.apply
     return CBSR(*operator(input, *arguments))
 
 
@@ -175,18 +233,35 @@ def _wants_grad(input):
     return input.requires_grad and torch.is_grad_enabled()
 
 
+def _is_transformed():
+    """Whether derivatives are taken in another way than backwards by autograd: forwards, or by torch.func. Operators of
+    one's own cannot tell torch about those; a gather has them all."""
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+def _few_results(input, k, dim):
+    return input.dim() == 0 or input.numel() // max(input.size(dim), 1) * k <= _FEW_RESULTS
+
+
+# ---- Errors of the kinds that torch.topk has ----
+
+
 def _check_tensor(function, input):
     if not isinstance(input, torch.Tensor):
         raise TypeError(f"{function}(): argument 'input' must be Tensor, not {type(input).__name__}")
 
 
-def _check_topk_arguments(input, k, dim, largest, sorted):
-    """The kinds of errors that torch.topk has for arguments of a wrong type."""
-    _check_tensor("topk", input)
-    if isinstance(k, (bool, float)):
-        raise TypeError(f"topk(): argument 'k' must be int, not {type(k).__name__}")
-    if isinstance(dim, (bool, float)) or dim is None:
-        raise TypeError(f"topk(): argument 'dim' must be int, not {type(dim).__name__}")
+def _integer(name, value):
+    if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"topk(): argument '{name}' must be int, not {type(value).__name__}")
+    return operator_index(value)
+
+
+def _check_bool(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"topk(): argument '{name}' must be bool, not {type(value).__name__}")
 
 
 def _topk_out(input, arguments, index_dtype, out):

@@ -13,7 +13,9 @@ def _cuda_state(built: bool) -> str:
     if built and torch.version.cuda is None:
         return "rtopk was built with CUDA, and this torch has none: CPU tensors only"
     if not built and torch.version.cuda is not None:
-        return "this torch has CUDA, and rtopk was built without: CPU tensors only; install it again where nvcc is found"
+        return (
+            "this torch has CUDA, and rtopk was built without: CPU tensors only; install it again where nvcc is found"
+        )
     if not built:
         return "neither rtopk nor this torch has CUDA: CPU tensors only"
     return "usable" if torch.cuda.is_available() else "rtopk and this torch have CUDA, and there is no usable GPU"

@@ -1,7 +1,7 @@
 """What PyTorch is told about the operators beside their kernels: shapes (fake tensors), derivatives, vmap.
 
-torch.ops.rtopk.topk and .compact have derivatives. _topk, _maxk, _compact and topk_mask have none: a call of them costs
-nothing but the selection.
+torch.ops.rtopk.topk and .compact have derivatives. Those whose names begin with "_", and topk_mask, have none: a call
+of them costs nothing but the selection.
 """
 
 import torch
@@ -35,37 +35,38 @@ def result_shape(tensor, k, dim):
     return shape
 
 
-def _fake_topk(self, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64):
-    shape = result_shape(self, k, dim)
-    return self.new_empty(shape), self.new_empty(shape, dtype=index_dtype)
+def _fake_topk(input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64):
+    shape = result_shape(input, k, dim)
+    return input.new_empty(shape), input.new_empty(shape, dtype=index_dtype)
 
 
-def _fake_topk_out(self, k, dim, largest, sorted, max_iter, epsilon, values, indices):
-    result_shape(self, k, dim)
+def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices):
+    result_shape(input, k, dim)
 
 
-def _fake_maxk(self, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
-    result_shape(self, k, dim)
-    return self.new_empty(self.shape)
+def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
+    result_shape(input, k, dim)
+    return input.new_empty(input.shape)
 
 
-def _fake_topk_mask(self, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
-    result_shape(self, k, dim)
-    return self.new_empty(self.shape, dtype=torch.bool)
+def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
+    result_shape(input, k, dim)
+    return input.new_empty(input.shape, dtype=torch.bool)
 
 
 def selector_dtype(cols):
     return torch.uint8 if cols <= 256 else torch.uint16
 
 
-def _fake_compact(self, k, largest=True, max_iter=0, epsilon=0.0):
-    shape = result_shape(self, k, -1)
-    cols = self.shape[-1] if self.dim() else 1
-    return self.new_empty(shape), self.new_empty(shape, dtype=selector_dtype(cols))
+def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0):
+    shape = result_shape(input, k, -1)
+    cols = input.shape[-1] if input.dim() else 1
+    return input.new_empty(shape), input.new_empty(shape, dtype=selector_dtype(cols))
 
 
 register_fake("rtopk::topk", _fake_topk)
 register_fake("rtopk::_topk", _fake_topk)
+register_fake("rtopk::_topk_exact", _fake_topk)
 register_fake("rtopk::topk_out", _fake_topk_out)
 register_fake("rtopk::_maxk", _fake_maxk)
 register_fake("rtopk::topk_mask", _fake_topk_mask)
@@ -75,8 +76,8 @@ register_fake("rtopk::_compact", _fake_compact)
 
 # ---- Derivatives ----
 #
-# Ordinary torch operators on saved indices, so that second and higher order follow from theirs. The indices of a row are
-# distinct: scatter, which adds nothing up, is exact and deterministic.
+# Ordinary torch operators on saved indices, so that second and higher order follow from theirs. The indices of a row
+# are distinct: scatter, which adds nothing up, is exact and deterministic.
 
 
 def scattered(values, indices, shape, dim):
@@ -84,43 +85,48 @@ def scattered(values, indices, shape, dim):
     return values.new_zeros(shape).scatter(dim, indices.to(torch.int64), values)
 
 
-def _save_topk(ctx, inputs, output):
-    ctx.shape, ctx.dim = inputs[0].shape, inputs[2]
+def save_topk(ctx, inputs, output):
+    ctx.shape, ctx.dim, ctx.inputs = inputs[0].shape, inputs[2], len(inputs)
     ctx.save_for_backward(output[1])
     ctx.mark_non_differentiable(output[1])
 
 
-def _backward_topk(ctx, grad_values, _):
+def backward_topk(ctx, grad_values, _):
     (indices,) = ctx.saved_tensors
     grad = None if grad_values is None else scattered(grad_values, indices, ctx.shape, ctx.dim)
-    return grad, None, None, None, None, None, None, None
+    return (grad,) + (None,) * (ctx.inputs - 1)
 
 
-def _save_compact(ctx, inputs, output):
+def save_compact(ctx, inputs, output):
     ctx.shape = inputs[0].shape
     ctx.save_for_backward(output[1])
     ctx.mark_non_differentiable(output[1])
 
 
-def _backward_compact(ctx, grad_values, _):
+def backward_compact(ctx, grad_values, _):
     (selectors,) = ctx.saved_tensors
     grad = None if grad_values is None else scattered(grad_values, selectors, ctx.shape, -1)
     return grad, None, None, None, None
 
 
-register_autograd("rtopk::topk", _backward_topk, setup_context=_save_topk)
-register_autograd("rtopk::compact", _backward_compact, setup_context=_save_compact)
+# Without a derivative there is nothing to do between the dispatcher and the kernel.
+_fallthrough = torch.library.Library("rtopk", "IMPL")
+for _name in ("_topk", "_topk_exact", "_maxk", "_compact", "topk_mask"):
+    _fallthrough.impl(_name, torch.library.fallthrough_kernel, "Autograd")
+
+register_autograd("rtopk::topk", backward_topk, setup_context=save_topk)
+register_autograd("rtopk::compact", backward_compact, setup_context=save_compact)
 
 
 # ---- vmap ----
 #
-# Rows are selected independently of each other, so a batch is more rows: the batch goes first, and dimensions count from
-# the second one on.
+# Rows are selected independently of each other, so a batch is more rows: the batch goes first, and dimensions count
+# from the second one on.
 
 
-def _batch_first(self, in_dim, dim):
+def _batch_first(input, in_dim, dim):
     """The tensor with the batch first and a dimension for the rows, that dimension, and whether it had to be added."""
-    batch = self.movedim(in_dim, 0)
+    batch = input.movedim(in_dim, 0)
     dim = wrapped_dim(batch[0], dim) + 1
     if batch.dim() == 1:
         return batch.unsqueeze(-1), dim, True
@@ -128,9 +134,9 @@ def _batch_first(self, in_dim, dim):
 
 
 def _vmap_pairs(op, has_dim):
-    def rule(info, in_dims, self, k, *rest):
+    def rule(info, in_dims, input, k, *rest):
         dim, rest = (rest[0] if rest else -1, rest[1:]) if has_dim else (-1, rest)
-        batch, dim, added = _batch_first(self, in_dims[0], dim)
+        batch, dim, added = _batch_first(input, in_dims[0], dim)
         # torch.topk selects the one element of a tensor without dimensions even if k is 0.
         first, second = op(batch, max(k, 1) if added else k, *([dim] if has_dim else []), *rest)
         return (first.squeeze(-1), second.squeeze(-1)) if added else (first, second), (0, 0)
@@ -139,15 +145,15 @@ def _vmap_pairs(op, has_dim):
 
 
 def _vmap_whole_rows(op):
-    def rule(info, in_dims, self, k, dim=-1, *rest):
-        batch, dim, added = _batch_first(self, in_dims[0], dim)
+    def rule(info, in_dims, input, k, dim=-1, *rest):
+        batch, dim, added = _batch_first(input, in_dims[0], dim)
         result = op(batch, k, dim, *rest)
         return result.squeeze(-1) if added else result, 0
 
     return rule
 
 
-for _name in ("topk", "_topk"):
+for _name in ("topk", "_topk", "_topk_exact"):
     register_vmap(f"rtopk::{_name}", _vmap_pairs(getattr(_OPS, _name), has_dim=True))
 for _name in ("compact", "_compact"):
     register_vmap(f"rtopk::{_name}", _vmap_pairs(getattr(_OPS, _name), has_dim=False))

@@ -32,9 +32,7 @@ class MaxK(torch.nn.Module):
         self.epsilon = epsilon
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return _functions.maxk(
-            input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon
-        )
+        return _functions.maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
 
     def extra_repr(self) -> str:
         return _described(self, k=None, dim=-1, largest=True, max_iter=None, epsilon=0.0)
