@@ -31,8 +31,10 @@ _topk_exact = _OPS._topk_exact.default._op
 
 
 @torch.compiler.substitute_in_graph(_topk_exact)
-def _topk_exact_in_graph(*arguments):
-    return _OPS._topk_exact.default(*arguments)
+def _topk_exact_in_graph(input, *arguments):
+    values, indices = _OPS._topk_exact.default(input, *arguments)
+    # While torch.func is compiled, a tensor does not tell that a derivative is wanted of it.
+    return (input.gather(-1, indices) if _in_torch_func() else values), indices
 
 
 # Up to this many results a gather, whose derivative torch has in C++, costs less than a derivative in Python: that one
@@ -236,7 +238,12 @@ def _wants_grad(input):
 def _is_transformed():
     """Whether derivatives are taken in another way than backwards by autograd: forwards, or by torch.func. Operators of
     one's own cannot tell torch about those; a gather has them all."""
-    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    return forward_ad._current_level >= 0 or _in_torch_func()
+
+
+@torch.compiler.assume_constant_result
+def _in_torch_func():
+    return torch._C._are_functorch_transforms_active()
 
 
 def _few_results(input, k, dim):

@@ -109,11 +109,6 @@ def backward_compact(ctx, grad_values, _):
     return grad, None, None, None, None
 
 
-# Without a derivative there is nothing to do between the dispatcher and the kernel.
-_fallthrough = torch.library.Library("rtopk", "IMPL")
-for _name in ("_topk", "_topk_exact", "_maxk", "_compact", "topk_mask"):
-    _fallthrough.impl(_name, torch.library.fallthrough_kernel, "Autograd")
-
 register_autograd("rtopk::topk", backward_topk, setup_context=save_topk)
 register_autograd("rtopk::compact", backward_compact, setup_context=save_compact)
 

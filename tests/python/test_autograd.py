@@ -29,8 +29,8 @@ def either_way(request, monkeypatch):
 
 
 def distinct(*shape, device):
-    """Far enough apart that a step of a finite difference does not change the order, and irregular enough that no midpoint
-    of the paper's search is an element."""
+    """Far enough apart that a step of a finite difference does not change the order, and irregular enough that no
+    midpoint of the paper's search is an element."""
     count = torch.Size(shape).numel()
     x = (
         torch.randperm(count, dtype=torch.float64).view(shape)

@@ -181,12 +181,30 @@ def test_functional_transforms():
     def torch_loss(row):
         return (torch.topk(row, 3).values ** 2).sum() + (torch.topk(row, 2).values ** 3).sum()
 
-    torch.compiler.reset()
-    compiled = torch.compile(torch.func.grad(loss), backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(x[0]), torch.func.grad(torch_loss)(x[0]))
     for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
         torch.testing.assert_close(torch.vmap(transform(loss))(x), torch.vmap(transform(torch_loss))(x))
         torch.testing.assert_close(transform(loss)(x[0]), transform(torch_loss)(x[0]))
+
+
+FOR_TORCH_FUNC = {
+    "topk": lambda x: rtopk.topk(x, 3).values,
+    "topk, all arguments": lambda x: rtopk.topk(x, 3, 0, False, False, index_dtype=torch.int32).values,
+    "maxk": lambda x: rtopk.maxk(x, 3),
+    "compact": lambda x: rtopk.compact(x, 3).values,
+}
+
+
+@pytest.mark.parametrize("name", FOR_TORCH_FUNC)
+def test_compiled_functional_transforms(name):
+    torch.compiler.reset()
+    gradient = torch.func.grad(lambda x: (FOR_TORCH_FUNC[name](x) ** 2).sum())
+    x = torch.randn(9, dtype=torch.float64)
+    compiled = torch.compile(gradient, backend="aot_eager", fullgraph=True)(x)
+    assert compiled.count_nonzero() == 3
+    assert torch.equal(compiled, gradient(x))
+    mapped = torch.compile(torch.vmap(gradient), backend="aot_eager", fullgraph=True)
+    rows = torch.randn(4, 9, dtype=torch.float64)
+    assert torch.equal(mapped(rows), torch.vmap(gradient)(rows))
 
 
 def test_deep_copies_of_compiled_modules_work():
