@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <torch/csrc/stable/ops.h>
 
@@ -32,6 +33,18 @@ bool has_rows(const Tensor& tensor, Rows& seen) {
   }
   // Expanded and overlapping rows are not what the library takes.
   return seen.rows <= 1 || seen.row_stride >= seen.cols;
+}
+
+Sizes sizes_of(const Tensor& tensor) {
+  const auto shape = tensor.sizes();
+  Sizes sizes;
+  sizes.count = static_cast<std::int64_t>(shape.size());
+  if (sizes.count > Sizes::kMost) {
+    throw std::runtime_error("rtopk: the tensor has " + std::to_string(sizes.count) +
+                             " dimensions; accepted: at most " + std::to_string(Sizes::kMost));
+  }
+  std::copy(shape.begin(), shape.end(), sizes.each);
+  return sizes;
 }
 
 }  // namespace
@@ -73,14 +86,7 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
 }
 
 Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
-  const auto shape = rows.tensor.sizes();
-  Sizes sizes;
-  sizes.count = static_cast<std::int64_t>(shape.size());
-  if (sizes.count > Sizes::kMost) {
-    throw std::runtime_error("rtopk: the tensor has " + std::to_string(sizes.count) +
-                             " dimensions; accepted: at most " + std::to_string(Sizes::kMost));
-  }
-  std::copy(shape.begin(), shape.end(), sizes.each);
+  Sizes sizes = sizes_of(rows.tensor);
   if (sizes.count > 0) sizes.each[sizes.count - 1] = count;
   return empty_contiguous(sizes, dtype, rows.tensor);
 }
@@ -88,7 +94,13 @@ Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
 Tensor results_along(const Tensor& results, std::int64_t dim) {
   const std::int64_t last = results.dim() - 1;
   if (dim >= last) return results;
-  return torch::stable::contiguous(torch::stable::transpose(results, dim, last));
+  // Not contiguous(): it keeps a tensor as it is whose strides differ only where a size is 1, and torch.topk's do not.
+  Sizes sizes = sizes_of(results);
+  std::swap(sizes.each[dim], sizes.each[last]);
+  std::int32_t dtype = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(results.get(), &dtype));
+  Tensor put_back = empty_contiguous(sizes, dtype, results);
+  return torch::stable::copy_(put_back, torch::stable::transpose(results, dim, last));
 }
 
 }  // namespace rtopk::torch_binding
