@@ -12,6 +12,7 @@ import torch.autograd.forward_ad as forward_ad
 from ._registrations import (
     backward_compact,
     backward_topk,
+    out_of_range,
     result_shape,
     save_compact,
     save_topk,
@@ -278,7 +279,10 @@ def _topk_out(input, arguments, index_dtype, out):
             "topk(): functions with out=... arguments don't support automatic differentiation, but one of the arguments"
             " requires grad."
         )
-    shape = result_shape(input, *arguments[:2])
+    k, dim, *_ = arguments
+    shape, size = result_shape(input, k, dim)
+    if k < 0 or k > size:
+        raise RuntimeError(out_of_range(k, size))
     for tensor, dtype in ((values, input.dtype), (indices, index_dtype)):
         if tensor.dtype != dtype:
             raise RuntimeError(f"Expected out tensor to have dtype {dtype}, but got {tensor.dtype} instead")

@@ -23,34 +23,44 @@ def wrapped_dim(tensor, dim):
     return dim % dims
 
 
+def out_of_range(k, size):
+    return f"selected index k out of range: k is {k}; accepted: 0 to {size}"
+
+
 def result_shape(tensor, k, dim):
-    """The shape of k results along `dim`."""
-    dim = wrapped_dim(tensor, dim)
+    """The shape of k results along `dim`, and the size of that dimension."""
     shape = list(tensor.shape)
-    size = shape[dim] if shape else 1
-    torch._check(k >= 0, lambda: f"selected index k out of range: k is {k}; accepted: 0 to {size}")
-    torch._check(k <= size, lambda: f"selected index k out of range: k is {k}; accepted: 0 to {size}")
-    if shape:
-        shape[dim] = k
+    if not shape:
+        return shape, 1
+    dim = wrapped_dim(tensor, dim)
+    size, shape[dim] = shape[dim], k
+    return shape, size
+
+
+def _checked_shape(tensor, k, dim):
+    wrapped_dim(tensor, dim)
+    shape, size = result_shape(tensor, k, dim)
+    torch._check(k >= 0, lambda: out_of_range(k, size))
+    torch._check(k <= size, lambda: out_of_range(k, size))
     return shape
 
 
 def _fake_topk(input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64):
-    shape = result_shape(input, k, dim)
+    shape = _checked_shape(input, k, dim)
     return input.new_empty(shape), input.new_empty(shape, dtype=index_dtype)
 
 
 def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices):
-    result_shape(input, k, dim)
+    _checked_shape(input, k, dim)
 
 
 def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
-    result_shape(input, k, dim)
+    _checked_shape(input, k, dim)
     return input.new_empty(input.shape)
 
 
 def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
-    result_shape(input, k, dim)
+    _checked_shape(input, k, dim)
     return input.new_empty(input.shape, dtype=torch.bool)
 
 
@@ -59,7 +69,7 @@ def selector_dtype(cols):
 
 
 def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0):
-    shape = result_shape(input, k, -1)
+    shape = _checked_shape(input, k, -1)
     cols = input.shape[-1] if input.dim() else 1
     return input.new_empty(shape), input.new_empty(shape, dtype=selector_dtype(cols))
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -117,5 +118,7 @@ for batch in torch.utils.data.DataLoader(Rows(), num_workers=2):
     assert batch[0, 0].tolist() == [199, 198, 197]
 print("done")
 """
-    done = subprocess.run([sys.executable, "-c", code, *sys.path[:1]], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code, Path(rtopk.__file__).parents[1]], capture_output=True, text=True, timeout=120
+    )
     assert done.stdout == "done\n", done.stderr
