@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Which symbols the operators' library takes from others. `stable_symbols.py LIBRARY` lists them by owner and exits with
-1 if any is not stable: C++ symbols of torch, or anything of Python's.
+"""Which symbols the operators' library takes from others. `stable_symbols.py LIBRARY` lists them by owner and exits
+with 1 if any is not stable: C++ symbols of torch, or anything of Python's.
 
 Stable are the C functions of torch's ABI (aoti_torch_*, torch_*), the C and C++ runtimes, and Highway's.
 """
