@@ -95,8 +95,7 @@ def main():
         losses, steps[name] = trained(activation, arguments, arguments.device)
         print(f"{name:<14} {losses[0]:10.4f} {losses[-1]:10.4f} {steps[name] * 1e3:10.2f}")
     ratio = steps["rtopk.nn.MaxK"] / steps["torch.topk"]
-    print(f"
-a step with rtopk takes {ratio:.2f} of the time of one with torch.topk")
+    print(f"\na step with rtopk takes {ratio:.2f} of the time of one with torch.topk")
 
 
 if __name__ == "__main__":
