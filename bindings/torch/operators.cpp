@@ -17,7 +17,7 @@ using torch::headeronly::ScalarType;
 
 std::int32_t dtype_of(const Tensor& tensor) {
   std::int32_t dtype = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   return dtype;
 }
 

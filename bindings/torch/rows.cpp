@@ -78,9 +78,9 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
     stride *= std::max<std::int64_t>(sizes.each[i], 1);
   }
   std::int32_t device_type = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(
+  TORCH_ERROR_CODE_CHECK(
       aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(), &handle));
   return Tensor(handle);
 }
@@ -98,7 +98,7 @@ Tensor results_along(const Tensor& results, std::int64_t dim) {
   Sizes sizes = sizes_of(results);
   std::swap(sizes.each[dim], sizes.each[last]);
   std::int32_t dtype = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(results.get(), &dtype));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(results.get(), &dtype));
   Tensor put_back = empty_contiguous(sizes, dtype, results);
   return torch::stable::copy_(put_back, torch::stable::transpose(results, dim, last));
 }

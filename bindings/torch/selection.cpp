@@ -78,7 +78,7 @@ void select_on_gpu(const Problem& problem, const Tensor& tensor, const Output& o
     workspace = {memory->mutable_data_ptr(), plan.workspace_bytes};
   }
   void* stream = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(ordinal, &stream));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(ordinal, &stream));
   check(run(plan, tensor.const_data_ptr(), output, workspace, {.stream = stream}));
 }
 
@@ -91,7 +91,7 @@ DType element_type_of(const Tensor& tensor) {
   static const std::int32_t kFloat64 = aoti_torch_dtype_float64();
   static const std::int32_t kInt32 = aoti_torch_dtype_int32();
   std::int32_t dtype = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   if (dtype == kFloat32) return DType::f32;
   if (dtype == kBfloat16) return DType::bf16;
   if (dtype == kFloat16) return DType::f16;
