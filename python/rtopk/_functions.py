@@ -32,10 +32,10 @@ _topk_exact = _OPS._topk_exact.default._op
 
 
 @torch.compiler.substitute_in_graph(_topk_exact)
-def _topk_exact_in_graph(input, *arguments):
-    values, indices = _OPS._topk_exact.default(input, *arguments)
+def _topk_exact_in_graph(input, k, dim=-1, largest=True, sorted=True):
+    values, indices = _OPS._topk_exact.default(input, k, dim, largest, sorted)
     # While torch.func is compiled, a tensor does not tell that a derivative is wanted of it.
-    return (input.gather(-1, indices) if _in_torch_func() else values), indices
+    return (input.gather(dim, indices) if _in_torch_func() else values), indices
 
 
 # Up to this many results a gather, whose derivative torch has in C++, costs less than a derivative in Python: that one
@@ -133,11 +133,11 @@ def topk(
         return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
     options = () if exact else (max_iter or 0, epsilon, index_dtype)
     arguments = (k, dim, largest, sorted, *options)
-    operator = _OPS._topk_exact.default if exact else _OPS._topk.default
+    operator = _topk_exact if exact else _OPS._topk.default
     wants_grad = _wants_grad(input)
     if _is_transformed() or (wants_grad and not torch.compiler.is_compiling() and _few_results(input, k, dim)):
         indices = operator(input, *arguments)[1]
-        return _Result((input.gather(dim, indices.to(_INT64)), indices))
+        return _Result((input.gather(dim, indices if exact else indices.to(_INT64)), indices))
     if not wants_grad:
         return _Result(operator(input, *arguments))
     if torch.compiler.is_compiling():
