@@ -154,7 +154,7 @@ def torch(arguments):
     else:
         result.add(pytest("gpu-torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site)))
     command = [sys.executable, ROOT / "bench" / "compare_operators.py", "--library", BUILD / "lib" / "librtopk.so"]
-    command += ["--json", arguments.json.with_name(arguments.json.name.replace("gpu-", "torch-"))]
+    command += ["--json", arguments.json.with_name("torch-" + arguments.json.name.removeprefix("gpu-"))]
     command += ["--quick"] if arguments.quick else []
     if run("torch: benchmark", command, "gpu-torch-bench", PYTHONPATH=str(site)):
         result.passed += 1

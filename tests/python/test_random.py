@@ -1,11 +1,13 @@
 """Random problems: shapes, strides, values, arguments."""
 
+import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import rtopk
 from oracle import DTYPES, by_index, mask_of, same_bits, sorted_topk
+
+hypothesis = pytest.importorskip("hypothesis", reason="hypothesis is not installed")
+given, settings, st = hypothesis.given, hypothesis.settings, hypothesis.strategies
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e-40, 65504.0]
 
