@@ -36,6 +36,7 @@ def configured(*options):
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").exists():
         command += ["-G", "Ninja"]
     command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
+    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
     return run("configure", [*command, *options], "gpu-configure")
 
 
@@ -141,8 +142,7 @@ def bench(arguments):
 def torch(arguments):
     """The Python package: from the build that is there, without pip; its tests, then its benchmark."""
     site = BUILD / "site"
-    options = ["-DRTOPK_BUILD_TORCH=ON", f"-DPython3_EXECUTABLE={sys.executable}"]
-    good = configured(*options) and run(
+    good = configured("-DRTOPK_BUILD_TORCH=ON") and run(
         "torch: build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-torch-build"
     )
     install = ["cmake", "--install", BUILD, "--component", "python", "--prefix", site]
