@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 def commit():
-    """The commit that is checked out, with "+" where files differ from it; outside a repository RTOPK_COMMIT."""
+    """RTOPK_COMMIT if that is set, else the commit that is checked out, with "+" where files differ from it."""
+    if "RTOPK_COMMIT" in os.environ:
+        return os.environ["RTOPK_COMMIT"]
 
     def git(*arguments):
         command = ["git", "-C", str(Path(__file__).parent), *arguments]
@@ -15,4 +17,4 @@ def commit():
     try:
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("RTOPK_COMMIT")
+        return None

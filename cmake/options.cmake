@@ -13,6 +13,7 @@ foreach(part HIGHWAY CUDA)
   set(RTOPK_${part} AUTO CACHE STRING "AUTO, ON or OFF")
   set_property(CACHE RTOPK_${part} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
+option(RTOPK_BUILD_TORCH "Build the operators of the Python package; needs a Python with torch" OFF)
 
 # Sets `result` to whether all packages are there, and says which are not: a machine without them still builds the rest.
 function(rtopk_find_all what result)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds with CUDA, tests on the GPU, looks with compute-sanitizer, measures, and ends with a summary on one screen.
 
-    python3 scripts/gpu_check.py [--only build tests sanitize bench] [--quick] [--seconds N] [--json FILE]
+    python3 scripts/gpu_check.py [--only build tests sanitize bench torch] [--quick] [--seconds N] [--json FILE]
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -10,6 +10,7 @@ A step that fails does not keep the others from running, unless there is no libr
 """
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -22,7 +23,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import run_tests
-from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, report, say
+from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, pytest, report, say
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -64,6 +65,7 @@ def configured(*options):
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").exists():
         command += ["-G", "Ninja"]
     command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
+    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
     return run("configure", [*command, *options], "gpu-configure")
 
 
@@ -180,7 +182,32 @@ def bench(arguments):
     return Result(passed=0 if failed else 1, failed=failed)
 
 
-STEPS = {step.__name__: step for step in (build, tests, sanitize, bench)}
+def torch(arguments):
+    """The Python package: from the build that is there, without pip; its tests, then its benchmark."""
+    site = BUILD / "site"
+    good = configured("-DRTOPK_BUILD_TORCH=ON") and run(
+        "torch: build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-torch-build"
+    )
+    install = ["cmake", "--install", BUILD, "--component", "python", "--prefix", site]
+    if not good or not run("torch: install", install, "gpu-torch-install"):
+        return Result(failed=["torch: build"])
+    result = Result()
+    if importlib.util.find_spec("pytest") is None:
+        result.skipped.append(("torch: tests/python", "pytest is not installed"))
+    else:
+        result.add(pytest("gpu-torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site)))
+    command = [sys.executable, ROOT / "bench" / "compare_operators.py", "--library", BUILD / "lib" / "librtopk.so"]
+    command += ["--json", arguments.json.with_name("torch-" + arguments.json.name.removeprefix("gpu-"))]
+    command += ["--quick"] if arguments.quick else []
+    if run("torch: benchmark", command, "gpu-torch-bench", PYTHONPATH=str(site)):
+        result.passed += 1
+        print((REPORTS / "gpu-torch-bench.log").read_text())
+    else:
+        result.failed.append("torch: benchmark")
+    return result
+
+
+STEPS = {step.__name__: step for step in (build, tests, sanitize, bench, torch)}
 
 
 def outcome_of(name, arguments):

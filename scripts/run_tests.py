@@ -136,15 +136,35 @@ def release(_):
     return ctest("release", scale="1")
 
 
-def python(_):
-    """pytest over tests/: the program and the package, as their users meet them."""
-    if importlib.util.find_spec("pytest") is None:
-        return Result(skipped=[("python: all of tests/", "pytest is not installed")])
-    junit = REPORTS / "pytest.xml"
+def pytest(label, title, *folders, **environment):
+    junit = REPORTS / f"{label}.xml"
     junit.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "tests", "-rs", f"--junitxml={junit}"]
-    good = run("python: tests of the program and of the package", command, "pytest")
-    return counted("python", good, junit)
+    command = [sys.executable, "-m", "pytest", *folders, "-rs", f"--junitxml={junit}"]
+    good = run(f"{label}: {title}", command, f"{label}-tests", **environment)
+    return counted(label, good, junit)
+
+
+def python(_):
+    """The program and the installed library, as their users meet them."""
+    if importlib.util.find_spec("pytest") is None:
+        return Result(skipped=[("python: tests/program, tests/packaging", "pytest is not installed")])
+    return pytest("python", "tests of the program and of the installed library", "tests/program", "tests/packaging")
+
+
+def torch(_):
+    """The Python package, built as pip builds it."""
+    for module in ("pytest", "torch", "scikit_build_core"):
+        if importlib.util.find_spec(module) is None:
+            return Result(skipped=[("torch: tests/python", f"{module} is not installed")])
+    site = ROOT / "build" / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--target", site, ROOT]
+    # Without CUDA, whose kernels take minutes to compile and which this machine may not have; make gpu-check has them.
+    # The compilers by the names that the other builds use, so that ccache knows what they have compiled.
+    options = ["--config-settings=cmake.define.RTOPK_CUDA=OFF"]
+    if not run("torch: pip install", [*command, *options], "torch-install", CC="cc", CXX="c++"):
+        return Result(failed=["torch: pip install"])
+    return pytest("torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site))
 
 
 NO_CLANG = "clang++ is not installed"
@@ -188,7 +208,7 @@ def fuzz(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (release, python, asan, tsan, fuzz)}
+STEPS = {step.__name__: step for step in (release, python, torch, asan, tsan, fuzz)}
 
 
 def report(total):

@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""Times rtopk as PyTorch users meet it, beside torch.topk: small calls, the operator and its kernel, and models.
+
+    python bench/compare_operators.py --json bench/results/operators.json      # on the GPU if there is one
+    python bench/compare_operators.py --device cpu --quick
+
+- Small calls: what a call on a tiny tensor takes of the host. On a GPU the work itself runs behind the host's back.
+- The operator: rtopk.topk against the library's own call with the same outputs, on a GPU (--library).
+- Models: forward and backward pass of networks that select with torch.topk, with rtopk.topk sorted and unsorted, with
+  rtopk.maxk where they want a dense result, and with torch.topk under rtopk.accelerate(), the model unchanged.
+
+All times are medians; what is compared takes turns, and on a GPU the caches are overwritten before every repetition.
+accelerate() comes last: after its first use torch.topk goes through a wrapper, which the others must not pay for.
+"""
+
+import argparse
+import json
+import platform
+import shlex
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import librtopk
+import rtopk
+from checkout import commit
+
+# The L2 caches of today's GPUs hold at most half of this.
+CACHE_FLUSH_BYTES = 256 << 20
+
+
+# ---- Clocks ----
+
+
+class CpuClock:
+    def __init__(self):
+        self.spans = []
+
+    def measure(self, *parts):
+        """Runs the parts one after the other; one time for each, in microseconds."""
+        times = []
+        for part in parts:
+            start = time.perf_counter()
+            part()
+            times.append((time.perf_counter() - start) * 1e6)
+        self.spans.append(times)
+
+    def medians(self):
+        return [statistics.median(times) for times in zip(*self.spans, strict=True)]
+
+
+class GpuClock:
+    flushed = None
+
+    def __init__(self):
+        self.spans = []
+        if GpuClock.flushed is None:
+            GpuClock.flushed = torch.empty(CACHE_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+
+    def measure(self, *parts):
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(len(parts) + 1)]
+        self.flushed.zero_()  # and while it runs, the host gets ahead: its own time stays out of it
+        events[0].record()
+        for part, event in zip(parts, events[1:], strict=True):
+            part()
+            event.record()
+        self.spans.append(events)
+
+    def medians(self):
+        torch.cuda.synchronize()
+        times = [[a.elapsed_time(b) * 1e3 for a, b in zip(e, e[1:], strict=False)] for e in self.spans]
+        return [statistics.median(part) for part in zip(*times, strict=True)]
+
+
+def interleaved(device, functions, repeats, warm_up=3):
+    """Median microseconds of each function's parts; the functions take turns."""
+    clock = GpuClock if device == "cuda" else CpuClock
+    clocks = {name: clock() for name in functions}
+    for turn in range(warm_up + repeats):
+        for name, parts in functions.items():
+            clocks[name].measure(*parts())
+            if turn < warm_up:
+                clocks[name].spans.clear()
+    return {name: clock.medians() for name, clock in clocks.items()}
+
+
+# ---- Small calls ----
+
+
+def host_time(function, calls, device):
+    """Microseconds of the host for one call."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    elapsed = time.perf_counter() - start
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return elapsed / calls * 1e6
+
+
+def small_calls(device, quick):
+    x = torch.randn(4, 16, device=device)
+    leaf = x.clone().requires_grad_()
+
+    def both(topk, tensor):
+        topk(tensor, 4).values.sum().backward()
+
+    pairs = {
+        "forward": (lambda: torch.topk(x, 4), lambda: rtopk.topk(x, 4)),
+        "forward, unsorted": (
+            lambda: torch.topk(x, 4, sorted=False),
+            lambda: rtopk.topk(x, 4, sorted=False),
+        ),
+        "forward with a gradient": (lambda: torch.topk(leaf, 4), lambda: rtopk.topk(leaf, 4)),
+        "forward and backward": (lambda: both(torch.topk, leaf), lambda: both(rtopk.topk, leaf)),
+    }
+    calls, turns = (200, 15) if quick else (500, 41)
+    results = []
+    for name, functions in pairs.items():
+        samples = ([], [])
+        for turn in range(turns + 1):
+            for function, times in zip(functions, samples, strict=True):
+                elapsed = host_time(function, calls, device)
+                if turn > 0:
+                    times.append(elapsed)
+        theirs, ours = (statistics.median(times) for times in samples)
+        results.append({"call": name, "torch_us": theirs, "rtopk_us": ours, "ratio": ours / theirs})
+    return results
+
+
+# ---- The operator and the kernel ----
+
+
+def operator_and_kernel(path, repeats, quick):
+    """The operator against the library's C interface, both with int64 indices, for many rows."""
+    library = librtopk.Library(path)
+    results = []
+    for rows, cols, k in [(65536, 256, 32), (65536, 1024, 64)] + (
+        [] if quick else [(1 << 20, 256, 32), (65536, 4096, 64)]
+    ):
+        x = torch.randn(rows, cols, device="cuda")
+        values = torch.empty(rows, k, device="cuda")
+        indices = torch.empty(rows, k, dtype=torch.int64, device="cuda")
+        selection = library.topk_cuda(rows, cols, k, "f32", index_type="i64")
+        workspace = torch.empty(max(selection.workspace_bytes, 1), dtype=torch.uint8, device="cuda")
+        kernel = selection.bound(
+            x.data_ptr(),
+            values=values.data_ptr(),
+            indices=indices.data_ptr(),
+            workspace=workspace.data_ptr(),
+            stream=torch.cuda.current_stream().cuda_stream,
+        )
+
+        def operator(x=x, k=k):
+            rtopk.topk(x, k, sorted=False)
+
+        functions = {"kernel": lambda kernel=kernel: [kernel], "operator": lambda operator=operator: [operator]}
+        times = interleaved("cuda", functions, repeats)
+        results.append({
+            "rows": rows, "cols": cols, "k": k,
+            "kernel_us": times["kernel"][0], "operator_us": times["operator"][0],
+            "ratio": times["operator"][0] / times["kernel"][0],
+        })  # fmt: skip
+    return results
+
+
+# ---- Models ----
+
+
+def scattered(topk, scores, k, **options):
+    values, indices = topk(scores, k, dim=-1, **options)
+    return torch.zeros_like(scores).scatter(-1, indices, values)
+
+
+DENSE = {
+    "torch.topk": lambda scores, k: scattered(torch.topk, scores, k),
+    "rtopk sorted": lambda scores, k: scattered(rtopk.topk, scores, k),
+    "rtopk unsorted": lambda scores, k: scattered(rtopk.topk, scores, k, sorted=False),
+    "rtopk.maxk": rtopk.maxk,
+}
+ROUTED = {
+    "torch.topk": lambda scores, k: torch.topk(scores, k),
+    "rtopk sorted": lambda scores, k: rtopk.topk(scores, k),
+    "rtopk unsorted": lambda scores, k: rtopk.topk(scores, k, sorted=False),
+}
+
+
+class Mlp(torch.nn.Module):
+    """Two hidden layers with the MaxK activation."""
+
+    def __init__(self, width, hidden, k, select):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(width, hidden), torch.nn.Linear(hidden, hidden)])
+        self.last = torch.nn.Linear(hidden, width)
+        self.k, self.select = k, select
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.select(layer(x), self.k)
+        return self.last(x)
+
+
+class Autoencoder(torch.nn.Module):
+    """A TopK sparse autoencoder."""
+
+    def __init__(self, width, latents, k, select):
+        super().__init__()
+        self.encoder, self.decoder = torch.nn.Linear(width, latents), torch.nn.Linear(latents, width)
+        self.k, self.select = k, select
+
+    def forward(self, x):
+        return self.decoder(self.select(self.encoder(x), self.k))
+
+
+class Router(torch.nn.Module):
+    """Weights of the chosen experts."""
+
+    def __init__(self, width, experts, k, select):
+        super().__init__()
+        self.score = torch.nn.Linear(width, experts)
+        self.k, self.select = k, select
+
+    def forward(self, x):
+        values, _ = self.select(self.score(x), self.k)
+        return values.softmax(dim=-1)
+
+
+@dataclass
+class Case:
+    name: str
+    model: type
+    selections: dict
+    rows: int
+    width: int
+    hidden: int
+    k: int
+    dtype: torch.dtype
+
+    def build(self, selection, device):
+        torch.manual_seed(0)
+        model = self.model(self.width, self.hidden, self.k, selection)
+        return model.to(device, self.dtype)
+
+    @property
+    def record(self):
+        names = ("name", "rows", "width", "hidden", "k")
+        return {name: getattr(self, name) for name in names} | {"dtype": str(self.dtype).removeprefix("torch.")}
+
+
+def cases(device, quick):
+    bf16, f32 = torch.bfloat16, torch.float32
+    if device == "cuda":
+        few = 4 if quick else 1
+        return [
+            Case("MaxK MLP", Mlp, DENSE, 65536 // few, 256, 256, 32, f32),
+            Case("SAE, 16384 latents", Autoencoder, DENSE, 8192 // few, 768, 16384, 64, bf16),
+            Case("SAE, 65536 latents", Autoencoder, DENSE, 4096 // few, 768, 65536, 64, bf16),
+            Case("router, 256 experts", Router, ROUTED, 65536 // few, 1024, 256, 8, bf16),
+        ]
+    # f32: many CPUs multiply bf16 matrices a hundred times more slowly, and nothing else would be seen.
+    few = 8 if quick else 1
+    return [
+        Case("MaxK MLP", Mlp, DENSE, 8192 // few, 256, 256, 32, f32),
+        Case("SAE, 16384 latents", Autoencoder, DENSE, 256 // few, 64, 16384, 64, f32),
+        Case("SAE, 65536 latents", Autoencoder, DENSE, 128 // few, 64, 65536, 64, f32),
+        Case("router, 256 experts", Router, ROUTED, 8192 // few, 256, 256, 8, f32),
+    ]
+
+
+def steps_of(model, x):
+    """One training step as two parts to be timed."""
+    state = {}
+
+    def forward():
+        model.zero_grad(set_to_none=True)
+        state["loss"] = model(x).float().square().mean()
+
+    def backward():
+        state.pop("loss").backward()
+
+    return lambda: (forward, backward)
+
+
+def check(case, x, device):
+    """Selected values are torch's."""
+    model = case.build(lambda scores, k: scores, device)
+    with torch.no_grad():
+        scores = (
+            model.encoder if case.model is Autoencoder else model.score if case.model is Router else model.layers[0]
+        )(x)
+        if not torch.equal(rtopk.topk(scores, case.k).values, torch.topk(scores, case.k).values):
+            sys.exit(f"{case.name}: values differ from torch.topk")
+
+
+def inputs(case, device):
+    torch.manual_seed(1)
+    return torch.randn(case.rows, case.width, device=device).to(case.dtype)
+
+
+def models(device, repeats, quick):
+    results = []
+    for case in cases(device, quick):
+        x = inputs(case, device)
+        check(case, x, device)
+        functions = {name: steps_of(case.build(s, device), x) for name, s in case.selections.items()}
+        results.append(case.record | {"microseconds": interleaved(device, functions, repeats)})
+    for case, result in zip(cases(device, quick), results, strict=True):
+        functions = {"accelerate()": steps_of(case.build(case.selections["torch.topk"], device), inputs(case, device))}
+        with rtopk.accelerate():
+            result["microseconds"] |= interleaved(device, functions, repeats)
+    return results
+
+
+# ---- The report ----
+
+
+def print_small_calls(results):
+    print(f"\n{'small call':<26} {'torch us':>9} {'rtopk us':>9} {'ratio':>6}")
+    for line in results:
+        print(f"{line['call']:<26} {line['torch_us']:9.2f} {line['rtopk_us']:9.2f} {line['ratio']:6.2f}")
+
+
+def print_operator(results):
+    print(f"\n{'rows x cols, k':<26} {'kernel us':>9} {'operator':>9} {'ratio':>6}")
+    for line in results:
+        shape = f"{line['rows']} x {line['cols']}, {line['k']}"
+        print(f"{shape:<26} {line['kernel_us']:9.1f} {line['operator_us']:9.1f} {line['ratio']:6.3f}")
+
+
+def print_models(results):
+    names = ["torch.topk", "rtopk sorted", "rtopk unsorted", "rtopk.maxk", "accelerate()"]
+    print("\nforward + backward, us" + "".join(f"{name:>19}" for name in names))
+    for line in results:
+        cells = ""
+        for name in names:
+            times = line["microseconds"].get(name)
+            cells += f"{times[0]:>9.0f} +{times[1]:>8.0f}" if times else f"{'-':>19}"
+        print(f"{line['name']:<22}{cells}")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if rtopk.info()["gpus"] else "cpu")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions")
+    parser.add_argument("--repeats", type=int, help="default 15, with --quick 5")
+    parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH, help="librtopk.so, for the bare kernel")
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    device = arguments.device
+    repeats = arguments.repeats or (5 if arguments.quick else 15)
+    facts = {
+        "command": shlex.join(["python", *sys.argv]),
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "device": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "rtopk": rtopk.info(),
+        "python": platform.python_version(),
+        "repeats": repeats,
+    }
+    print(f"rtopk {rtopk.__version__} beside torch {facts['torch']} on {facts['device']}")
+    record = {"environment": facts, "small_calls": small_calls(device, arguments.quick)}
+    print_small_calls(record["small_calls"])
+    if device == "cuda" and arguments.library.exists():
+        record["operator"] = operator_and_kernel(arguments.library, repeats, arguments.quick)
+        print_operator(record["operator"])
+    record["models"] = models(device, repeats, arguments.quick)
+    print_models(record["models"])
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"written: {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+// The operators of torch.ops.rtopk, through PyTorch's stable ABI. Derivatives, fake kernels and vmap are registered in
+// Python (python/rtopk/_registrations.py).
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include "rows.hpp"
+#include "selection.hpp"
+
+namespace rtopk::torch_binding {
+namespace {
+
+using torch::headeronly::ScalarType;
+
+std::int32_t dtype_of(const Tensor& tensor) {
+  std::int32_t dtype = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  return dtype;
+}
+
+void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
+  const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
+  if (k < 0 || k > size) {
+    throw std::runtime_error("selected index k out of range: k is " + std::to_string(k) + "; accepted: 0 to " +
+                             std::to_string(size) + ", the size of dimension " + std::to_string(dim));
+  }
+}
+
+/// As torch.topk has it, a tensor without dimensions has one element, which is selected even if k is 0.
+std::int64_t results_per_row(const Tensor& self, std::int64_t k) { return self.dim() == 0 ? 1 : k; }
+
+Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon) {
+  if (max_iter < 0 || max_iter > 10000) {
+    throw std::runtime_error("rtopk: max_iter is " + std::to_string(max_iter) + "; accepted: None, or 1 to 10000");
+  }
+  return {.k = k,
+          .direction = largest ? Direction::largest : Direction::smallest,
+          .max_iter = static_cast<std::int32_t>(max_iter),
+          .epsilon = epsilon};
+}
+
+IndexType index_type_of(ScalarType dtype) {
+  if (dtype == ScalarType::Long) return IndexType::i64;
+  if (dtype == ScalarType::Int) return IndexType::i32;
+  throw std::runtime_error("rtopk: index_dtype is neither torch.int64 nor torch.int32");
+}
+
+/// Everything is checked, and what is not there to be selected is known: no rows, or nothing of each.
+bool nothing_to_do(const Rows& rows, const Problem& problem) { return rows.rows == 0 || problem.k == 0; }
+
+void select_pairs(const Rows& rows, const Problem& problem, const Tensor& values, const Tensor& indices) {
+  if (nothing_to_do(rows, problem)) return;
+  select(rows, problem, {.values = values.mutable_data_ptr(), .indices = indices.mutable_data_ptr()});
+}
+
+struct Pairs {
+  Rows rows;
+  Problem problem;
+  std::int64_t dim;
+};
+
+Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
+               double epsilon, ScalarType index_dtype) {
+  element_type_of(self);
+  dim = wrapped_dim(self, dim);
+  check_k(self, k, dim);
+  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
+  problem.order = sorted ? Order::by_value : Order::unsorted;
+  problem.index_type = index_type_of(index_dtype);
+  return {rows_along(self, dim), problem, dim};
+}
+
+std::int32_t dtype_of(IndexType type) {
+  switch (type) {
+    case IndexType::i32: return aoti_torch_dtype_int32();
+    case IndexType::i64: return aoti_torch_dtype_int64();
+    case IndexType::u8: return aoti_torch_dtype_uint8();
+    case IndexType::u16: return aoti_torch_dtype_uint16();
+  }
+  throw std::logic_error("unknown index type");
+}
+
+std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted,
+                                std::int64_t max_iter, double epsilon, ScalarType index_dtype) {
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
+  const Tensor values = empty_results(pairs.rows, pairs.problem.k, dtype_of(self));
+  const Tensor indices = empty_results(pairs.rows, pairs.problem.k, dtype_of(pairs.problem.index_type));
+  select_pairs(pairs.rows, pairs.problem, values, indices);
+  return {results_along(values, pairs.dim), results_along(indices, pairs.dim)};
+}
+
+/// What torch.topk can ask for.
+std::tuple<Tensor, Tensor> topk_exact(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted) {
+  return topk(self, k, dim, largest, sorted, 0, 0.0, ScalarType::Long);
+}
+
+/// `values` and `indices` have the right shapes and types. Results go straight to them where they are contiguous and the
+/// rows' dimension is the last one.
+void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
+              double epsilon, Tensor values, Tensor indices) {
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, indices.scalar_type());
+  if (pairs.dim >= self.dim() - 1 && values.is_contiguous() && indices.is_contiguous()) {
+    select_pairs(pairs.rows, pairs.problem, values, indices);
+    return;
+  }
+  const auto [made_values, made_indices] =
+      topk(self, k, dim, largest, sorted, max_iter, epsilon, indices.scalar_type());
+  torch::stable::copy_(values, made_values);
+  torch::stable::copy_(indices, made_indices);
+}
+
+/// A result as large as the input: the dense form, or the mask.
+Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
+                  double epsilon, Form form) {
+  element_type_of(self);
+  dim = wrapped_dim(self, dim);
+  check_k(self, k, dim);
+  Problem problem = problem_of(k, largest, max_iter, epsilon);
+  problem.form = form;
+  const Rows rows = rows_along(self, dim);
+  Tensor result = empty_results(rows, rows.cols, form == Form::mask ? aoti_torch_dtype_bool() : dtype_of(self));
+  if (nothing_to_do(rows, problem)) {
+    torch::stable::zero_(result);
+  } else if (form == Form::mask) {
+    select(rows, problem, {.mask = static_cast<std::uint8_t*>(result.mutable_data_ptr())});
+  } else {
+    select(rows, problem, {.dense = result.mutable_data_ptr()});
+  }
+  return results_along(result, dim);
+}
+
+Tensor maxk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter, double epsilon) {
+  return whole_rows(self, k, dim, largest, max_iter, epsilon, Form::dense);
+}
+
+Tensor topk_mask(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
+                 double epsilon) {
+  return whole_rows(self, k, dim, largest, max_iter, epsilon, Form::mask);
+}
+
+std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool largest, std::int64_t max_iter,
+                                   double epsilon) {
+  element_type_of(self);
+  const std::int64_t dim = wrapped_dim(self, -1);
+  check_k(self, k, dim);
+  const Rows rows = rows_along(self, dim);
+  if (rows.cols > 65536) {
+    throw std::runtime_error("rtopk: the last dimension has " + std::to_string(rows.cols) +
+                             " elements; accepted for compact: at most 65536, which 16-bit selectors can name");
+  }
+  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
+  problem.form = Form::cbsr;
+  problem.index_type = selector_type(rows.cols);
+  const Tensor values = empty_results(rows, problem.k, dtype_of(self));
+  const Tensor selectors = empty_results(rows, problem.k, dtype_of(problem.index_type));
+  select_pairs(rows, problem, values, selectors);
+  return {values, selectors};
+}
+
+std::string build_text() {
+  const BuildInfo info = build_info();
+  return std::string("version=") + version() + "\ncuda=" + (info.cuda ? "1" : "0") +
+         "\nhighway=" + (info.highway ? "1" : "0") + "\ncpu_target=" + info.cpu_target +
+         "\ncpu_targets=" + info.cpu_targets + "\n";
+}
+
+}  // namespace
+}  // namespace rtopk::torch_binding
+
+#define RTOPK_TOPK_SIGNATURE                                                                                     \
+  "(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True, int max_iter=0, float epsilon=0.0," \
+  " ScalarType index_dtype=long) -> (Tensor values, Tensor indices)"
+#define RTOPK_COMPACT_SIGNATURE                                                                       \
+  "(Tensor input, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0) -> (Tensor values," \
+  " Tensor selectors)"
+#define RTOPK_WHOLE_ROWS_SIGNATURE \
+  "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
+
+// Operators whose names begin with "_" have no derivative: calling one costs nothing but the selection. The Python
+// functions take them where no gradient is wanted. _topk_exact is _topk with the arguments of torch.topk alone: every
+// further one is paid for in every call.
+STABLE_TORCH_LIBRARY(rtopk, library) {
+  library.def("topk" RTOPK_TOPK_SIGNATURE);
+  library.def("_topk" RTOPK_TOPK_SIGNATURE);
+  library.def(
+      "_topk_exact(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values,"
+      " Tensor indices)");
+  library.def(
+      "topk_out(Tensor input, SymInt k, int dim, bool largest, bool sorted, int max_iter, float epsilon,"
+      " Tensor(a!) values, Tensor(b!) indices) -> ()");
+  library.def("_maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
+  library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
+  library.def("compact" RTOPK_COMPACT_SIGNATURE);
+  library.def("_compact" RTOPK_COMPACT_SIGNATURE);
+  library.def("build_text() -> str");
+}
+
+#define RTOPK_IMPLEMENTATIONS(library)                                       \
+  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));              \
+  library.impl("_topk", TORCH_BOX(&rtopk::torch_binding::topk));             \
+  library.impl("_topk_exact", TORCH_BOX(&rtopk::torch_binding::topk_exact)); \
+  library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));      \
+  library.impl("_maxk", TORCH_BOX(&rtopk::torch_binding::maxk));             \
+  library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));    \
+  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));        \
+  library.impl("_compact", TORCH_BOX(&rtopk::torch_binding::compact))
+
+// A build without the CUDA backend takes CUDA tensors too: to say what is missing.
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) { RTOPK_IMPLEMENTATIONS(library); }
+
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CompositeExplicitAutograd, library) {
+  library.impl("build_text", TORCH_BOX(&rtopk::torch_binding::build_text));
+}

@@ -1,0 +1,44 @@
+// A tensor seen as rows along one of its dimensions, and results put back into the tensor's shape.
+#pragma once
+
+#include <cstdint>
+
+#include <torch/csrc/stable/tensor.h>
+
+namespace rtopk::torch_binding {
+
+using torch::stable::Tensor;
+
+/// Rows of `cols` elements side by side, `row_stride` elements from one row to the next.
+struct Rows {
+  Tensor
+      tensor;  ///< Holds the memory: the tensor that was asked about, a view of it, or a copy where it has no such rows.
+  std::int64_t rows = 1;
+  std::int64_t cols = 1;
+  std::int64_t row_stride = 1;
+};
+
+/// `dim` as a number from 0 on. Throws where the tensor has no such dimension; a tensor without any has dimension 0.
+std::int64_t wrapped_dim(const Tensor& self, std::int64_t dim);
+
+/// The rows along `dim` (from 0 on). Copies only where neither the tensor nor its transposition has rows with unit stride
+/// inside and one stride between them.
+Rows rows_along(const Tensor& self, std::int64_t dim);
+
+/// An uninitialised contiguous tensor for `count` results of each of these rows, on their device.
+Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype);
+
+/// From results with the rows' dimension last to a contiguous tensor that has it where it was.
+Tensor results_along(const Tensor& results, std::int64_t dim);
+
+/// The sizes of a tensor without an allocation, which would be felt in a small call.
+struct Sizes {
+  static constexpr std::int64_t kMost = 64;  ///< torch's own limit for most operators
+  std::int64_t count = 0;
+  std::int64_t each[kMost];
+};
+
+/// An uninitialised contiguous tensor on the device of `like`.
+Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like);
+
+}  // namespace rtopk::torch_binding

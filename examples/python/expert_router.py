@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""A router that sends every token to k of many experts, as in mixture-of-experts layers, and how evenly it does so.
+
+The router is trained to spread tokens over the experts (a load-balancing loss), with torch.topk and with rtopk.topk:
+the same choices, and the table says what routing takes.
+
+    python examples/python/expert_router.py [--tokens 8192] [--experts 256] [--k 8]
+"""
+
+import argparse
+import time
+
+import torch
+
+import rtopk
+
+
+class Router(torch.nn.Module):
+    """Scores for every token and expert; the k best experts, and their weights."""
+
+    def __init__(self, width, experts, k, topk):
+        super().__init__()
+        self.score = torch.nn.Linear(width, experts, bias=False)
+        self.k, self.topk = k, topk
+
+    def forward(self, tokens):
+        scores = self.score(tokens)
+        values, experts = self.topk(scores, self.k, dim=-1)
+        return scores, values.softmax(dim=-1), experts
+
+
+def balance_loss(scores, experts):
+    """Share of tokens times mean probability of each expert, as many routers use it: least where both are even."""
+    count = scores.shape[1]
+    share = torch.bincount(experts.flatten(), minlength=count).to(scores.dtype) / experts.numel()
+    return count * (share * scores.softmax(dim=-1).mean(dim=0)).sum()
+
+
+def now(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def trained(topk, arguments):
+    """(the busiest expert's load at first, at last, milliseconds of a forward and backward pass, chosen experts)"""
+    torch.manual_seed(arguments.seed)
+    router = Router(arguments.width, arguments.experts, arguments.k, topk).to(arguments.device)
+    optimizer = torch.optim.Adam(router.parameters(), lr=3e-3)
+    # Tokens that are alike crowd onto the same experts.
+    shift = torch.randn(arguments.width, device=arguments.device)
+    loads, times = [], []
+    for _ in range(arguments.steps):
+        tokens = torch.randn(arguments.tokens, arguments.width, device=arguments.device) + shift
+        start = now(arguments.device)
+        scores, weights, experts = router(tokens)
+        # The weights are part of the loss, so that the gradient passes through the selection.
+        loss = balance_loss(scores, experts) + 1e-3 * weights.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        times.append(now(arguments.device) - start)
+        optimizer.step()
+        even = experts.numel() / arguments.experts
+        loads.append(float(torch.bincount(experts.flatten(), minlength=arguments.experts).max()) / even)
+    return loads[0], loads[-1], sorted(times)[len(times) // 2] * 1e3, experts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--experts", type=int, default=256)
+    parser.add_argument("--k", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if rtopk.info()["gpus"] else "cpu")
+    arguments = parser.parse_args()
+    print(f"{arguments.tokens} tokens to {arguments.k} of {arguments.experts} experts on {arguments.device}")
+    print("the busiest expert's load, as a multiple of an even share\n")
+    print(f"{'selection':<12} {'at first':>9} {'at last':>9} {'ms a step':>10}")
+    chosen = {}
+    for name, topk in (("torch.topk", torch.topk), ("rtopk.topk", rtopk.topk)):
+        first, last, milliseconds, chosen[name] = trained(topk, arguments)
+        print(f"{name:<12} {first:9.2f} {last:9.2f} {milliseconds:10.2f}")
+    same = (chosen["torch.topk"] == chosen["rtopk.topk"]).float().mean()
+    print(f"\n{same:.2%} of the last step's choices are the same")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Exact, deterministic and fast top-k for PyTorch tensors.
+
+>>> import torch, rtopk
+>>> x = torch.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+>>> rtopk.topk(x, 2).indices
+tensor([[0, 2],
+        [1, 2]])
+
+:func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
+give the same selection in other forms; :func:`accelerate` brings it to code that calls torch.topk.
+"""
+
+from . import nn
+from ._accelerate import accelerate, is_accelerated, set_accelerated
+from ._functions import CBSR, compact, expand, maxk, topk, topk_mask
+from ._info import __version__, info
+
+__all__ = [
+    "CBSR",
+    "__version__",
+    "accelerate",
+    "compact",
+    "expand",
+    "info",
+    "is_accelerated",
+    "maxk",
+    "nn",
+    "set_accelerated",
+    "topk",
+    "topk_mask",
+]

@@ -1,0 +1,300 @@
+"""The functions of the package. Each picks the operator that does what is wanted and no more."""
+
+from __future__ import annotations
+
+import warnings
+from operator import index as operator_index
+from typing import NamedTuple
+
+import torch
+import torch.autograd.forward_ad as forward_ad
+
+from ._registrations import (
+    backward_compact,
+    backward_topk,
+    out_of_range,
+    result_shape,
+    save_compact,
+    save_topk,
+    scattered,
+    wrapped_dim,
+)
+
+_OPS = torch.ops.rtopk
+_INT64 = torch.int64
+
+_Tensor = torch.Tensor
+_Result = torch.return_types.topk
+
+# The C++ function below torch.ops.rtopk._topk_exact: a call through the operator object takes a microsecond more, which
+# is much of a small selection. torch.compile is told to put the operator itself into its graphs.
+_topk_exact = _OPS._topk_exact.default._op
+
+
+@torch.compiler.substitute_in_graph(_topk_exact)
+def _topk_exact_in_graph(input, k, dim=-1, largest=True, sorted=True):
+    values, indices = _OPS._topk_exact.default(input, k, dim, largest, sorted)
+    # While torch.func is compiled, a tensor does not tell that a derivative is wanted of it.
+    return (input.gather(dim, indices) if _in_torch_func() else values), indices
+
+
+# Up to this many results a gather, whose derivative torch has in C++, costs less than a derivative in Python: that one
+# takes 25 us of the host, a gather of this size 2 us of a GPU.
+_FEW_RESULTS = 1 << 16
+
+
+class _TopK(torch.autograd.Function):
+    """torch.ops.rtopk.topk for plain eager calls: what torch.library makes of the same formulas takes a tenth of a
+    millisecond a call."""
+
+    @staticmethod
+    def forward(ctx, input, operator, *arguments):
+        output = operator(input, *arguments)
+        save_topk(ctx, (input, *arguments), output)
+        return output
+
+    @staticmethod
+    def backward(ctx, *grads):
+        grad, *rest = backward_topk(ctx, *grads)
+        return grad, None, *rest
+
+
+class _Compact(torch.autograd.Function):
+    """torch.ops.rtopk.compact likewise."""
+
+    @staticmethod
+    def forward(ctx, input, *arguments):
+        output = _OPS._compact.default(input, *arguments)
+        save_compact(ctx, (input, *arguments), output)
+        return output
+
+    backward = staticmethod(backward_compact)
+
+
+def topk(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+    index_dtype: torch.dtype = torch.int64,
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.return_types.topk:
+    """The k largest (or smallest) elements along a dimension, with their indices, as torch.topk gives them.
+
+    Beyond torch.topk's promises: among equal values at the border the lowest indices win, sorted results with equal
+    values are in ascending index, unsorted ones are too, and the result is the same on every device and run.
+
+    Args:
+        input: float32, float16, bfloat16, float64 or int32. Rows with any stride between them are read in place; a
+            tensor whose selected dimension is not contiguous is copied first.
+        k: how many; 0 to the size of the dimension.
+        dim: along which dimension.
+        largest: the largest, or the smallest. NaN is greater than every number.
+        sorted: best first.
+        max_iter: stop the search after this many passes (Algorithm 2 of the RTop-K paper): k elements, not always the
+            best. None: exact.
+        epsilon: stop when the interval is this narrow, relative to the best value (the paper's Algorithm 1). 0: exact.
+        index_dtype: torch.int64 or torch.int32.
+        out: tensors for values and indices, as in torch.topk.
+
+    Returns:
+        A named tuple (values, indices) of torch.topk's own type.
+
+    >>> x = torch.tensor([1.0, 7.0, 3.0, 7.0])
+    >>> values, indices = rtopk.topk(x, 3)
+    >>> values, indices
+    (tensor([7., 7., 3.]), tensor([1, 3, 2]))
+    >>> rtopk.topk(x, 2, largest=False, index_dtype=torch.int32).indices
+    tensor([0, 2], dtype=torch.int32)
+    """
+    exact = max_iter is None and epsilon == 0.0 and index_dtype is _INT64
+    if (
+        exact
+        and dim == -1
+        and out is None
+        and type(k) is int
+        and isinstance(input, _Tensor)
+        and not input.requires_grad
+        and forward_ad._current_level < 0
+    ):
+        if largest is True and sorted is True:
+            return _Result(_topk_exact(input, k))
+        if type(largest) is bool and type(sorted) is bool:
+            return _Result(_topk_exact(input, k, -1, largest, sorted))
+    _check_tensor("topk", input)
+    k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
+    _check_bool("largest", largest)
+    _check_bool("sorted", sorted)
+    if out is not None:
+        return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
+    options = () if exact else (max_iter or 0, epsilon, index_dtype)
+    arguments = (k, dim, largest, sorted, *options)
+    operator = _topk_exact if exact else _OPS._topk.default
+    wants_grad = _wants_grad(input)
+    if _is_transformed() or (wants_grad and not torch.compiler.is_compiling() and _few_results(input, k, dim)):
+        indices = operator(input, *arguments)[1]
+        return _Result((input.gather(dim, indices if exact else indices.to(_INT64)), indices))
+    if not wants_grad:
+        return _Result(operator(input, *arguments))
+    if torch.compiler.is_compiling():
+        return _Result(_OPS.topk.default(input, *arguments))
+    return _Result(_TopK.apply(input, operator, *arguments))
+
+
+def maxk(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> torch.Tensor:
+    """The input with everything but the k largest (or smallest) elements along a dimension set to zero.
+
+    The gradient goes to the elements that were kept. The arguments are those of :func:`topk`.
+
+    >>> rtopk.maxk(torch.tensor([[3.0, 1.0, 2.0], [0.0, -1.0, -2.0]]), 2)
+    tensor([[ 3.,  0.,  2.],
+            [ 0., -1.,  0.]])
+    """
+    arguments = (k, dim, largest, max_iter or 0, epsilon)
+    _check_tensor("maxk", input)
+    wrapped_dim(input, dim)
+    if not _is_transformed() and not _wants_grad(input):
+        return _OPS._maxk.default(input, *arguments)
+    # What was kept is what a gradient needs: a byte for every element, where the input would be several.
+    return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
+
+
+def topk_mask(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> torch.Tensor:
+    """A boolean tensor that is True where :func:`topk` would select.
+
+    >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
+    tensor([ True, False,  True, False])
+    """
+    _check_tensor("topk_mask", input)
+    wrapped_dim(input, dim)
+    return _OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon)
+
+
+class CBSR(NamedTuple):
+    """Compact balanced sparse rows: k values of every row, and the columns that they stand in, ascending."""
+
+    values: torch.Tensor
+    selectors: torch.Tensor  #: uint8 for rows of up to 256 elements, uint16 for up to 65536
+
+
+def compact(
+    input: torch.Tensor,
+    k: int,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> CBSR:
+    """:func:`maxk` along the last dimension without its zeros: values and 8- or 16-bit column selectors.
+
+    :func:`expand` makes the dense tensor again. Differentiable in the values.
+
+    >>> rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2)
+    CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
+    """
+    _check_tensor("compact", input)
+    arguments = (k, largest, max_iter or 0, epsilon)
+    if _is_transformed():
+        selectors = _OPS._compact.default(input, *arguments)[1]
+        return CBSR(input.gather(-1, selectors.to(_INT64)), selectors)
+    operator = _OPS._compact.default
+    if _wants_grad(input):
+        operator = _OPS.compact.default if torch.compiler.is_compiling() else _Compact.apply
+    return CBSR(*operator(input, *arguments))
+
+
+def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
+    """The dense tensor of rows that :func:`compact` made: `cols` elements each, zero where nothing was selected.
+
+    >>> rtopk.expand(*rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2), cols=3)
+    tensor([[3., 0., 2.]])
+    """
+    return scattered(values, selectors, (*values.shape[:-1], cols) if values.dim() else (), -1)
+
+
+def _wants_grad(input):
+    return input.requires_grad and torch.is_grad_enabled()
+
+
+def _is_transformed():
+    """Whether derivatives are taken in another way than backwards by autograd: forwards, or by torch.func. Operators of
+    one's own cannot tell torch about those; a gather has them all."""
+    return forward_ad._current_level >= 0 or _in_torch_func()
+
+
+@torch.compiler.assume_constant_result
+def _in_torch_func():
+    return torch._C._are_functorch_transforms_active()
+
+
+def _few_results(input, k, dim):
+    return input.dim() == 0 or input.numel() // max(input.size(dim), 1) * k <= _FEW_RESULTS
+
+
+# ---- Errors of the kinds that torch.topk has ----
+
+
+def _check_tensor(function, input):
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(f"{function}(): argument 'input' must be Tensor, not {type(input).__name__}")
+
+
+def _integer(name, value):
+    if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"topk(): argument '{name}' must be int, not {type(value).__name__}")
+    return operator_index(value)
+
+
+def _check_bool(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"topk(): argument '{name}' must be bool, not {type(value).__name__}")
+
+
+def _topk_out(input, arguments, index_dtype, out):
+    values, indices = out
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (input, values, indices)):
+        raise RuntimeError(
+            "topk(): functions with out=... arguments don't support automatic differentiation, but one of the arguments"
+            " requires grad."
+        )
+    k, dim, *_ = arguments
+    shape, size = result_shape(input, k, dim)
+    if k < 0 or k > size:
+        raise RuntimeError(out_of_range(k, size))
+    for tensor, dtype in ((values, input.dtype), (indices, index_dtype)):
+        if tensor.dtype != dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {dtype}, but got {tensor.dtype} instead")
+        if tensor.device != input.device:
+            raise RuntimeError(f"Expected out tensor to be on {input.device}, but got {tensor.device} instead")
+        if list(tensor.shape) != shape:
+            if tensor.numel() != 0:
+                warnings.warn(
+                    f"An output with one or more elements was resized since it had shape {list(tensor.shape)}, which"
+                    f" does not match the required output shape {shape}.",
+                    stacklevel=3,
+                )
+            tensor.resize_(shape)
+    _OPS.topk_out.default(input, *arguments, values, indices)
+    return torch.return_types.topk_out((values, indices))

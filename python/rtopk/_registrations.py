@@ -1,0 +1,166 @@
+"""What PyTorch is told about the operators beside their kernels: shapes (fake tensors), derivatives, vmap.
+
+torch.ops.rtopk.topk and .compact have derivatives. Those whose names begin with "_", and topk_mask, have none: a call
+of them costs nothing but the selection.
+"""
+
+import torch
+from torch.library import register_autograd, register_fake, register_vmap
+
+from . import _library  # noqa: F401  # defines the operators
+
+_OPS = torch.ops.rtopk
+
+
+# ---- Shapes ----
+
+
+def wrapped_dim(tensor, dim):
+    """`dim` from 0 on. A tensor without dimensions counts as one with one of them, as everywhere in torch."""
+    dims = max(tensor.dim(), 1)
+    if not -dims <= dim < dims:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-dims}, {dims - 1}], but got {dim})")
+    return dim % dims
+
+
+def out_of_range(k, size):
+    return f"selected index k out of range: k is {k}; accepted: 0 to {size}"
+
+
+def result_shape(tensor, k, dim):
+    """The shape of k results along `dim`, and the size of that dimension."""
+    shape = list(tensor.shape)
+    if not shape:
+        return shape, 1
+    dim = wrapped_dim(tensor, dim)
+    size, shape[dim] = shape[dim], k
+    return shape, size
+
+
+def _checked_shape(tensor, k, dim):
+    wrapped_dim(tensor, dim)
+    shape, size = result_shape(tensor, k, dim)
+    torch._check(k >= 0, lambda: out_of_range(k, size))
+    torch._check(k <= size, lambda: out_of_range(k, size))
+    return shape
+
+
+def _fake_topk(input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64):
+    shape = _checked_shape(input, k, dim)
+    return input.new_empty(shape), input.new_empty(shape, dtype=index_dtype)
+
+
+def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices):
+    _checked_shape(input, k, dim)
+
+
+def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
+    _checked_shape(input, k, dim)
+    return input.new_empty(input.shape)
+
+
+def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
+    _checked_shape(input, k, dim)
+    return input.new_empty(input.shape, dtype=torch.bool)
+
+
+def selector_dtype(cols):
+    return torch.uint8 if cols <= 256 else torch.uint16
+
+
+def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0):
+    shape = _checked_shape(input, k, -1)
+    cols = input.shape[-1] if input.dim() else 1
+    return input.new_empty(shape), input.new_empty(shape, dtype=selector_dtype(cols))
+
+
+register_fake("rtopk::topk", _fake_topk)
+register_fake("rtopk::_topk", _fake_topk)
+register_fake("rtopk::_topk_exact", _fake_topk)
+register_fake("rtopk::topk_out", _fake_topk_out)
+register_fake("rtopk::_maxk", _fake_maxk)
+register_fake("rtopk::topk_mask", _fake_topk_mask)
+register_fake("rtopk::compact", _fake_compact)
+register_fake("rtopk::_compact", _fake_compact)
+
+
+# ---- Derivatives ----
+#
+# Ordinary torch operators on saved indices, so that second and higher order follow from theirs. The indices of a row
+# are distinct: scatter, which adds nothing up, is exact and deterministic.
+
+
+def scattered(values, indices, shape, dim):
+    """Zeros with `values` at `indices` along `dim`."""
+    return values.new_zeros(shape).scatter(dim, indices.to(torch.int64), values)
+
+
+def save_topk(ctx, inputs, output):
+    ctx.shape, ctx.dim, ctx.inputs = inputs[0].shape, inputs[2], len(inputs)
+    ctx.save_for_backward(output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def backward_topk(ctx, grad_values, _):
+    (indices,) = ctx.saved_tensors
+    grad = None if grad_values is None else scattered(grad_values, indices, ctx.shape, ctx.dim)
+    return (grad,) + (None,) * (ctx.inputs - 1)
+
+
+def save_compact(ctx, inputs, output):
+    ctx.shape = inputs[0].shape
+    ctx.save_for_backward(output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def backward_compact(ctx, grad_values, _):
+    (selectors,) = ctx.saved_tensors
+    grad = None if grad_values is None else scattered(grad_values, selectors, ctx.shape, -1)
+    return grad, None, None, None, None
+
+
+register_autograd("rtopk::topk", backward_topk, setup_context=save_topk)
+register_autograd("rtopk::compact", backward_compact, setup_context=save_compact)
+
+
+# ---- vmap ----
+#
+# Rows are selected independently of each other, so a batch is more rows: the batch goes first, and dimensions count
+# from the second one on.
+
+
+def _batch_first(input, in_dim, dim):
+    """The tensor with the batch first and a dimension for the rows, that dimension, and whether it had to be added."""
+    batch = input.movedim(in_dim, 0)
+    dim = wrapped_dim(batch[0], dim) + 1
+    if batch.dim() == 1:
+        return batch.unsqueeze(-1), dim, True
+    return batch, dim, False
+
+
+def _vmap_pairs(op, has_dim):
+    def rule(info, in_dims, input, k, *rest):
+        dim, rest = (rest[0] if rest else -1, rest[1:]) if has_dim else (-1, rest)
+        batch, dim, added = _batch_first(input, in_dims[0], dim)
+        # torch.topk selects the one element of a tensor without dimensions even if k is 0.
+        first, second = op(batch, max(k, 1) if added else k, *([dim] if has_dim else []), *rest)
+        return (first.squeeze(-1), second.squeeze(-1)) if added else (first, second), (0, 0)
+
+    return rule
+
+
+def _vmap_whole_rows(op):
+    def rule(info, in_dims, input, k, dim=-1, *rest):
+        batch, dim, added = _batch_first(input, in_dims[0], dim)
+        result = op(batch, k, dim, *rest)
+        return result.squeeze(-1) if added else result, 0
+
+    return rule
+
+
+for _name in ("topk", "_topk", "_topk_exact"):
+    register_vmap(f"rtopk::{_name}", _vmap_pairs(getattr(_OPS, _name), has_dim=True))
+for _name in ("compact", "_compact"):
+    register_vmap(f"rtopk::{_name}", _vmap_pairs(getattr(_OPS, _name), has_dim=False))
+for _name in ("_maxk", "topk_mask"):
+    register_vmap(f"rtopk::{_name}", _vmap_whole_rows(getattr(_OPS, _name)))

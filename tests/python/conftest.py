@@ -1,0 +1,45 @@
+"""Tests of the installed package. With RTOPK_TEST_SITE=FOLDER, of the one that lies in that folder."""
+
+import os
+import sys
+
+import pytest
+
+if "RTOPK_TEST_SITE" in os.environ:
+    sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+rtopk = pytest.importorskip("rtopk", reason="the package is not installed: pip install . (see CONTRIBUTING.md)")
+
+try:
+    import hypothesis
+except ImportError:
+    pass  # test_random.py is skipped
+else:
+    # Compilation and the first call of a kernel take long, once.
+    hypothesis.settings.register_profile("rtopk", deadline=None)
+    hypothesis.settings.load_profile("rtopk")
+
+GPU_MISSING = None if rtopk.info()["gpus"] else rtopk.info()["cuda"]
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("gpu") and GPU_MISSING:
+            item.add_marker(pytest.mark.skip(reason=GPU_MISSING))
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    torch.manual_seed(20250921)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_switched_on():
+    yield
+    assert not rtopk.is_accelerated()

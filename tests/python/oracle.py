@@ -1,0 +1,49 @@
+"""The contract in torch's own terms: a stable sort, NaN greatest, ties in ascending index."""
+
+import torch
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32]
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def sorted_topk(x, k, dim=-1, largest=True):
+    """(values, indices), best first."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    # Zeros of one sign: a sort may tell them apart. Values are looked up in the input, to keep its bits.
+    key = torch.where(x == 0, torch.zeros_like(x), x)
+    indices = torch.sort(key, dim=dim, descending=largest, stable=True).indices.narrow(dim, 0, k)
+    return x.gather(dim, indices), indices
+
+
+def by_index(values, indices, dim=-1):
+    """The same results in ascending index."""
+    if values.dim() == 0:
+        return values, indices
+    indices, order = indices.sort(dim=dim)
+    return values.gather(dim, order), indices
+
+
+def mask_of(x, k, dim=-1, largest=True):
+    if x.dim() == 0:
+        return torch.full((), k > 0, device=x.device)
+    indices = sorted_topk(x, k, dim, largest)[1]
+    return torch.zeros(x.shape, dtype=torch.bool, device=x.device).scatter(dim, indices, True)
+
+
+def bits(tensor):
+    """For comparisons in which NaN equals itself and -0 is not +0."""
+    return tensor.contiguous().view(_BITS[tensor.element_size()]) if tensor.dim() else bits(tensor.reshape(1))
+
+
+def same_bits(first, second):
+    return first.dtype == second.dtype and first.shape == second.shape and torch.equal(bits(first), bits(second))
+
+
+def random_tensor(shape, dtype=torch.float32, device="cpu", ties=False):
+    x = torch.randn(shape, dtype=torch.float64)
+    if ties:
+        x = (x * 2).round()
+    elif dtype == torch.int32:
+        x = x * 1e6
+    return x.to(dtype).to(device)

@@ -1,0 +1,30 @@
+"""The examples run, on the CPU, in a smaller size, and end with their tables."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rtopk
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
+SMALL = {
+    "sparse_autoencoder.py": ["--steps", "3", "--latents", "512", "--batch", "64"],
+    "expert_router.py": ["--steps", "3", "--tokens", "500"],
+    "gradient_sparsification.py": ["--steps", "12"],
+}
+
+
+def test_all_of_them_are_here():
+    assert sorted(SMALL) == sorted(path.name for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_example(name):
+    environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "PYTHONWARNINGS": "error"}
+    command = [sys.executable, str(FOLDER / name), "--device", "cpu", *SMALL[name]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= 5

@@ -1,0 +1,124 @@
+"""Modules, and where people run them: pickling, autocast, deterministic mode, threads, processes."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+import rtopk
+from oracle import mask_of, random_tensor, same_bits, sorted_topk
+
+MODULES = [
+    (rtopk.nn.MaxK(4), "MaxK(k=4)"),
+    (rtopk.nn.MaxK(4, 0, False, max_iter=3), "MaxK(k=4, dim=0, largest=False, max_iter=3)"),
+    (rtopk.nn.MaxK(4, epsilon=0.1), "MaxK(k=4, epsilon=0.1)"),
+    (rtopk.nn.TopK(4), "TopK(k=4)"),
+    (
+        rtopk.nn.TopK(4, 0, sorted=False, index_dtype=torch.int32),
+        "TopK(k=4, dim=0, sorted=False, index_dtype=torch.int32)",
+    ),
+]
+
+
+def outputs(module, x):
+    result = module(x)
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("module, text", MODULES)
+def test_modules_copy_pickle_and_describe_themselves(module, text, device):
+    assert str(module) == text
+    x = random_tensor((9, 12), device=device)
+    buffer = io.BytesIO()
+    torch.save(module, buffer)
+    buffer.seek(0)
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), torch.load(buffer, weights_only=False)):
+        assert str(other) == text
+        for ours, theirs in zip(outputs(other, x), outputs(module, x), strict=True):
+            assert same_bits(ours, theirs)
+    assert module.state_dict() == {}
+
+
+def test_modules_are_the_functions():
+    x = random_tensor((9, 12))
+    assert same_bits(rtopk.nn.MaxK(3, 0)(x), torch.where(mask_of(x, 3, 0), x, 0.0))
+    values, indices = rtopk.nn.TopK(3, largest=False)(x)
+    assert same_bits(values, sorted_topk(x, 3, largest=False)[0])
+    assert torch.equal(rtopk.nn.TopK(3, index_dtype=torch.int32)(x).indices, sorted_topk(x, 3)[1].int())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_autocast_does_as_with_torch(dtype, device):
+    x = random_tensor((9, 12), dtype, device).requires_grad_()
+    with torch.autocast(device, torch.bfloat16):
+        assert rtopk.topk(x, 3).values.dtype == torch.topk(x, 3).values.dtype == dtype
+        assert rtopk.maxk(x, 3).dtype == dtype
+        assert rtopk.compact(x, 3).values.dtype == dtype
+        layer = torch.nn.Sequential(torch.nn.Linear(12, 24), rtopk.nn.MaxK(3)).to(device)
+        assert layer(x.float()).dtype == torch.bfloat16
+        layer(x.float()).sum().backward()
+    assert layer[0].weight.grad.dtype == torch.float32
+
+
+def test_deterministic_algorithms(device):
+    torch.use_deterministic_algorithms(True)
+    try:
+        results = []
+        for _ in range(3):
+            x = torch.arange(3000.0, device=device).remainder(7).view(10, 300).requires_grad_()
+            loss = rtopk.topk(x, 40).values.sum() + rtopk.maxk(x, 30).sum() + rtopk.compact(x, 20).values.sum()
+            loss.backward()
+            results.append(x.grad)
+        assert all(torch.equal(results[0], result) for result in results)
+        assert results[0].sum() == 10 * (40 + 30 + 20)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    x = random_tensor((3000, 300), ties=True)
+    threads = torch.get_num_threads()
+    try:
+        results = []
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            results.append((*rtopk.topk(x, 17), rtopk.maxk(x, 9)))
+    finally:
+        torch.set_num_threads(threads)
+    for other in results[1:]:
+        assert all(same_bits(first, second) for first, second in zip(results[0], other, strict=True))
+
+
+def test_many_callers_at_once(device):
+    x = [random_tensor((500, 200 + i), device=device) for i in range(8)]
+    expected = [sorted_topk(tensor, 7) for tensor in x]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            for (values, indices), found in zip(expected, pool.map(lambda t: rtopk.topk(t, 7), x), strict=True):
+                assert same_bits(found.values, values) and torch.equal(found.indices, indices)
+
+
+def test_data_loader_workers():
+    """Forked after the parent has used its threads."""
+    code = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import torch, rtopk
+rtopk.topk(torch.randn(4000, 200), 5)
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, i): return rtopk.topk(torch.arange(400000.0).view(2000, 200), 3).indices
+for batch in torch.utils.data.DataLoader(Rows(), num_workers=2):
+    assert batch[0, 0].tolist() == [199, 198, 197]
+print("done")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, Path(rtopk.__file__).parents[1]], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "done\n", done.stderr

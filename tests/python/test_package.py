@@ -1,0 +1,135 @@
+"""The package as its users find it: what it says of itself, its documentation, its binary."""
+
+import doctest
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import rtopk
+from rtopk import _accelerate, _functions, _info, _library, nn
+from stable_symbols import by_owner, owner_of, undefined_symbols
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_version_is_the_librarys():
+    header = (ROOT / "include" / "rtopk" / "rtopk.hpp").read_text()
+    numbers = re.findall(r"#define RTOPK_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)
+    assert rtopk.__version__ == ".".join(numbers) == rtopk.info()["version"]
+
+
+def test_info():
+    info = rtopk.info()
+    assert info["torch"] == torch.__version__
+    assert isinstance(info["cuda_built"], bool) and isinstance(info["cuda"], str)
+    assert info["cpu_target"] in info["cpu_targets"] or not info["highway"]
+
+
+@pytest.mark.parametrize(
+    "built, torch_cuda, says",
+    [
+        (True, None, "built with CUDA, and this torch has none"),
+        (False, "13.0", "rtopk was built without"),
+        (False, None, "neither"),
+    ],
+)
+def test_info_explains_a_mixture(built, torch_cuda, says, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", torch_cuda)
+    assert says in _info._cuda_state(built)
+
+
+@pytest.mark.skipif(rtopk.info()["cuda_built"] or not torch.cuda.is_available(), reason="no GPU, or rtopk can use it")
+def test_a_build_without_cuda_says_so():
+    with pytest.raises(RuntimeError, match="built without CUDA"):
+        rtopk.topk(torch.randn(3, device="cuda"), 1)
+
+
+def test_public_names_are_documented_and_typed():
+    for name in rtopk.__all__:
+        thing = getattr(rtopk, name)
+        if callable(thing):
+            assert ">>>" in thing.__doc__ or name == "CBSR", name
+            for parameter in inspect.signature(thing).parameters.values():
+                assert parameter.annotation is not inspect.Parameter.empty, f"{name}({parameter.name})"
+    assert (Path(rtopk.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("module", [rtopk, _accelerate, _functions, _info, nn], ids=lambda module: module.__name__)
+def test_examples_in_docstrings(module):
+    outcome = doctest.testmod(module, extraglobs={"torch": torch, "rtopk": rtopk})
+    assert outcome.failed == 0 and outcome.attempted > 0
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/python.md"])
+def test_examples_in_documents(document, tmp_path):
+    """All of a document's Python blocks, as one script, as typed."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    assert blocks
+    script = f"import sys\nsys.path.insert(0, {str(Path(rtopk.__file__).parents[1])!r})\n" + "\n".join(blocks)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+# ---- The binary ----
+
+
+def test_the_binary_takes_stable_symbols_alone():
+    owners = by_owner(undefined_symbols(_library.PATH))
+    assert owners.get(None, []) == []
+    assert owners["torch's stable ABI"]
+
+
+def test_the_binary_needs_no_python_and_exports_nothing_of_ours():
+    dynamic = subprocess.run(["readelf", "-d", str(_library.PATH)], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
+    assert "libtorch.so" in needed
+    assert not [name for name in needed if name.startswith(("libpython", "libtorch_", "libc10"))]
+    names = subprocess.run(
+        ["nm", "--dynamic", "--defined-only", "--format=posix", str(_library.PATH)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "rtopk" not in names
+
+
+@pytest.mark.parametrize(
+    "symbol, stable",
+    [
+        ("aoti_torch_empty_strided", True),
+        ("torch_library_impl", True),
+        ("_ZNSt13runtime_errorC1EPKc", True),
+        ("_ZTISt13runtime_error", True),
+        ("_Znwm", True),
+        ("malloc", True),
+        ("_ZN3hwy16SupportedTargetsEv", True),
+        ("_ZN3c105ErrorD1Ev", False),
+        ("_ZN2at4topkERKNS_6TensorElbb", False),
+        ("_ZNK2at10TensorBase8is_denseEv", False),
+        ("_ZN5torch7LibraryD1Ev", False),
+        ("_ZTIN3c105ErrorE", False),
+        ("_ZN8pybind116objectD1Ev", False),
+        ("PyObject_Call", False),
+        ("_PyObject_New", False),
+        ("cudaMalloc", False),
+    ],
+)
+def test_the_check_of_symbols_is_able_to_object(symbol, stable):
+    assert (owner_of(symbol) is not None) == stable
+
+
+def test_missing_and_old_parts_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(_library, "PATH", tmp_path / "librtopk_torch.so")
+    with pytest.raises(ImportError, match="is missing"):
+        _library._load()
+    _library.PATH.write_text("not a library")
+    with pytest.raises(ImportError, match="do not load beside torch"):
+        _library._load()
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(ImportError, match="needs torch 2.10 or later"):
+        _library._load()

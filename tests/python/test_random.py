@@ -1,0 +1,85 @@
+"""Random problems: shapes, strides, values, arguments."""
+
+import pytest
+import torch
+
+import rtopk
+from oracle import DTYPES, by_index, mask_of, same_bits, sorted_topk
+
+hypothesis = pytest.importorskip("hypothesis", reason="hypothesis is not installed")
+given, settings, st = hypothesis.given, hypothesis.settings, hypothesis.strategies
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e-40, 65504.0]
+
+
+@st.composite
+def problems(draw):
+    """A tensor of any layout, a dimension, and k."""
+    shape = draw(st.lists(st.integers(0, 12), min_size=0, max_size=4).map(tuple))
+    if shape and draw(st.booleans()):
+        shape = (*shape[:-1], draw(st.sampled_from([1, 31, 33, 100, 300, 600])))
+    dtype = draw(st.sampled_from(DTYPES))
+    torch.manual_seed(draw(st.integers(0, 1 << 30)))
+    steps = [draw(st.sampled_from([1, 1, 1, 2, 3])) for _ in shape]
+    x = torch.randn([size * step for size, step in zip(shape, steps, strict=True)], dtype=torch.float64)
+    kind = draw(st.sampled_from(["normal", "ties", "special"]))
+    if kind == "ties":
+        x = (x * 2).round()
+    elif kind == "special" and dtype != torch.int32:
+        x = torch.tensor(SPECIAL, dtype=torch.float64)[torch.randint(len(SPECIAL), x.shape)]
+    x = x.to(dtype)[tuple(slice(None, None, step) for step in steps)]
+    if shape:
+        x = x.permute(draw(st.permutations(range(len(shape)))))
+    dim = draw(st.integers(-x.dim(), x.dim() - 1)) if shape else draw(st.sampled_from([-1, 0]))
+    size = x.shape[dim] if shape else 1
+    return x, dim, draw(st.integers(0, size))
+
+
+@settings(max_examples=300)
+@given(problems(), st.booleans())
+def test_topk_and_its_forms(problem, largest):
+    x, dim, k = problem
+    values, indices = sorted_topk(x, k, dim, largest)
+    ours = rtopk.topk(x, k, dim, largest)
+    assert same_bits(ours.values, values) and torch.equal(ours.indices, indices)
+    unsorted = rtopk.topk(x, k, dim, largest, sorted=False, index_dtype=torch.int32)
+    in_order = by_index(values, indices, dim)
+    assert same_bits(unsorted.values, in_order[0]) and torch.equal(unsorted.indices.long(), in_order[1])
+    mask = mask_of(x, k, dim, largest)
+    assert torch.equal(rtopk.topk_mask(x, k, dim, largest), mask)
+    assert same_bits(rtopk.maxk(x, k, dim, largest), torch.where(mask, x, torch.zeros_like(x)))
+
+
+@settings(max_examples=150)
+@given(problems(), st.booleans())
+def test_torch_agrees(problem, largest):
+    x, dim, k = problem
+    ours, theirs = rtopk.topk(x, k, dim, largest), torch.topk(x, k, dim, largest)
+    assert ours.values.shape == theirs.values.shape and ours.values.stride() == theirs.values.stride()
+    torch.testing.assert_close(ours.values, theirs.values, rtol=0, atol=0, equal_nan=True)
+    with rtopk.accelerate():
+        routed = torch.topk(x, k, dim, largest)
+    assert same_bits(routed.values, ours.values) or k == 0 or x.dim() == 0 or x.numel() == 0
+    assert routed.values.stride() == theirs.values.stride()
+
+
+@settings(max_examples=100)
+@given(problems(), st.booleans())
+def test_gradients(problem, many):
+    x, dim, k = problem
+    if not x.is_floating_point():
+        return
+    few = rtopk._functions._FEW_RESULTS
+    rtopk._functions._FEW_RESULTS = -1 if many else few
+    try:
+        leaf = x.clone().requires_grad_()
+        values, indices = rtopk.topk(leaf, k, dim)
+        weights = torch.randn(values.shape).to(x.dtype)
+        (values * weights).sum().backward()
+    finally:
+        rtopk._functions._FEW_RESULTS = few
+    expected = torch.zeros_like(x).scatter(dim, indices, weights)
+    assert torch.equal(leaf.grad, expected)
+    dense = x.clone().requires_grad_()
+    rtopk.maxk(dense, k, dim).backward(torch.ones_like(x))
+    assert torch.equal(dense.grad, mask_of(x, k, dim).to(x.dtype))
