@@ -128,7 +128,9 @@ struct TournamentPairs {
 
  private:
   /// What is greater than infinity's bits carries into the sign.
-  static __device__ std::uint32_t nan_signs(Word x) { return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity); }
+  static __device__ std::uint32_t nan_signs(Word x) {
+    return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);
+  }
 
   /// The signs of 32 differences, the first one's highest. Those of four are spread to bytes, 0 or -1; a sum of four products
   /// puts them in their places, all of them negative until the end.

@@ -364,7 +364,8 @@ struct TournamentTile {
       }
       const int row = owner / G;
       const int col = owner % G * share() + element;
-      if (row < rows() && element < share() && col < cols()) f(row, col, elements_of(owner) + element, chosen << element % 32);
+      if (row < rows() && element < share() && col < cols())
+        f(row, col, elements_of(owner) + element, chosen << element % 32);
     }
   }
 };

@@ -52,8 +52,8 @@ struct WarpRow {
     T raw[Shape::kVector];
   };
 
-  /// The shared address of the i-th vector of this lane, in a tile that begins at a multiple of 128 bytes. The numbers of lane and
-  /// vector have no bit in common, so that all but one operation are done at compile time.
+  /// The shared address of the i-th vector of this lane, in a tile that begins at a multiple of 128 bytes. The numbers of lane
+  /// and vector have no bit in common, so that all but one operation are done at compile time.
   __device__ std::uint32_t vector_address(int i) const {
     const int first = Shape::place_of_vector(static_cast<int>(threadIdx.x % 32) * Shape::kVectors);
     const std::uint32_t address = static_cast<std::uint32_t>(__cvta_generic_to_shared(tile)) + 16 * first;
