@@ -255,45 +255,52 @@ Status invalid(const char* field, long long value, const char* accepted) {
   return core::status(StatusCode::invalid_argument, "plan.%s is %lld; accepted: %s", field, value, accepted);
 }
 
+/// Whether blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this shape.
+template <class Shape>
+bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) {
+  const std::int64_t unit = warps * Shape::kRows;
+  return plan.problem.cols <= Shape::kCols && plan.threads == 32 * warps &&
+         static_cast<std::int64_t>(plan.shared_bytes) >= shared_bytes && plan.rows_per_block % unit == 0 &&
+         plan.rows_per_block / unit <= kMostTilesPerWarp;
+}
+
+/// Whether there is a kernel of cuda_warp or cuda_tournament for the plan's tiles.
+bool tiles_are_known(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  bool known = false;
+  core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    if (plan.family == Family::cuda_warp) {
+      for_warp_variants([&]<int G, int R>() {
+        using Shape = WarpShape<T, G, R>;
+        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+        known = tiles_fit<Shape>(plan, kWarpsPerBlock, warp_shared_bytes<Shape>(problem));
+        return true;
+      });
+    } else {
+      for_tournament_shapes<T>([&]<int G, int R>() {
+        using Shape = TournamentShape<T, G, R>;
+        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+        known = tiles_fit<Shape>(plan, kTournamentWarps, Shape::shared_bytes(tournament_list(problem.k)));
+        return true;
+      });
+    }
+  });
+  return known;
+}
+
 /// Whether the numbers of a plan fit its family; the kernels trust them.
 Status check_numbers(const Plan& plan) {
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   if (plan.blocks < 1 || plan.blocks > kMostBlocks) return invalid("blocks", plan.blocks, "1 to 2147483647");
   if (plan.rows_per_block < 1) return invalid("rows_per_block", plan.rows_per_block, "1 or more");
-  if (plan.family == Family::cuda_warp) {
-    bool known = false;
-    core::with_element_type(problem.dtype, [&]<class T>(T*) {
-      for_warp_variants([&]<int G, int R>() {
-        using Shape = WarpShape<T, G, R>;
-        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
-        const std::int64_t unit = kWarpsPerBlock * Shape::kRows;
-        known = problem.cols <= Shape::kCols && plan.threads == 32 * kWarpsPerBlock &&
-                static_cast<std::int64_t>(plan.shared_bytes) >= warp_shared_bytes<Shape>(problem) &&
-                plan.rows_per_block % unit == 0 && plan.rows_per_block / unit <= kMostTilesPerWarp;
-        return true;
-      });
-    });
-    if (!known) return invalid("elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
-    if (plan.blocks < quotient_up(rows, plan.rows_per_block))
-      return invalid("blocks", plan.blocks, "enough for all rows");
-    return {};
-  }
-  if (plan.family == Family::cuda_tournament) {
-    if (problem.k > kTournamentMostK) return invalid("problem.k", problem.k, "1 to 8 for cuda_tournament");
-    bool known = false;
-    core::with_element_type(problem.dtype, [&]<class T>(T*) {
-      for_tournament_shapes<T>([&]<int G, int R>() {
-        using Shape = TournamentShape<T, G, R>;
-        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
-        const std::int64_t unit = kTournamentWarps * Shape::kRows;
-        known = problem.cols <= Shape::kCols && plan.threads == 32 * kTournamentWarps &&
-                static_cast<std::int64_t>(plan.shared_bytes) >= Shape::shared_bytes(tournament_list(problem.k)) &&
-                plan.rows_per_block % unit == 0 && plan.rows_per_block / unit <= kMostTilesPerWarp;
-        return true;
-      });
-    });
-    if (!known) return invalid("elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
+  if (plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament) {
+    if (plan.family == Family::cuda_tournament && problem.k > kTournamentMostK) {
+      return invalid("problem.k", problem.k, "1 to 8 for cuda_tournament");
+    }
+    if (!tiles_are_known(plan)) {
+      return invalid("elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
+    }
     if (plan.blocks < quotient_up(rows, plan.rows_per_block))
       return invalid("blocks", plan.blocks, "enough for all rows");
     return {};
