@@ -80,8 +80,7 @@ struct Plan {
   std::int32_t threads = 1;             ///< CPU: tasks that share the blocks of rows, each with its own scratch.
                                         ///< CUDA: threads of a block.
   std::int64_t rows_per_block = 1;      ///< CPU: rows that one task takes at a time. CUDA: rows of a block.
-  std::int64_t candidate_capacity = 0;  ///< cpu_stream, cuda_block: elements that the buffer holds. cuda_warp: how many
-                                        ///< elements the search may leave for the sort that finishes it.
+  std::int64_t candidate_capacity = 0;  ///< cpu_stream: elements that the buffer holds.
 
   std::int32_t lanes_per_row = 0;      ///< CUDA: threads that share a row.
   std::int32_t elements_per_lane = 0;  ///< cuda_warp, cuda_tournament: elements of a row that a thread holds.

@@ -36,9 +36,6 @@ struct PushPlainly {
   static __device__ void push_if_at_least(Value x, Value low, std::uint32_t& next, int col, int offset) {
     push_if(!(x < low), next, col, offset);
   }
-  static __device__ void push_if_between(Value x, Value low, Value high, std::uint32_t& next, int col, int offset) {
-    push_if(!(x < low) && x < high, next, col, offset);
-  }
 };
 
 /// f32, and the 16-bit types, which are searched as f32.
@@ -66,14 +63,6 @@ struct SearchedAsFloat {
         " @p add.u32 %0, %0, 2; }"
         : "+r"(next)
         : "f"(x), "f"(low), "r"(col), "r"(offset)
-        : "memory");
-  }
-  static __device__ void push_if_between(float x, float low, float high, std::uint32_t& next, int col, int offset) {
-    asm volatile(
-        "{ .reg .pred p; .reg .u32 c; setp.geu.f32 p, %1, %2; setp.lt.and.f32 p, %1, %3, p; add.u32 c, %4, %5;"
-        " @p st.shared.u16 [%0], c; @p add.u32 %0, %0, 2; }"
-        : "+r"(next)
-        : "f"(x), "f"(low), "f"(high), "r"(col), "r"(offset)
         : "memory");
   }
   /// Greater for greater values; one key for both zeros and one for all NaN.
@@ -155,20 +144,6 @@ struct Element<std::int32_t> : PushPlainly<std::int32_t> {
   static __device__ float real(std::int32_t x) { return static_cast<float>(x); }
   static __device__ std::int32_t from_real(float x) { return __float2int_ru(x); }  // saturates; NaN gives 0
 };
-
-/// Stores `col` at the shared address `next` and moves on, if key >= border.
-__device__ inline void push_if_at_least(std::uint32_t key, std::uint32_t border, std::uint32_t& next, int col) {
-  asm volatile("{ .reg .pred p; setp.ge.u32 p, %1, %2; @p st.shared.u16 [%0], %3; @p add.u32 %0, %0, 2; }"
-               : "+r"(next)
-               : "r"(key), "r"(border), "h"(static_cast<std::uint16_t>(col))
-               : "memory");
-}
-__device__ inline void push_if_at_least(std::uint64_t key, std::uint64_t border, std::uint32_t& next, int col) {
-  asm volatile("{ .reg .pred p; setp.ge.u64 p, %1, %2; @p st.shared.u16 [%0], %3; @p add.u32 %0, %0, 2; }"
-               : "+r"(next)
-               : "l"(key), "l"(border), "h"(static_cast<std::uint16_t>(col))
-               : "memory");
-}
 
 /// The directed key of the original bits.
 template <class T>
