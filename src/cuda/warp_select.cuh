@@ -28,73 +28,57 @@ class WarpSelect {
   __device__ bool choose(const Row& row, unsigned& chosen) {
     Value x[R];
     row.load(x);
+    const bool estimated = __any_sync(kWholeWarp, !learnt_.known);
+    if (estimated) estimate(row, x);
     const int k = row.k();
-    Real at;
-    int off;
-    int first_off;
+    Real at = learnt_.border;
+    chosen = marks_of<T>(x, E::from_real(at));
+    int off = Group::sum(__popc(chosen)) - k;
+    const int first_off = off;
+    int passes = 1;
+
     // Interpolation between thresholds of which one or both were never counted, but lie so far off that the first steps are as
     // long as what was learnt says. Most rows end here.
     constexpr Real kFar = 127.5;  // ranks; not a whole number, so that it is told from what was counted
-    constexpr int kFirstPasses = 3;
     constexpr int kFastPasses = 10;
-    constexpr int kClose = 24;  // ranks
-    Real low;
-    Real high;
-    Real off_low;
-    Real off_high;
-    bool unfinished;
-    int passes = 0;
-    bool estimates = lonely_ || __any_sync(kWholeWarp, !learnt_.known);
-    bool again;
-    do {
-      again = false;
-      if (estimates) {
-        Learnt<Real> own = expected(row, x);
-        own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
-        if (lonely_ || !learnt_.known) learnt_ = own;
-      }
-      at = learnt_.border;
+    constexpr int kTooFar = 96;  // ranks: there are ties, or the scale is altogether another one
+    Real low = at - kFar * learnt_.step;
+    Real high = at + kFar * learnt_.step;
+    Real off_low = kFar;
+    Real off_high = -kFar;
+    const int most = learnt_.tied || __any_sync(kWholeWarp, abs(off) > kTooFar) ? 0 : kFastPasses;
+    bool unfinished = __any_sync(kWholeWarp, off != 0);
+    while (unfinished && passes < most) {
+      const Real counted = static_cast<Real>(off);
+      low = off > 0 ? at : low;
+      off_low = off > 0 ? counted : off_low;
+      high = off < 0 ? at : high;
+      off_high = off < 0 ? counted : off_high;
+      const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
+      const Real between = low + (high - low) * static_cast<Real>(share);
+      at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
       chosen = marks_of<T>(x, E::from_real(at));
       off = Group::sum(__popc(chosen)) - k;
-      first_off = off;
-      low = at - kFar * learnt_.step;
-      high = at + kFar * learnt_.step;
-      off_low = kFar;
-      off_high = -kFar;
+      ++passes;
       unfinished = __any_sync(kWholeWarp, off != 0);
-      const int start = passes++;
-      int most = learnt_.tied ? 0 : start + kFirstPasses;
-      while (unfinished && passes < most) {
-        do {
-          const Real counted = static_cast<Real>(off);
-          low = off > 0 ? at : low;
-          off_low = off > 0 ? counted : off_low;
-          high = off < 0 ? at : high;
-          off_high = off < 0 ? counted : off_high;
-          const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
-          const Real between = low + (high - low) * static_cast<Real>(share);
-          at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
-          chosen = marks_of<T>(x, E::from_real(at));
-          off = Group::sum(__popc(chosen)) - k;
-          ++passes;
-          unfinished = __any_sync(kWholeWarp, off != 0);
-        } while (unfinished && passes < most);
-        most = start + kFastPasses;
-        if (__any_sync(kWholeWarp, abs(off) > kClose)) {
-          // The row is nothing like those before it: it is asked itself. If that was done already, there are ties or tails.
-          again = !estimates;
-          lonely_ = again;
-          estimates = again;
-          most = 0;
-        }
-      }
-    } while (again);
+    }
     Value threshold = E::from_real(at);
     bool any_ties = false;
     if (unfinished) {
       Bracket bracket;
-      if (off_low != kFar) bracket.take(E::from_real(low), static_cast<int>(off_low));
-      if (off_high != -kFar) bracket.take(E::from_real(high), static_cast<int>(off_high));
+      lonely_ = !estimated && !learnt_.tied;
+      if (lonely_) {
+        // The rows are nothing like those before them: they are asked themselves.
+        learnt_.known = false;
+        estimate(row, x);
+        threshold = E::from_real(learnt_.border);
+        chosen = marks_of<T>(x, threshold);
+        off = Group::sum(__popc(chosen)) - k;
+        ++passes;
+      } else {
+        if (off_low != kFar) bracket.take(E::from_real(low), static_cast<int>(off_low));
+        if (off_high != -kFar) bracket.take(E::from_real(high), static_cast<int>(off_high));
+      }
       bool ties = false;
       if (!go_on(x, k, bracket, threshold, off, passes, chosen, ties)) return put_off();
       any_ties = __any_sync(kWholeWarp, ties);
@@ -102,6 +86,7 @@ class WarpSelect {
     }
     if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
     learn<T>(learnt_, threshold, first_off, passes, any_ties);
+    if (lonely_) learnt_.known = false;
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
     return true;
   }
@@ -122,7 +107,7 @@ class WarpSelect {
       if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
       Value next = E::from_real(at);
       bool is_neighbour = false;
-      const int turn = start == 1 ? passes : passes - start + 3;
+      const int turn = passes - start + (start == 1 || lonely_ ? 1 : 3);
       if (turn >= first_unusual_pass<T>(learnt_.tied)) {
         if (passes == most_passes) return false;
         if (takes_neighbour(turn)) {
@@ -161,6 +146,13 @@ class WarpSelect {
 #pragma unroll
     for (int r = 0; r < R; ++r) greatest = (x[r] < high || !has_high) && x[r] > greatest ? x[r] : greatest;
     return E::from_sort_key(Group::greatest(E::sort_key(greatest)));
+  }
+
+  /// What is to be expected of rows of which nothing was learnt.
+  __device__ void estimate(const Row& row, const Value (&x)[R]) {
+    Learnt<Real> own = expected(row, x);
+    own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
+    if (!learnt_.known) learnt_ = own;
   }
 
   static __device__ Learnt<Real> expected(const Row& row, const Value (&x)[R]) {

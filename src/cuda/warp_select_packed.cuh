@@ -1,7 +1,8 @@
 // cuda_warp for elements of 16 bits: two in a register, compared by one instruction.
 //
-// The search runs over their bit patterns in the order of their values (keys), as numbers: there are few enough of them that
-// neighbours are met soon, and if the border lies between two neighbours, the elements equal to the lower one are ties.
+// The search interpolates between values, and keeps its thresholds to values of the type: there are few enough of them that
+// neighbours are met soon, and if the border lies between two neighbours, the elements equal to the lower one are ties. A value's
+// key, its place in the order of all values, says what is next to it.
 #pragma once
 
 #include "border_search.cuh"
@@ -66,13 +67,14 @@ class WarpSelectPacked {
     constexpr int kUsualPasses = 5;
     constexpr float kClose = 24.0f;  // ranks
     const int k = row.k();
-    float at;
-    float low;
-    float high;
+    Bound at;
+    Bound low;
+    Bound high;
     float off_low;
     float off_high;
     float first_off;
     int passes = 0;
+    int corrections = 0;
     bool estimates = lonely_ || __any_sync(kWholeWarp, !learnt_.known);
     bool again;
     do {
@@ -81,35 +83,39 @@ class WarpSelectPacked {
         const Learnt<float> own = expected(row, x);
         if (lonely_ || !learnt_.known) learnt_ = own;
       }
-      at = rintf(fminf(fmaxf(learnt_.border, -kLimit + 1.0f), kLimit - 1.0f));
-      low = fmaxf(-kLimit, floorf(at - kFar * learnt_.step) - 1.0f);
-      high = fminf(kLimit, ceilf(at + kFar * learnt_.step) + 1.0f);
+      const float reach = kFar * learnt_.step;
+      at = bound_of(min(max(key_near(learnt_.border), 1 - kLimit), kLimit - 1));
+      low = {learnt_.border - reach, min(max(key_near(learnt_.border - reach), -kLimit), at.key - 1)};
+      high = {learnt_.border + reach, max(min(key_near(learnt_.border + reach), kLimit), at.key + 1)};
       off_low = kFar;
       off_high = -kFar;
-      unsigned threshold = both(__float2int_rn(at));
+      unsigned threshold = both(at.key);
       float off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
       first_off = off;
       const int start = passes++;
 #pragma unroll 1
       while (true) {
         const bool reached = off >= 0.0f;
-        low = reached ? at : low;
+        low.value = reached ? at.value : low.value;
+        low.key = reached ? at.key : low.key;
         off_low = reached ? off : off_low;
-        high = reached ? high : at;
+        high.value = reached ? high.value : at.value;
+        high.key = reached ? high.key : at.key;
         off_high = reached ? off_high : off;
-        bool goes_on = off_low != 0.0f && high - low > 1.0f;
+        bool goes_on = off_low != 0.0f && high.key - low.key > 1;
         if (!__any_sync(kWholeWarp, goes_on)) {
-          // A bound that was only expected, and is the border's neighbour, was expected wrongly: farther off, then.
-          const bool expected_low = off_low == kFar && low != -kLimit;
-          const bool expected_high = off_high == -kFar && off_low != 0.0f && high != kLimit;
+          // A bound that was only expected, and is the border's neighbour, was expected wrongly. Its own neighbour may do: that is
+          // so with equal elements. If not, it is moved farther and farther off.
+          const bool expected_low = off_low == kFar && low.key != -kLimit;
+          const bool expected_high = off_high == -kFar && off_low != 0.0f && high.key != kLimit;
           if (!__any_sync(kWholeWarp, expected_low || expected_high)) break;
-          const float reach = 16.0f * static_cast<float>(passes * passes);
-          low = expected_low ? fmaxf(-kLimit, high - reach) : low;
-          high = expected_high ? fminf(kLimit, low + reach) : high;
-          goes_on = off_low != 0.0f && high - low > 1.0f;
+          const int farther = 2 << min(4 * corrections++, 16);
+          if (expected_low) low = bound_of(max(-kLimit, high.key - farther));
+          if (expected_high) high = bound_of(min(kLimit, low.key + farther));
+          goes_on = off_low != 0.0f && high.key - low.key > 1;
         }
-        float next = low + (high - low) * (off_low * reciprocal(off_low - off_high));
-        float least = low + 1.0f;
+        int next = key_near(low.value + (high.value - low.value) * (off_low * reciprocal(off_low - off_high)));
+        int least = low.key + 1;
         bool is_neighbour = false;
         if (passes - start >= kFirstPasses) {
           if (passes - start == kFirstPasses && !estimates && __any_sync(kWholeWarp, goes_on && fabsf(off) > kClose)) {
@@ -117,49 +123,55 @@ class WarpSelectPacked {
             again = true;
             break;
           }
-          // Where interpolation takes long: the element next below the upper bound, which finds ties, and the middle, which
-          // bounds the number of passes.
+          // Where interpolation takes long: the element next below the upper bound, which finds ties, and the middle in the
+          // order of keys, which bounds the number of passes.
           const int turn = passes - start - kUsualPasses;
           if (turn >= 0 && (turn & 3) == 0) {
             is_neighbour = off_high != -kFar;
-            const float neighbour = key_below(x, both(__float2int_rn(high)));
+            const int neighbour = key_below(x, both(high.key));
             next = is_neighbour ? neighbour : next;
-            least = is_neighbour ? low : least;
+            least = is_neighbour ? low.key : least;
           } else if (turn >= 0 && (turn & 3) == 2) {
-            next = low + (high - low) * 0.5f;
+            next = (low.key + high.key) / 2;
           }
         }
-        constexpr float kWhole = 12582912.0f;  // a sum of this size has whole numbers alone
-        const float rounded = fminf(fmaxf(next, least), high - 1.0f) + kWhole;
-        at = goes_on ? rounded - kWhole : at;
-        threshold = select(goes_on, both(__float_as_int(rounded) - __float_as_int(kWhole)), threshold);
+        next = min(max(next, least), high.key - 1);
+        at.key = goes_on ? next : at.key;
+        threshold = both(at.key);
+        at.value = P::real(threshold & 0xffffu);
         off = Group::sum_reals(count_mine(x, threshold)) - static_cast<float>(k);
         // Between the neighbour and the bound there is nothing, so that what is next above the neighbour is as good a bound.
-        high = is_neighbour && goes_on && off >= 0.0f ? at + 1.0f : high;
+        if (is_neighbour && goes_on && off >= 0.0f) high = bound_of(at.key + 1);
         ++passes;
       }
       lonely_ = again || (lonely_ && passes - start < 4 * kFirstPasses);
       estimates = again;
     } while (again);
     // Borders among infinities, NaN and what lies behind a row's end.
-    if (__any_sync(kWholeWarp, low == -kLimit || (off_low != 0.0f && high == kLimit))) return put_off();
+    if (__any_sync(kWholeWarp, low.key == -kLimit || (off_low != 0.0f && high.key == kLimit))) return put_off();
 
     const bool tied = off_low != 0.0f;
-    chosen = marks_of(x, both(__float2int_rn(low)));
+    chosen = marks_of(x, both(low.key));
     if (__any_sync(kWholeWarp, tied)) {
-      const unsigned above = marks_of(x, both(__float2int_rn(high)));
+      const unsigned above = marks_of(x, both(high.key));
       const unsigned eligible = tied ? chosen & ~above : 0u;
       chosen = (tied ? above : chosen) | Row::first_in_index_order(eligible, -static_cast<int>(off_high));
     }
-    learn<T>(learnt_, low, static_cast<int>(first_off), passes, false);
+    learn<T>(learnt_, low.value, static_cast<int>(first_off), passes, false);
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
     return true;
   }
 
  private:
   static constexpr int kPairs = R / 2;
-  static constexpr float kLimit =
+  static constexpr int kLimit =
       P::kInfinity + 1;  ///< Keys of thresholds lie between -kLimit, which is -inf, and kLimit.
+
+  struct Bound {
+    float value;
+    int key;
+  };
+  static __device__ Bound bound_of(int key) { return {P::real(both(key) & 0xffffu), key}; }
 
   /// The bits of the value with this key, twice.
   static __device__ unsigned both(int key) {
@@ -167,9 +179,9 @@ class WarpSelectPacked {
     return __byte_perm(bits, bits, 0x1010);
   }
 
-  static __device__ float key_near(float value) {
+  static __device__ int key_near(float value) {
     const int bits = static_cast<std::int16_t>(P::bits_near(value + 0.0f));  // both zeros have the key of +0
-    return static_cast<float>(bits ^ ((bits >> 31) & 0x7fff));
+    return bits ^ ((bits >> 31) & 0x7fff);
   }
 
   /// A lane's first half in the upper halves of the registers, its second half in the lower ones.
@@ -194,15 +206,6 @@ class WarpSelectPacked {
     }
   }
 
-  /// Never a branch.
-  static __device__ unsigned select(bool condition, unsigned a, unsigned b) {
-    unsigned result;
-    asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; selp.b32 %0, %2, %3, p; }"
-        : "=r"(result)
-        : "r"(static_cast<unsigned>(condition)), "r"(a), "r"(b));
-    return result;
-  }
-
   static __device__ float count_mine(const unsigned (&x)[kPairs], unsigned threshold) {
     auto even = P::ones_if_at_least(x[0], threshold);
     auto odd = P::ones_if_at_least(x[1], threshold);
@@ -215,16 +218,14 @@ class WarpSelectPacked {
   }
 
   /// The key of the greatest element of the row below the threshold; -kLimit if there is none.
-  static __device__ float key_below(const unsigned (&x)[kPairs], unsigned threshold) {
+  static __device__ int key_below(const unsigned (&x)[kPairs], unsigned threshold) {
     unsigned greatest = P::kLeast;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const unsigned below = P::below(x[i], threshold);
       greatest = P::greater(greatest, (x[i] & below) | (P::kLeast & ~below));
     }
-    const float upper = key_near(P::real(greatest >> 16));
-    const float lower = key_near(P::real(greatest & 0xffffu));
-    return Group::greatest(fmaxf(upper, lower));
+    return Group::greatest(max(key_near(P::real(greatest >> 16)), key_near(P::real(greatest & 0xffffu))));
   }
 
   /// Which elements reach the threshold: the first in the highest bit.
@@ -247,14 +248,7 @@ class WarpSelectPacked {
       squares += distance * distance;
     }
     const bool whole = Row::col_of(kPairs - 1) < row.cols() && Element<T>::is_finite(pivot);
-    Learnt<float> values =
-        expected_from_lanes<G>(row.call.expectation, pivot, sum, whole ? squares : INFINITY, kNumber);
-    constexpr float kRanks = 16;
-    const float above = key_near(values.border + kRanks * values.step);
-    const float below = key_near(values.border - kRanks * values.step);
-    values.border = key_near(values.border);
-    values.step = fmaxf((above - below) * (0.5f / kRanks), 0.01f);
-    return values;
+    return expected_from_lanes<G>(row.call.expectation, pivot, sum, whole ? squares : INFINITY, kNumber);
   }
 
   __device__ bool put_off() {
@@ -262,8 +256,8 @@ class WarpSelectPacked {
     return false;
   }
 
-  Learnt<float> learnt_;  ///< In keys.
-  bool lonely_ = false;   ///< Rows have nothing in common: each is asked itself where its border may be.
+  Learnt<float> learnt_;
+  bool lonely_ = false;  ///< Rows have nothing in common: each is asked itself where its border may be.
 };
 
 }  // namespace rtopk::cuda
