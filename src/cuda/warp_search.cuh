@@ -251,7 +251,7 @@ struct WarpSearch {
     unsigned chosen = 0;
     if (stops_early && !__any_sync(kWholeWarp, !finite || !selection.fill_only)) {
       const unsigned fill = marks_of<T>(x, least_at(selection.fill, call.smallest));
-      row.template write<true>(Row::first_in_index_order(fill, row.k()));
+      row.template write<false>(Row::first_in_index_order(fill, row.k()));
       return;
     }
     if (stops_early) {
@@ -267,7 +267,7 @@ struct WarpSearch {
       const unsigned exact = choose(row, keys, border);
       if (!stops_early || !finite) chosen = exact;
     }
-    row.template write<true>(chosen);
+    row.template write<false>(chosen);
   }
 };
 

@@ -199,8 +199,8 @@ __device__ void search_tiles(const WarpTiles<T, G, R>& tiles, std::uint64_t numb
 /// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
-  if (kTask == WarpTask::select) return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
-  return sizeof(T) == 8 ? 2 : 4;
+  if (kTask == WarpTask::select_in_order) return sizeof(T) == 8 ? 2 : 4;
+  return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
 }
 
 template <class T, int G, int R, WarpTask kTask>

@@ -52,7 +52,9 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (problem.order != Order::by_value || problem.k == 1) return false;
   if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
   if (plan.family == Family::cuda_tournament) return false;
-  return plan.family != Family::cuda_warp || problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
+  const bool bisects = problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
+  return plan.family != Family::cuda_warp || bisects ||
+         problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {
