@@ -40,27 +40,35 @@ class WarpSelect {
     // Interpolation between thresholds of which one or both were never counted, but lie so far off that the first steps are as
     // long as what was learnt says. Most rows end here.
     constexpr Real kFar = 127.5;  // ranks; not a whole number, so that it is told from what was counted
+    constexpr Real kNear = 31.5;
+    constexpr int kFirstPasses = 4;
     constexpr int kFastPasses = 10;
     constexpr int kTooFar = 96;  // ranks: there are ties, or the scale is altogether another one
     Real low = at - kFar * learnt_.step;
     Real high = at + kFar * learnt_.step;
     Real off_low = kFar;
     Real off_high = -kFar;
-    const int most = learnt_.tied || __any_sync(kWholeWarp, abs(off) > kTooFar) ? 0 : kFastPasses;
+    int most = learnt_.tied || __any_sync(kWholeWarp, abs(off) > kTooFar) ? 0 : kFirstPasses;
     bool unfinished = __any_sync(kWholeWarp, off != 0);
     while (unfinished && passes < most) {
-      const Real counted = static_cast<Real>(off);
-      low = off > 0 ? at : low;
-      off_low = off > 0 ? counted : off_low;
-      high = off < 0 ? at : high;
-      off_high = off < 0 ? counted : off_high;
-      const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
-      const Real between = low + (high - low) * static_cast<Real>(share);
-      at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
-      chosen = marks_of<T>(x, E::from_real(at));
-      off = Group::sum(__popc(chosen)) - k;
-      ++passes;
-      unfinished = __any_sync(kWholeWarp, off != 0);
+      do {
+        const Real counted = static_cast<Real>(off);
+        low = off > 0 ? at : low;
+        off_low = off > 0 ? counted : off_low;
+        high = off < 0 ? at : high;
+        off_high = off < 0 ? counted : off_high;
+        const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
+        const Real between = low + (high - low) * static_cast<Real>(share);
+        at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
+        chosen = marks_of<T>(x, E::from_real(at));
+        off = Group::sum(__popc(chosen)) - k;
+        ++passes;
+        unfinished = __any_sync(kWholeWarp, off != 0);
+      } while (unfinished && passes < most);
+      // A threshold that is still not counted is approached in steps that are too short.
+      off_low = off_low == kFar ? kNear : off_low;
+      off_high = off_high == -kFar ? -kNear : off_high;
+      most = kFastPasses;
     }
     Value threshold = E::from_real(at);
     bool any_ties = false;
@@ -76,8 +84,8 @@ class WarpSelect {
         off = Group::sum(__popc(chosen)) - k;
         ++passes;
       } else {
-        if (off_low != kFar) bracket.take(E::from_real(low), static_cast<int>(off_low));
-        if (off_high != -kFar) bracket.take(E::from_real(high), static_cast<int>(off_high));
+        if (off_low != kFar && off_low != kNear) bracket.take(E::from_real(low), static_cast<int>(off_low));
+        if (off_high != -kFar && off_high != -kNear) bracket.take(E::from_real(high), static_cast<int>(off_high));
       }
       bool ties = false;
       if (!go_on(x, k, bracket, threshold, off, passes, chosen, ties)) return put_off();
