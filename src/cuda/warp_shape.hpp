@@ -44,7 +44,7 @@ struct WarpShape {
 
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 4 : R == 24 ? 6 : 5;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 4 : 5;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
