@@ -126,11 +126,18 @@ struct WarpRow {
   // ------------------------------------------------------------------------------------------------------------------
   // What was chosen: a mark for each element of the lane, the first one's in the highest bit (row_marks.cuh).
 
+  /// Those of elements before the row's end.
+  static __device__ unsigned marks_inside(int cols) {
+    const int inside = max(0, cols - Group::lane() * R);
+    return ~(inside >= R ? (R == 32 ? 0u : ~0u >> (R % 32)) : ~0u >> inside);
+  }
+
   /// Of the elements in `eligible` the first `quota` in index order.
   static __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
     int mine = __popc(eligible);
     const int before = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
-    const int allowed = max(0, min(mine, quota - before));
+    const int allowed = quota - before;
+    if (allowed <= 0) return 0;
 #pragma unroll 1
     for (; mine > allowed; --mine) eligible &= eligible - 1;
     return eligible;
@@ -165,8 +172,7 @@ struct WarpRow {
 
   __device__ void write_dense(unsigned chosen) const {
     // By way of the tile, so that neighbouring lanes write neighbouring vectors. What is behind the row's end must stay there.
-    const int inside = max(0, cols() - Group::lane() * R);
-    const unsigned kept = chosen | (inside >= 32 ? 0u : ~0u >> inside);
+    const unsigned kept = chosen | ~marks_inside(cols());
 #pragma unroll
     for (int i = 0; i < Shape::kVectors; ++i) {
       Vector out = vector_at(i);

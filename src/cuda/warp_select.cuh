@@ -198,7 +198,7 @@ class WarpSelect {
 
 /// The tiles that were put off.
 template <class T, int G, int R, bool kOrders>
-__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, std::uint64_t numbers) {
+__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
   core::KeyOf<T> hint = core::max_key<T> / 2;
   tiles.for_some(numbers,
                  [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrders>(row, hint); });
@@ -218,19 +218,16 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
   const WarpTiles<T, G, R> tiles(call, shared);
   tiles.pad();
   if constexpr (kTask == WarpTask::bisect) {
-    core::ArithmeticOf<T> hint = NAN;
-    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row, hint); });
+    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
   } else {
     std::conditional_t<sizeof(T) == 2, WarpSelectPacked<T, G, R>, WarpSelect<T, G, R>> rows;
-    std::uint64_t put_off = 0;
-    int failures = 0;
+    unsigned put_off = 0;
     constexpr bool kOrders = kTask == WarpTask::select_in_order;
     tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
       unsigned chosen = 0;
       // After three that resist, the others are not even tried.
-      if (failures >= 3 || !rows.choose(row, chosen)) {
-        ++failures;
-        put_off |= std::uint64_t{1} << number;
+      if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
+        put_off |= 1u << number;
       } else {
         row.template write<kOrders>(chosen);
       }

@@ -9,7 +9,7 @@
 namespace rtopk::cuda {
 
 inline constexpr int kWarpsPerBlock = 4;
-inline constexpr int kMostTilesPerWarp = 64;  ///< A warp marks those that it puts off in a word.
+inline constexpr int kMostTilesPerWarp = 32;  ///< A warp marks those that it puts off in a word.
 
 /// G lanes share a row; each holds R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile.
 template <class T, int G, int R>
@@ -44,7 +44,7 @@ struct WarpShape {
 
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 4 : 5;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 5 : sizeof(T) == 2 ? 7 : 6;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.

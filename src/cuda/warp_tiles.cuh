@@ -62,10 +62,10 @@ class WarpTiles {
 
   /// Calls `f` with the rows of the tiles that have a bit in `numbers`.
   template <class F>
-  __device__ void for_some(std::uint64_t numbers, F f) const {
+  __device__ void for_some(unsigned numbers, F f) const {
 #pragma unroll 1
     for (; numbers != 0; numbers &= numbers - 1) {
-      const int number = __ffsll(static_cast<long long>(numbers)) - 1;
+      const int number = __ffs(static_cast<int>(numbers)) - 1;
       const std::int64_t row = first_row_ + max(0, min(number, own_ - 1)) * Shape::kRows;
       fetch(0, static_cast<const T*>(call_.input) + row * call_.stride);
       wait_for_copies<0>();
@@ -83,6 +83,7 @@ class WarpTiles {
     } else if (call_.cols < Shape::kCols) {
       fetch_vectors<true, false>(to, from);
     } else if (call_.spares_cache) {
+      __syncwarp();  // a branch then, not sixteen copies under two predicates
       fetch_vectors<false, true>(to, from);
     } else {
       fetch_vectors<false, false>(to, from);
