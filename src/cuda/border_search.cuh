@@ -164,7 +164,8 @@ __device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real
   const Real mean = LaneGroup<G>::sum_reals(counts ? part * own_mean : Real{0});
   // Within lanes, where the mean of inverses is greater than the inverse of the mean by as much as the spread of a few normal
   // elements varies; and between lanes, which is most of it in rows that are in order.
-  const Real within = static_cast<Real>(lanes * reciprocal(weights)) * static_cast<Real>(number) / (number - 3);
+  const Real within =
+      static_cast<Real>(lanes * reciprocal(weights)) * (static_cast<Real>(number) / static_cast<Real>(number - 3));
   const Real between = LaneGroup<G>::sum_reals(counts ? part * (own_mean - mean) * (own_mean - mean) : Real{0});
   Learnt<Real> expected = expected_at(expectation, mean, (within > 4 * kLeastSpread ? within : Real{0}) + between);
   if (!(weights > 0.0f)) {  // all are spoilt: anything will do

@@ -67,10 +67,20 @@ struct WarpRow {
                  : "memory");
     return loaded;
   }
+  /// The shared address of the r-th element of this lane.
+  __device__ std::uint32_t element_address(int r) const {
+    return vector_address(r / Shape::kVector) + r % Shape::kVector * static_cast<int>(sizeof(T));
+  }
   __device__ void replace_vector(int i, const Vector& vector) const {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(vector_address(i)), "r"(vector.bits.x),
                  "r"(vector.bits.y), "r"(vector.bits.z), "r"(vector.bits.w)
                  : "memory");
+  }
+
+  /// The r-th element of this lane, as load() gives it.
+  __device__ Value value_at(int r) const {
+    const Value value = E::value(*static_cast<const T*>(__cvta_shared_to_generic(element_address(r))));
+    return call.smallest ? E::reversed(value) : value;
   }
 
   __device__ void load(Value (&x)[R]) const {

@@ -23,6 +23,7 @@ struct WarpShape {
   static constexpr int kStages = 2;  ///< One tile is worked on while the next one arrives.
   static constexpr int kSortedPerLane = std::max(2, std::min(16, 128 / G));
   static constexpr int kSorted = G * kSortedPerLane;  ///< The largest k that is put in order by value here.
+  static constexpr int kRanked = G == 2 ? 8 : 16;     ///< So many elements of a row are put in order to end its search.
 
   /// Where the vectors of a tile lie in shared memory. Lanes read vectors kVectors apart and copy neighbouring ones; so that
   /// neither meets in a bank, the lowest bits of a vector's number are changed by those of the lane that reads it.
@@ -33,7 +34,9 @@ struct WarpShape {
 
   /// Columns of the list of a row's results.
   static constexpr int list_cols(std::int64_t k, bool by_value) {
-    return std::max(static_cast<int>((k + 3) / 4 * 4), by_value ? kSorted : 0);
+    constexpr int kForRanks =
+        kRanked * static_cast<int>(sizeof(T)) / 2;  // the list's room is used for those values before
+    return std::max({static_cast<int>((k + 7) / 8 * 8), kForRanks, by_value ? kSorted : 0});
   }
   static constexpr int warp_bytes(std::int64_t k, bool by_value) {
     return kStages * kTileBytes + (kRows * list_cols(k, by_value) * 2 + 127) / 128 * 128;
@@ -44,7 +47,11 @@ struct WarpShape {
 
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 3 : std::is_integral_v<T> ? 5 : sizeof(T) == 2 ? 7 : 6;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8              ? 3
+                                                  : std::is_integral_v<T>     ? 5
+                                                  : R == 16                   ? 8
+                                                  : sizeof(T) == 2 || R == 24 ? 7
+                                                                              : 6;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.

@@ -1,0 +1,100 @@
+// The end of a row's search: the few elements between two thresholds are ranked, which takes less than to look for a
+// threshold between them.
+#pragma once
+
+#include "warp_row.cuh"
+
+namespace rtopk::cuda {
+
+template <class T, int G, int R>
+class WarpRank {
+ public:
+  using Row = WarpRow<T, G, R>;
+  using Shape = typename Row::Shape;
+  using E = Element<T>;
+  using Value = typename E::Value;
+  using Group = LaneGroup<G>;
+  static constexpr int kRanked = Shape::kRanked;
+
+  /// Of the row's elements marked in `between`, at most kRanked, the `number` best; of equal ones the first.
+  static __device__ unsigned best_of(const Row& row, unsigned between, int number) {
+    auto* slots = reinterpret_cast<Value*>(row.list);
+    Value own[kPerLane];
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) slots[slot(j)] = E::least();  // no slot that stays empty is among the best
+    const int mine = __popc(between);
+    const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
+    __syncwarp();
+    Value* next = slots + first;
+#pragma unroll 1
+    for (unsigned left = between; left != 0;) {
+      const int bit = 31 - __clz(static_cast<int>(left));
+      left ^= 1u << bit;
+      *next++ = row.value_at(31 - bit);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) own[j] = slots[slot(j)];
+    Value all[kRanked];
+    load(slots, all);
+    int rank[kPerLane] = {};
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+#pragma unroll
+      for (int i = 0; i < kRanked; ++i) rank[j] += all[i] > own[j] ? 1 : 0;
+    }
+    unsigned best = slots_below(rank, number);
+    if (__any_sync(kWholeWarp, __popc(best) != number)) {
+#pragma unroll
+      for (int j = 0; j < kPerLane; ++j) {
+#pragma unroll
+        for (int i = 0; i < kRanked; ++i) rank[j] += all[i] == own[j] && i < slot(j) ? 1 : 0;
+      }
+      best = slots_below(rank, number);
+    }
+    best >>= first;
+    unsigned kept = between;
+#pragma unroll 1
+    for (unsigned left = between; left != 0; best >>= 1) {
+      const unsigned bit = 0x80000000u >> __clz(static_cast<int>(left));
+      left ^= bit;
+      if ((best & 1u) == 0) kept ^= bit;
+    }
+    __syncwarp();
+    return kept;
+  }
+
+ private:
+  static constexpr int kPerLane = (kRanked + G - 1) / G;
+  static_assert(kRanked <= 32 && G * kPerLane % kRanked == 0);
+
+  static __device__ int slot(int j) { return (j * G + Group::lane()) % kRanked; }
+
+  static __device__ void load(const Value* slots, Value (&all)[kRanked]) {
+    constexpr int kVector = 16 / static_cast<int>(sizeof(Value));
+    union {
+      uint4 bits;
+      Value values[kVector];
+    } loaded;
+#pragma unroll
+    for (int i = 0; i < kRanked / kVector; ++i) {
+      loaded.bits = reinterpret_cast<const uint4*>(slots)[i];
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) all[i * kVector + j] = loaded.values[j];
+    }
+  }
+
+  /// A bit for each of the row's slots whose rank is below `number`.
+  static __device__ unsigned slots_below(const int (&rank)[kPerLane], int number) {
+    constexpr unsigned kGroup = G >= kRanked ? (1u << (kRanked % 32)) - 1u : (1u << (G % 32)) - 1u;
+    unsigned bits = 0;
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      const unsigned voted = __ballot_sync(kWholeWarp, rank[j] < number);
+      bits |= (voted >> (Group::index_in_warp() * G) & kGroup) << (j * G);
+    }
+    return bits;
+  }
+};
+
+}  // namespace rtopk::cuda
