@@ -37,7 +37,7 @@ std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
   const std::int64_t of_each = tiles / multiprocessors;
   const std::int64_t fewest =
       quotient_up(tiles, kMostBlocks);  // at four warps to a block, far more than is ever needed
-  return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 40 ? 2 : 1});
+  return std::max(fewest, std::int64_t{of_each >= 1500 ? 8 : of_each >= 400 ? 4 : of_each >= 40 ? 2 : 1});
 }
 
 template <class Shape>
@@ -49,7 +49,7 @@ std::int64_t warp_shared_bytes(const Problem& problem) {
 bool plan_warp(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return for_warp_variants([&]<int G, int R>() {
+    return for_warp_variants<T>([&]<int G, int R>() {
       using Shape = WarpShape<T, G, R>;
       if (problem.cols > Shape::kCols || warp_shared_bytes<Shape>(problem) > traits.shared_bytes_per_block)
         return false;
@@ -270,7 +270,7 @@ bool tiles_are_known(const Plan& plan) {
   bool known = false;
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
     if (plan.family == Family::cuda_warp) {
-      for_warp_variants([&]<int G, int R>() {
+      for_warp_variants<T>([&]<int G, int R>() {
         using Shape = WarpShape<T, G, R>;
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
         known = tiles_fit<Shape>(plan, kWarpsPerBlock, warp_shared_bytes<Shape>(problem));

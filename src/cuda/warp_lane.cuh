@@ -45,7 +45,7 @@ class PlainLane {
   /// What is to be expected of the row, by every other element of it.
   __device__ Learnt<Real> expected(const Row& row) const {
     constexpr int kNumber = R / 2;
-    const Real pivot = E::real(x_[0]);
+    const Real pivot = opaque(E::real(x_[0]));  // the sums are seldom needed
     Real sum = 0;
     Real squares = 0;
 #pragma unroll
@@ -164,7 +164,7 @@ class PackedLane {
   /// By the first half of each lane: the second may lie behind the row's end.
   __device__ Learnt<float> expected(const Row& row) const {
     constexpr int kNumber = kPairs;
-    const float pivot = P::real(x_[0] >> 16);
+    const float pivot = opaque(P::real(x_[0] >> 16));  // the sums are seldom needed
     float sum = 0;
     float squares = 0;
 #pragma unroll

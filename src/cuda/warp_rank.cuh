@@ -12,30 +12,37 @@ class WarpRank {
   using Row = WarpRow<T, G, R>;
   using Shape = typename Row::Shape;
   using E = Element<T>;
-  using Value = typename E::Value;
   using Group = LaneGroup<G>;
+  /// What is compared. With elements of 16 bits there is room for the slot's number, so that none are equal.
+  static constexpr bool kDistinct = sizeof(T) == 2;
+  using Slot = std::conditional_t<kDistinct, std::uint32_t, typename E::Value>;
   static constexpr int kRanked = Shape::kRanked;
 
   /// Of the row's elements marked in `between`, at most kRanked, the `number` best; of equal ones the first.
   static __device__ unsigned best_of(const Row& row, unsigned between, int number) {
-    auto* slots = reinterpret_cast<Value*>(row.list);
-    Value own[kPerLane];
+    auto* slots = reinterpret_cast<Slot*>(row.list);
+    Slot own[kPerLane];
 #pragma unroll
-    for (int j = 0; j < kPerLane; ++j) slots[slot(j)] = E::least();  // no slot that stays empty is among the best
+    for (int j = 0; j < kPerLane; ++j) slots[slot(j)] = empty();  // none that stays so is among the best
     const int mine = __popc(between);
     const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
     __syncwarp();
-    Value* next = slots + first;
+    Slot* next = slots + first;
+    [[maybe_unused]] std::uint32_t earlier = 0xffffu;
 #pragma unroll 1
     for (unsigned left = between; left != 0;) {
       const int bit = 31 - __clz(static_cast<int>(left));
       left ^= 1u << bit;
-      *next++ = row.value_at(31 - bit);
+      if constexpr (kDistinct) {
+        *next++ = static_cast<std::uint32_t>(row.key_at(31 - bit)) << 16 | (earlier-- - static_cast<unsigned>(first));
+      } else {
+        *next++ = row.value_at(31 - bit);
+      }
     }
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j) own[j] = slots[slot(j)];
-    Value all[kRanked];
+    Slot all[kRanked];
     load(slots, all);
     int rank[kPerLane] = {};
 #pragma unroll
@@ -44,7 +51,7 @@ class WarpRank {
       for (int i = 0; i < kRanked; ++i) rank[j] += all[i] > own[j] ? 1 : 0;
     }
     unsigned best = slots_below(rank, number);
-    if (__any_sync(kWholeWarp, __popc(best) != number)) {
+    if (!kDistinct && __any_sync(kWholeWarp, __popc(best) != number)) {
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j) {
 #pragma unroll
@@ -56,9 +63,9 @@ class WarpRank {
     unsigned kept = between;
 #pragma unroll 1
     for (unsigned left = between; left != 0; best >>= 1) {
-      const unsigned bit = 0x80000000u >> __clz(static_cast<int>(left));
-      left ^= bit;
-      if ((best & 1u) == 0) kept ^= bit;
+      const int bit = 31 - __clz(static_cast<int>(left));
+      left ^= 1u << bit;
+      kept ^= (~best & 1u) << bit;
     }
     __syncwarp();
     return kept;
@@ -68,13 +75,21 @@ class WarpRank {
   static constexpr int kPerLane = (kRanked + G - 1) / G;
   static_assert(kRanked <= 32 && G * kPerLane % kRanked == 0);
 
+  static __device__ Slot empty() {
+    if constexpr (kDistinct) {
+      return 0;
+    } else {
+      return E::least();
+    }
+  }
+
   static __device__ int slot(int j) { return (j * G + Group::lane()) % kRanked; }
 
-  static __device__ void load(const Value* slots, Value (&all)[kRanked]) {
-    constexpr int kVector = 16 / static_cast<int>(sizeof(Value));
+  static __device__ void load(const Slot* slots, Slot (&all)[kRanked]) {
+    constexpr int kVector = 16 / static_cast<int>(sizeof(Slot));
     union {
       uint4 bits;
-      Value values[kVector];
+      Slot values[kVector];
     } loaded;
 #pragma unroll
     for (int i = 0; i < kRanked / kVector; ++i) {

@@ -69,6 +69,9 @@ struct WarpRow {
   }
   /// The shared address of the r-th element of this lane.
   __device__ std::uint32_t element_address(int r) const {
+    const int distance = r * static_cast<int>(sizeof(T));
+    if constexpr (!Shape::kSwizzled) return vector_address(0) + distance;
+    if constexpr (Shape::kVectors <= 8) return vector_address(0) ^ distance;  // as in vector_address
     return vector_address(r / Shape::kVector) + r % Shape::kVector * static_cast<int>(sizeof(T));
   }
   __device__ void replace_vector(int i, const Vector& vector) const {
@@ -77,11 +80,14 @@ struct WarpRow {
                  : "memory");
   }
 
-  /// The r-th element of this lane, as load() gives it.
+  /// The r-th element of this lane.
+  __device__ T element_at(int r) const { return *static_cast<const T*>(__cvta_shared_to_generic(element_address(r))); }
+  /// As load() gives it.
   __device__ Value value_at(int r) const {
-    const Value value = E::value(*static_cast<const T*>(__cvta_shared_to_generic(element_address(r))));
+    const Value value = E::value(element_at(r));
     return call.smallest ? E::reversed(value) : value;
   }
+  __device__ core::KeyOf<T> key_at(int r) const { return directed_key(element_at(r), call.smallest); }
 
   __device__ void load(Value (&x)[R]) const {
 #pragma unroll

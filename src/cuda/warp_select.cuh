@@ -98,7 +98,7 @@ class WarpSelect {
     Value border;
     if (!unfinished) {
       if (__any_sync(kWholeWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
-      border = threshold_at(interval.between(0));
+      border = threshold_at(interval.between(1));
       const unsigned between = interval.reached_low & ~interval.reached_high;
       chosen = interval.reached_high | Rank::best_of(row, between, -static_cast<int>(interval.off_high));
     } else {

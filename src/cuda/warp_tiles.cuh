@@ -94,7 +94,7 @@ class WarpTiles {
   __device__ void fetch_vectors(int to, const T* from) const {
     const int first = Shape::place_of_vector(Group::index_in_warp() * G * Shape::kVectors + Group::lane());
     const std::uint32_t mine = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_ + to)) + 16 * first;
-    from += Group::lane() * Shape::kVector;
+    from = opaque(from + Group::lane() * Shape::kVector);  // one address then, and distances from it that are known
 #pragma unroll
     for (int i = 0; i < Shape::kVectors; ++i) {
       if (!kShorter || (i * G + Group::lane()) * Shape::kVector < static_cast<int>(call_.cols)) {
