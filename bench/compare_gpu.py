@@ -349,6 +349,7 @@ def parse_arguments():
     parser.add_argument("--dtype", nargs="+", choices=ELEMENT_BYTES, default=["f32"], help="of --shape")
     parser.add_argument("--order", nargs="+", choices=["unsorted", "by_value", "by_index"], default=["unsorted"],
                         help="of --shape")  # fmt: skip
+    parser.add_argument("--form", nargs="+", choices=["pairs", "dense"], default=["pairs"], help="of --shape")
     parser.add_argument("--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="of --shape")
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
     parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
@@ -370,10 +371,11 @@ def parse_arguments():
 def chosen_cells(arguments):
     if arguments.shape and not arguments.grids:
         return [
-            Cell("asked", *shape, dtype, order, data=data)
+            Cell("asked", *shape, dtype, order, form, data=data)
             for shape in arguments.shape
             for dtype in arguments.dtype
             for order in arguments.order
+            for form in arguments.form
             for data in arguments.data
         ]
     cells = [cell for name in arguments.grids or GRIDS for cell in GRIDS[name]()]

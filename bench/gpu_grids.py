@@ -115,6 +115,7 @@ def dense_cells():
         (65536, 4096, 64, "f32"),
     ]
     shapes += [(1 << 18, 256, 32, "f16"), (1 << 18, 256, 32, "bf16"), (4096, 131072, 64, "f32")]
+    shapes += [(65536, 16384, 64, "bf16"), (16384, 65536, 64, "bf16")]  # as sparse autoencoders have them
     return [Cell("dense", *shape, form="dense") for shape in shapes]
 
 

@@ -270,7 +270,8 @@ bool take_another_family(rtopk::Plan& plan) {
   }
   const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
   const bool pairs = problem.form == rtopk::Form::pairs || problem.form == rtopk::Form::cbsr;
-  if (!exact || !pairs || sorts) return false;
+  // What cuda_filter sorts by itself needs no workspace; for the rest the plan at hand need not have enough.
+  if (!exact || (pairs && sorts && problem.k > 128)) return false;
   rtopk::Problem larger = problem;
   larger.rows = 1 << 20;
   larger.cols = std::max<std::int64_t>(4096, 8 * problem.k);

@@ -198,10 +198,15 @@ FilterNumbers filter_numbers(DType dtype, std::int64_t k, std::int64_t shared_by
 /// A warp for each row, where rows are many and little of them is selected.
 bool plan_filter(const Traits& traits, Plan& plan) {
   constexpr std::int64_t kLeastCols = 2048;
-  constexpr std::int64_t kMostK = 2048;                    // the list of candidates must leave room for other warps
+  constexpr std::int64_t kMostBlockCols = 8192;  // of dense rows and masks: cuda_block writes them well up to here
+  constexpr std::int64_t kMostK = 2048;          // the list of candidates must leave room for other warps
   constexpr std::int64_t kLeastRowsPerMultiprocessor = 8;  // with fewer, too little is on its way at a time
   const Problem& problem = plan.problem;
-  if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
+  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
+  if (writes_rows && problem.cols <= kMostBlockCols &&
+      block_numbers(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block).threads != 0) {
+    return false;
+  }
   if (problem.cols < kLeastCols || problem.cols > kMostFilteredCols || problem.k > kMostK) return false;
   // Measured, f32, times the floor, cuda_filter and cuda_block: 2048 columns, k 64: 1.37 and 1.67, 256: 1.58 and 1.52; 4096,
   // 512: 1.26 and 1.42; 8192, 2048: 1.77 and 1.29.
@@ -373,8 +378,8 @@ Status check_plan(const Plan& plan) noexcept {
   const bool pairs = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
   const bool suits = plan.family == Family::cuda_warp || (plan.family == Family::cuda_scan && !exact) ||
                      (exact && (plan.family == Family::cuda_tournament || plan.family == Family::cuda_block ||
-                                plan.family == Family::cuda_radix ||
-                                ((plan.family == Family::cuda_split || plan.family == Family::cuda_filter) && pairs)));
+                                plan.family == Family::cuda_filter || plan.family == Family::cuda_radix ||
+                                (plan.family == Family::cuda_split && pairs)));
   if (!suits) {
     return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s",
                         name(plan.family),

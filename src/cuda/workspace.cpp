@@ -2,6 +2,7 @@
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "filter_shape.hpp"
 #include "radix_shape.hpp"
 #include "sort_shape.hpp"
 #include "split_shape.hpp"
@@ -52,6 +53,7 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (problem.order != Order::by_value || problem.k == 1) return false;
   if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
   if (plan.family == Family::cuda_tournament) return false;
+  if (plan.family == Family::cuda_filter) return problem.k > kFilterMostSorted;
   const bool bisects = problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
   return plan.family != Family::cuda_warp || bisects ||
          problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
