@@ -36,8 +36,8 @@ def models(record, key):
 def text_of(record, source):
     facts = record["environment"]
     parts = [
-        f"Measured on an {facts['device']} with torch {facts['torch']} by `bench/compare_operators.py` ({source} has all"
-        " of it). Models, the time of the GPU:\n",
+        f"Measured on an {facts['device']} with torch {facts['torch']} by `bench/compare_operators.py`; {source} has"
+        " all of it. Models, the time of the GPU:\n",
         models(record["models"], "microseconds"),
         "The same steps, the time of the host, which calls ahead while the GPU works:\n",
         models(record["models"], "host_microseconds"),

@@ -113,9 +113,9 @@ class Marked(torch.Tensor):
     """A subclass that torch's functions give back."""
 
 
-def test_tensors_that_are_not_plain_have_the_gradient_too():
+def test_tensors_that_are_not_plain_have_the_gradient_too(device):
     """Plain ones are differentiated by torch.topk's own node in C++, past everything else that may want the call."""
-    x = distinct(4, 6, device="cpu")
+    x = distinct(4, 6, device=device)
     expected = torch.autograd.grad(torch.topk(x, 3).values.square().sum(), x)[0]
     assert rtopk.topk(x, 3).values.grad_fn.name() == "TopkBackward0"
 
