@@ -198,6 +198,9 @@ def torch(arguments):
     else:
         # A process for each file, beside each other: much of the time one core compiles.
         files = sorted((ROOT / "tests" / "python").glob("test_*.py"))
+        if importlib.util.find_spec("hypothesis") is None:
+            files = [file for file in files if file.name != "test_random.py"]
+            result.skipped.append(("torch: tests/python/test_random.py", "hypothesis is not installed"))
         environment = {"RTOPK_TEST_SITE": str(site), "OMP_NUM_THREADS": str(max(1, JOBS // 4))}
         with ThreadPoolExecutor(len(files)) as pool:
             for outcome in pool.map(
