@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times rtopk as PyTorch users meet it, beside torch.topk: small calls, the operator and its kernel, and models.
 
-    python bench/compare_operators.py --json bench/results/operators.json      # on the GPU if there is one
+    python bench/compare_operators.py --json bench/results/torch-h200.json      # on the GPU if there is one
     python bench/compare_operators.py --device cpu --quick
 
 - Small calls: what a call on a tiny tensor takes of the host. On a GPU the work itself runs behind the host's back.
@@ -9,8 +9,10 @@
 - Models: forward and backward pass of networks that select with torch.topk, with rtopk.topk sorted and unsorted, with
   rtopk.maxk where they want a dense result, and with torch.topk under rtopk.accelerate(), the model unchanged.
 
-All times are medians; what is compared takes turns, and on a GPU the caches are overwritten before every repetition.
-accelerate() comes last: after its first use torch.topk goes through a wrapper, which the others must not pay for.
+All times are medians; what is compared takes turns. On a GPU the caches are overwritten before every repetition, and
+the host calls everything before the GPU begins: the times are the GPU's own, and the host's stand in a table of their
+own. A step takes as long as the longer of the two. accelerate() comes last: after its first use torch.topk goes through
+a wrapper, which the others must not pay for.
 """
 
 import argparse
@@ -31,61 +33,98 @@ from checkout import commit
 
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
+# A second of a GPU.
+MOST_SLEEP_CYCLES = 2_000_000_000
 
 
 # ---- Clocks ----
 
 
 class CpuClock:
+    """The time of the parts of a function; the host's own."""
+
     def __init__(self):
-        self.spans = []
+        self.host_spans = []
 
     def measure(self, *parts):
-        """Runs the parts one after the other; one time for each, in microseconds."""
+        self.host_spans.append(self._run(parts))
+
+    def forget(self):
+        self.host_spans.clear()
+
+    def medians(self):
+        return medians_of(self.host_spans)
+
+    @staticmethod
+    def _run(parts, after=lambda _: None):
+        """Runs the parts one after the other; what each took of the host, in microseconds."""
         times = []
-        for part in parts:
+        for number, part in enumerate(parts):
             start = time.perf_counter()
             part()
             times.append((time.perf_counter() - start) * 1e6)
-        self.spans.append(times)
-
-    def medians(self):
-        return [statistics.median(times) for times in zip(*self.spans, strict=True)]
+            after(number)
+        return times
 
 
-class GpuClock:
+class GpuClock(CpuClock):
+    """The time of the GPU, and apart from it that of the host.
+
+    The GPU sleeps until everything has been called. So the host's time stays out of the GPU's, and no function finds a
+    host that is further ahead than another one's because the function before it took the GPU longer.
+    """
+
     flushed = None
+    sleep_cycles = 20_000_000  # 10 ms on a GPU of 2 GHz
 
     def __init__(self):
-        self.spans = []
+        super().__init__()
+        self.events = []
         if GpuClock.flushed is None:
             GpuClock.flushed = torch.empty(CACHE_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
 
     def measure(self, *parts):
-        events = [torch.cuda.Event(enable_timing=True) for _ in range(len(parts) + 1)]
-        self.flushed.zero_()  # and while it runs, the host gets ahead: its own time stays out of it
-        events[0].record()
-        for part, event in zip(parts, events[1:], strict=True):
-            part()
-            event.record()
-        self.spans.append(events)
+        while True:
+            events = [torch.cuda.Event(enable_timing=True) for _ in range(len(parts) + 1)]
+            torch.cuda._sleep(GpuClock.sleep_cycles)
+            self.flushed.zero_()
+            events[0].record()
+            host_times = self._run(parts, lambda number: events[number + 1].record())  # noqa: B023
+            if not events[0].query():
+                break
+            if GpuClock.sleep_cycles > MOST_SLEEP_CYCLES:
+                sys.exit("the host does not get ahead of the GPU: what is measured waits for it")
+            GpuClock.sleep_cycles *= 2
+        self.host_spans.append(host_times)
+        self.events.append(events)
+
+    def forget(self):
+        super().forget()
+        self.events.clear()
 
     def medians(self):
         torch.cuda.synchronize()
-        times = [[a.elapsed_time(b) * 1e3 for a, b in zip(e, e[1:], strict=False)] for e in self.spans]
-        return [statistics.median(part) for part in zip(*times, strict=True)]
+        return medians_of([[a.elapsed_time(b) * 1e3 for a, b in zip(e, e[1:], strict=False)] for e in self.events])
+
+
+def medians_of(spans):
+    return [statistics.median(part) for part in zip(*spans, strict=True)]
 
 
 def interleaved(device, functions, repeats, warm_up=3):
-    """Median microseconds of each function's parts; the functions take turns."""
+    """Two dictionaries of median microseconds of each function's parts: of the device, and of the host. The functions
+    take turns."""
     clock = GpuClock if device == "cuda" else CpuClock
     clocks = {name: clock() for name in functions}
     for turn in range(warm_up + repeats):
         for name, parts in functions.items():
             clocks[name].measure(*parts())
             if turn < warm_up:
-                clocks[name].spans.clear()
-    return {name: clock.medians() for name, clock in clocks.items()}
+                clocks[name].forget()
+    return (
+        {name: clock.medians() for name, clock in clocks.items()},
+        {name: medians_of(clock.host_spans) for name, clock in clocks.items()},
+    )
 
 
 # ---- Small calls ----
@@ -161,7 +200,7 @@ def operator_and_kernel(path, repeats, quick):
             rtopk.topk(x, k, sorted=False)
 
         functions = {"kernel": lambda kernel=kernel: [kernel], "operator": lambda operator=operator: [operator]}
-        times = interleaved("cuda", functions, repeats)
+        times, _ = interleaved("cuda", functions, repeats)
         results.append({
             "rows": rows, "cols": cols, "k": k,
             "kernel_us": times["kernel"][0], "operator_us": times["operator"][0],
@@ -309,15 +348,20 @@ def models(device, repeats, quick):
         x = inputs(case, device)
         check(case, x, device)
         functions = {name: steps_of(case.build(s, device), x) for name, s in case.selections.items()}
-        results.append(case.record | {"microseconds": interleaved(device, functions, repeats)})
+        times, host_times = interleaved(device, functions, repeats)
+        results.append(case.record | {"microseconds": times, "host_microseconds": host_times})
     for case, result in zip(cases(device, quick), results, strict=True):
         functions = {"accelerate()": steps_of(case.build(case.selections["torch.topk"], device), inputs(case, device))}
         with rtopk.accelerate():
-            result["microseconds"] |= interleaved(device, functions, repeats)
+            times, host_times = interleaved(device, functions, repeats)
+        result["microseconds"] |= times
+        result["host_microseconds"] |= host_times
     return results
 
 
 # ---- The report ----
+
+SELECTIONS = ["torch.topk", "rtopk sorted", "rtopk unsorted", "rtopk.maxk", "accelerate()"]
 
 
 def print_small_calls(results):
@@ -333,13 +377,12 @@ def print_operator(results):
         print(f"{shape:<26} {line['kernel_us']:9.1f} {line['operator_us']:9.1f} {line['ratio']:6.3f}")
 
 
-def print_models(results):
-    names = ["torch.topk", "rtopk sorted", "rtopk unsorted", "rtopk.maxk", "accelerate()"]
-    print("\nforward + backward, us" + "".join(f"{name:>19}" for name in names))
+def print_models(results, title, key):
+    print(f"\n{title:<22}" + "".join(f"{name:>19}" for name in SELECTIONS))
     for line in results:
         cells = ""
-        for name in names:
-            times = line["microseconds"].get(name)
+        for name in SELECTIONS:
+            times = line[key].get(name)
             cells += f"{times[0]:>9.0f} +{times[1]:>8.0f}" if times else f"{'-':>19}"
         print(f"{line['name']:<22}{cells}")
 
@@ -376,10 +419,14 @@ def main():
         record["operator"] = operator_and_kernel(arguments.library, repeats, arguments.quick)
         print_operator(record["operator"])
     record["models"] = models(device, repeats, arguments.quick)
-    print_models(record["models"])
+    print_models(record["models"], "forward + backward, us", "microseconds")
+    if device == "cuda":
+        print_models(record["models"], "the same of the host", "host_microseconds")
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        written = arguments.json.with_name(arguments.json.name + ".part")
+        written.write_text(json.dumps(record, indent=1) + "\n")
+        written.replace(arguments.json)
         print(f"written: {arguments.json}")
 
 

@@ -8,6 +8,9 @@ import pytest
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 
+# Inductor would start a process for every core, which takes longer than the few small graphs of the tests.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 rtopk = pytest.importorskip("rtopk", reason="the package is not installed: pip install . (see CONTRIBUTING.md)")
 
