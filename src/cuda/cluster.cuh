@@ -12,6 +12,14 @@ __device__ inline void cluster_arrive() {
 #endif
 }
 
+/// Arrives for the last time: this thread reads no other block's memory any more, and wrote nothing for them. It must still
+/// wait before it ends, because others may read this block's.
+__device__ inline void cluster_leave() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
+
 __device__ inline void cluster_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");

@@ -29,10 +29,9 @@ struct ClusterKey {
 /// What a block's threads find out together; the others of the cluster read of it what is said.
 template <class Key>
 struct ClusterState {
-  static constexpr int kThresholds = 8;
-  int listed;    ///< Elements above the bar, whether the list had room or not. Read by others.
-  int reaching;  ///< Elements at or above it. Read by others.
-  int counts[2][kThresholds];  ///< Elements at or above each of several thresholds, in turn. Read by others.
+  int listed;                        ///< Elements above the bar, whether the list had room or not. Read by others.
+  int reaching;                      ///< Elements at or above it. Read by others.
+  int counts[2][8];                  ///< Elements at or above each of several thresholds, in turn. Read by others.
   int first[kClusterMostParts + 1];  ///< Where the lists of all blocks begin if they lie side by side.
   Key bar;
   Key partials[2][kClusterWarps];
@@ -53,7 +52,8 @@ class KeysOfBlock {
   __device__ int count(Key threshold) const {
     int mine = 0;
 #pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads) mine += keys_[i] >= threshold ? 1 : 0;
+    for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads)
+      mine += keys_[i] >= threshold ? 1 : 0;
     return sum(mine);
   }
   __device__ Key greatest_up_to(Key bound) const {
@@ -98,8 +98,8 @@ class ClusterSelect {
         number_(blockIdx.x / call.parts),
         block_(static_cast<int>(blockIdx.x % call.parts)),
         row_(call, number_),
-        begin_(row_.size() * block_ / call.parts),
-        end_(row_.size() * (block_ + 1) / call.parts),
+        begin_(static_cast<int>(row_.size() * block_ / call.parts)),
+        end_(static_cast<int>(row_.size() * (block_ + 1) / call.parts)),
         first_col_(static_cast<int>(max(row_.column(begin_), std::int64_t{0}))),
         cols_(max(static_cast<int>(min(row_.column(end_), call.cols)) - first_col_, 0)),
         state_(*reinterpret_cast<State*>(shared)),
@@ -124,7 +124,7 @@ class ClusterSelect {
     }
     const bool in_lists = counted.above >= call_.k;
     const Share share = in_lists ? share_of_lists(counted, bar) : share_of_ties(counted, bar);
-    cluster_arrive();  // nobody's memory is read from here on, but theirs may still read this one's
+    cluster_leave();
     int listed = state_.listed;
     ColumnMarks marks(scratch_, cols_);
     if (!in_lists) {
@@ -166,7 +166,7 @@ class ClusterSelect {
 
   /// The greatest of this thread's samples: one of each piece of the part, at a place that no period of the row meets.
   __device__ Key draw() const {
-    constexpr int kMost = 4;
+    constexpr int kMost = 1 << kClusterMostLogSamples;
     constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
     if (cols_ == 0) return 0;
     const int samples = 1 << call_.log_samples;
@@ -201,8 +201,7 @@ class ClusterSelect {
       KeysInRegisters<typename Order::Wide, kClusterWarps> all;
 #pragma unroll
       for (int r = 0; r < kClusterWarps; ++r) all.keys[r] = of_numbers[r * 32 + lane_number()];
-      const Border<Key> border =
-          find_border(all, kClusterThreads, call_.bar_rank, Key{0}, KeyDistance<Key>{0});
+      const Border<Key> border = find_border(all, kClusterThreads, call_.bar_rank, Key{0}, KeyDistance<Key>{0});
       if (lane_number() == 0) {
         state_.bar = border.quota == 0 ? border.edge + 1 : border.edge;
         state_.listed = 0;
@@ -214,7 +213,7 @@ class ClusterSelect {
   }
 
   /// Whole vectors of [from, to), as far as they belong to this part.
-  __device__ void read_ahead(std::int64_t from, std::int64_t to) const {
+  __device__ void read_ahead(int from, int to) const {
     to = min(to, end_);
     if (row_.column(from) < 0) ++from;
     if (row_.column(to) > call_.cols) --to;
@@ -226,11 +225,11 @@ class ClusterSelect {
   template <class F>
   __device__ void for_tiles(F f) const {
 #pragma unroll 1
-    for (std::int64_t first = begin_; first < end_; first += Shape::kTile) {
+    for (int first = begin_; first < end_; first += Shape::kTile) {
       if (threadIdx.x == 0) {
         read_ahead(first + Shape::kTilesAhead * Shape::kTile, first + (Shape::kTilesAhead + 1) * Shape::kTile);
       }
-      const std::int64_t mine = first + warp_number() * Shape::kWarpTile + lane_number();
+      const int mine = first + warp_number() * Shape::kWarpTile + lane_number();
       const bool whole = first + Shape::kTile <= end_ && row_.are_whole(first, first + Shape::kTile);
       const Loaded loaded = whole ? row_.template load<true, Shape::kLoads>(mine, 32, end_)
                                   : row_.template load<false, Shape::kLoads>(mine, 32, end_);
@@ -239,7 +238,7 @@ class ClusterSelect {
   }
 
   /// The column, counted from the part's first, of a load's element.
-  __device__ int column_of(std::int64_t vector, int element) const {
+  __device__ int column_of(int vector, int element) const {
     return static_cast<int>(row_.column(vector)) - first_col_ + element / Shape::kVector * (32 * Shape::kVector) +
            element % Shape::kVector;
   }
@@ -247,7 +246,7 @@ class ClusterSelect {
   /// Lists what is above the bar, in any order, and counts.
   __device__ Counted list(Key bar) {
     int reaching = 0;
-    for_tiles([&](const Loaded& loaded, std::int64_t vector) {
+    for_tiles([&](const Loaded& loaded, int vector) {
       std::uint32_t above = 0;
       std::uint32_t at_least = 0;
 #pragma unroll
@@ -267,7 +266,7 @@ class ClusterSelect {
     return counted();
   }
 
-  __device__ void push(std::uint32_t above, std::int64_t vector) {
+  __device__ void push(std::uint32_t above, int vector) {
     const auto number = static_cast<std::uint32_t>(__popc(above));
     const std::uint32_t inclusive = Warp::inclusive_sum(number);
     int at = 0;
@@ -299,8 +298,8 @@ class ClusterSelect {
   /// A bar that serves, after one that too few elements reach, or that too many are above: looked for by counting, several
   /// thresholds at a time. Once in ten thousand rows.
   __device__ Key better_bar(Key bar, const Counted& counted_before, int& passes) {
-    constexpr int kThresholds = State::kThresholds;
-    cluster_sync();  // all have read the counts
+    constexpr int kThresholds = sizeof(T) == 2 ? 4 : 8;  // as many as there are registers for
+    cluster_sync();                                      // all have read the counts
     // The border is not below `low`, nor above `high`.
     Key low = 0;
     Key high = Order::kGreatest;
@@ -320,14 +319,12 @@ class ClusterSelect {
         return i == kThresholds - 1 ? last : first + min(step * static_cast<Key>(i + 1), last - first);
       };
       int mine[kThresholds] = {};
-      for_tiles([&](const Loaded& loaded, std::int64_t) {
+      for_tiles([&](const Loaded& loaded, int) {
 #pragma unroll
-        for (int i = 0; i < kThresholds; ++i) {
-          const Key at = threshold(i);
+        for (int j = 0; j < Loaded::kElements; ++j) {
+          const Key key = loaded.has(j) ? key_of(loaded.element(j)) : Key{0};  // below every threshold
 #pragma unroll
-          for (int j = 0; j < Loaded::kElements; ++j) {
-            mine[i] += key_of(loaded.element(j)) >= at && loaded.has(j) ? 1 : 0;
-          }
+          for (int i = 0; i < kThresholds; ++i) mine[i] += key >= threshold(i) ? 1 : 0;
         }
         return true;
       });
@@ -411,7 +408,7 @@ class ClusterSelect {
     __syncthreads();
     const KeysOfBlock<T> block(nullptr, 0, state_);
     int found = 0;
-    for_tiles([&](const Loaded& loaded, std::int64_t vector) {
+    for_tiles([&](const Loaded& loaded, int vector) {
       std::uint32_t equal = 0;
 #pragma unroll
       for (int i = 0; i < Loaded::kElements; ++i) {
@@ -496,8 +493,8 @@ class ClusterSelect {
   std::int64_t number_;  ///< Of the row.
   int block_;            ///< Of this block among those of the cluster.
   RowVectors<T> row_;
-  std::int64_t begin_;  ///< Vectors of this part.
-  std::int64_t end_;
+  int begin_;  ///< Vectors of this part.
+  int end_;
   int first_col_;
   int cols_;
   State& state_;

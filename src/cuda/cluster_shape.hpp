@@ -11,10 +11,11 @@ namespace rtopk::cuda {
 
 inline constexpr int kClusterThreads = 256;  ///< Of a block.
 inline constexpr int kClusterWarps = kClusterThreads / 32;
-inline constexpr int kClusterMostParts = 8;                        ///< Blocks that share a row: what every device allows.
-inline constexpr int kClusterBlocksPerMultiprocessor = 4;          ///< For which there are registers.
-inline constexpr std::int64_t kClusterMostPartCols = 1 << 19;      ///< Marks of a part are bits in shared memory.
-inline constexpr std::int64_t kClusterMostCols = 0x7fffffff - 64;  ///< Columns are held in 32 bits.
+inline constexpr int kClusterMostLogSamples = 2;           ///< Four loads of a thread at a time.
+inline constexpr int kClusterMostParts = 8;                ///< Blocks that share a row: what every device allows.
+inline constexpr int kClusterBlocksPerMultiprocessor = 4;  ///< For which there are registers.
+inline constexpr std::int64_t kClusterMostPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
+inline constexpr std::int64_t kClusterMostCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
 /// The first bar of a row. Every thread number stands for `parts << log_samples` elements, drawn from as many places of the
 /// row; the bar is the rank-th greatest of the 256 numbers' greatest elements.
@@ -25,12 +26,16 @@ struct ClusterSample {
 };
 
 inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t parts) {
-  // Enough for a narrow list, few enough that they are a small part of what a row's memory traffic is anyway.
-  constexpr std::int64_t kSamples = 4;
+  // Enough for a narrow list, few enough that they are a small part of what a row's memory traffic is anyway: each takes 32 bytes.
+  constexpr std::int64_t kLeastSamples = 4;
+  constexpr std::int64_t kColsPerSample = 128;
   constexpr double kNumbers = kClusterThreads;
   constexpr std::int64_t kLeastCapacity = 1024;
   ClusterSample sample{};
-  while ((parts << sample.log_samples) < kSamples) ++sample.log_samples;
+  const std::int64_t wanted_samples = std::max(kLeastSamples, cols / (kClusterThreads * kColsPerSample));
+  while (sample.log_samples < kClusterMostLogSamples && (parts << sample.log_samples) < wanted_samples) {
+    ++sample.log_samples;
+  }
   const auto samples = static_cast<double>(parts << sample.log_samples);
   // The k best elements of the row lie under so many numbers. If the bar lies below all of those it is reached by k: 3.7
   // deviations, and two for the skewness of small numbers, are exceeded once in ten thousand rows.
@@ -56,10 +61,10 @@ template <class T>
 struct ClusterShape {
   using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  static constexpr int kLoads = 4;                           ///< Vectors that a thread has at a time.
-  static constexpr int kWarpTile = 32 * kLoads;              ///< Vectors that a warp has at a time,
-  static constexpr int kTile = kClusterWarps * kWarpTile;    ///< and a block: 16 KiB.
-  static constexpr int kTilesAhead = 4;                      ///< How far ahead of the loads the cache is filled.
+  static constexpr int kLoads = 4;                         ///< Vectors that a thread has at a time.
+  static constexpr int kWarpTile = 32 * kLoads;            ///< Vectors that a warp has at a time,
+  static constexpr int kTile = kClusterWarps * kWarpTile;  ///< and a block: 16 KiB.
+  static constexpr int kTilesAhead = 4;                    ///< How far ahead of the loads the cache is filled.
   static constexpr std::int64_t kStateBytes = 1024;
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }

@@ -142,8 +142,7 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
   const std::int64_t capacity = cluster_sample(problem.cols, problem.k, parts).capacity;
   std::int64_t bytes = 0;
-  core::with_element_type(problem.dtype,
-                          [&]<class T>(T*) { bytes = ClusterShape<T>::shared_bytes(capacity, part); });
+  core::with_element_type(problem.dtype, [&]<class T>(T*) { bytes = ClusterShape<T>::shared_bytes(capacity, part); });
   return bytes;
 }
 
@@ -157,8 +156,8 @@ bool plan_cluster(const Traits& traits, Plan& plan) {
   if (problem.cols > kClusterMostCols || problem.k > problem.cols / 8) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  // As few blocks for a row as leave no more than a seventh of the device idle in the last round of blocks; if there are none
-  // such, those that leave the least.
+  // As few blocks for a row as keep six sevenths of the places busy that registers allow, in the last round of blocks too; if there
+  // are none such, those that keep the most.
   double best = 0;
   for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kClusterMostParts : 1); parts *= 2) {
     const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
@@ -166,12 +165,11 @@ bool plan_cluster(const Traits& traits, Plan& plan) {
     if (parts > 1 && part < kLeastPartCols) break;
     if (part > kClusterMostPartCols || bytes > traits.shared_bytes_per_block || rows > kMostBlocks / parts) continue;
     if (part * element > kMostPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) continue;
-    const std::int64_t places =
-        traits.multiprocessors *
-        std::min(std::int64_t{kClusterBlocksPerMultiprocessor},
-                 (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
+    const std::int64_t places = std::min(std::int64_t{kClusterBlocksPerMultiprocessor},
+                                         (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
+    const std::int64_t rounds = quotient_up(rows * parts, places * traits.multiprocessors);
     const double busy = static_cast<double>(rows * parts) /
-                        static_cast<double>(quotient_up(rows * parts, places) * places);
+                        static_cast<double>(rounds * kClusterBlocksPerMultiprocessor * traits.multiprocessors);
     if (busy <= best) continue;
     best = busy;
     plan.family = Family::cuda_cluster;
