@@ -1,9 +1,9 @@
 // cuda_cluster: few long rows. The blocks of a cluster share a row, each has a part of it.
 //
-// A bar is drawn from a sample of the whole row, so that a little more than k elements reach it whatever their distribution and
-// their order. Every block reads its part once, lists what is above the bar and counts what is equal to it. Then each of them
-// reads the lists of all, finds the row's border, and writes what its own part has of the result: only the sample and the lists
-// have to be waited for.
+// A bar is drawn from a sample of the whole row, so that a little more than k elements reach it whatever their distribution
+// and their order. Every block reads its part once, lists what is above the bar and counts what is equal to it. Then each of
+// them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the sample and
+// the lists have to be waited for.
 #pragma once
 
 #include "cluster.cuh"
@@ -399,7 +399,7 @@ class ClusterSelect {
     return key_of(raws_[i]) >= least && columns_[i] != kDropped;
   }
 
-  /// Puts the first `quota` elements of the part that are equal to the bar on the list: they are read once more, as far as need
+  /// Puts the first `quota` elements of the part that are equal to the bar on the list: it is read once more, as far as need
   /// be.
   __device__ int list_ties(ColumnMarks& marks, Key bar, int listed, int quota) {
     if (quota == 0) return listed;

@@ -26,7 +26,7 @@ struct ClusterSample {
 };
 
 inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t parts) {
-  // Enough for a narrow list, few enough that they are a small part of what a row's memory traffic is anyway: each takes 32 bytes.
+  // Enough for a narrow list, and few enough, at 32 bytes of traffic each, to be a small part of what a row takes anyway.
   constexpr std::int64_t kLeastSamples = 4;
   constexpr std::int64_t kColsPerSample = 128;
   constexpr double kNumbers = kClusterThreads;
@@ -42,10 +42,10 @@ inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int6
   const double share = 1.0 - std::pow(1.0 - static_cast<double>(k) / static_cast<double>(cols), samples);
   const double rank = share * kNumbers + 3.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 2.0;
   sample.rank = static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
-  // The other way round: how many elements reach a bar of that rank, at most.
-  const double highest =
-      std::min(rank + 1.0 + 4.0 * std::sqrt(std::max(rank * (1.0 - rank / kNumbers), 0.0)), kNumbers - 4.0);
-  const double reaching = static_cast<double>(cols) * (1.0 - std::pow(1.0 - highest / kNumbers, 1.0 / samples));
+  // The other way round: so many numbers would lie at or above the bar if it were the lowest that chance makes it.
+  const double most = rank + 7.0 + 3.8 * std::sqrt((rank + 3.5) * std::max(1.0 - rank / kNumbers, 0.0));
+  const double reaching =
+      static_cast<double>(cols) * (1.0 - std::pow(1.0 - std::min(most, kNumbers - 4.0) / kNumbers, 1.0 / samples));
   const std::int64_t wanted = std::max({kLeastCapacity, k, static_cast<std::int64_t>(reaching)});
   sample.capacity = (std::min(wanted, cols) + 31) / 32 * 32;
   return sample;

@@ -156,8 +156,8 @@ bool plan_cluster(const Traits& traits, Plan& plan) {
   if (problem.cols > kClusterMostCols || problem.k > problem.cols / 8) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  // As few blocks for a row as keep six sevenths of the places busy that registers allow, in the last round of blocks too; if there
-  // are none such, those that keep the most.
+  // As few blocks for a row as keep six sevenths of the places busy that registers allow, in the last round of blocks too; if
+  // there are none such, those that keep the most.
   double best = 0;
   for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kClusterMostParts : 1); parts *= 2) {
     const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
