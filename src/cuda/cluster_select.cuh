@@ -298,7 +298,7 @@ class ClusterSelect {
   /// A bar that serves, after one that too few elements reach, or that too many are above: looked for by counting, several
   /// thresholds at a time. Once in ten thousand rows.
   __device__ Key better_bar(Key bar, const Counted& counted_before, int& passes) {
-    constexpr int kThresholds = sizeof(T) == 2 ? 4 : 8;  // as many as there are registers for
+    constexpr int kThresholds = sizeof(T) == 4 ? 8 : 4;  // as many as there are registers for
     cluster_sync();                                      // all have read the counts
     // The border is not below `low`, nor above `high`.
     Key low = 0;
