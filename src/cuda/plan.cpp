@@ -150,7 +150,7 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
 bool plan_cluster(const Traits& traits, Plan& plan) {
   constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
   constexpr std::int64_t kLeastPartCols = 4096;
-  // One block reads about 50 GB/s: a row by itself is done sooner by cuda_radix, with blocks on all multiprocessors.
+  // A longer row by itself should be done sooner by cuda_radix, with blocks on all multiprocessors. Not measured yet.
   constexpr std::int64_t kMostPartBytesOfFew = 1 << 20;
   const Problem& problem = plan.problem;
   if (problem.cols > kClusterMostCols || problem.k > problem.cols / 8) return false;
