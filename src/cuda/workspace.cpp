@@ -5,7 +5,6 @@
 #include "filter_shape.hpp"
 #include "radix_shape.hpp"
 #include "sort_shape.hpp"
-#include "split_shape.hpp"
 #include "warp_shape.hpp"
 
 namespace rtopk::cuda {
@@ -16,7 +15,6 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::size_t family_bytes(const Plan& plan) {
-  if (plan.family == Family::cuda_split) return split_layout(plan).bytes;
   if (plan.family != Family::cuda_radix || plan.parts <= 1) return 0;
   const std::int64_t rows = std::max(plan.blocks / plan.parts, std::int64_t{1});
   switch (size_of(plan.problem.dtype)) {
