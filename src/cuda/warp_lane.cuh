@@ -3,7 +3,7 @@
 #pragma once
 
 #include "border_search.cuh"
-#include "row_marks.cuh"
+#include "marks.cuh"
 #include "warp_row.cuh"
 
 namespace rtopk::cuda {
@@ -24,7 +24,7 @@ class PlainLane {
   static __device__ Value nearest(Value x) { return x; }
 
   /// Which elements reach the threshold: the first in the highest bit.
-  __device__ unsigned marks(Value threshold) const { return marks_of<T>(x_, threshold); }
+  __device__ Marks<R> marks(Value threshold) const { return marks_of<T>(x_, threshold); }
 
   /// Of the row.
   __device__ bool has_nan() const {
@@ -130,13 +130,19 @@ class PackedLane {
 
   static __device__ float nearest(float x) { return P::real(P::bits_near(x)); }
 
-  __device__ unsigned marks(float threshold) const {
+  __device__ Marks<R> marks(float threshold) const {
     const unsigned bits = P::bits_near(threshold);
     const unsigned both = __byte_perm(bits, bits, 0x1010);
-    unsigned halves = 0;  // those of a lane's first half from bit 31 down, those of its second from bit 15
+    unsigned halves[2] =
+        {};  // of 16 registers each; those of a lane's first half from bit 31 down, of its second from bit 15
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) halves |= P::at_least(x_[i], both) & (0x80008000u >> i);
-    return kPairs == 16 ? halves : (halves & 0xffff0000u) | (halves & 0xffffu) << (16 - kPairs);
+    for (int i = 0; i < kPairs; ++i) halves[i / 16] |= P::at_least(x_[i], both) & (0x80008000u >> (i % 16));
+    const unsigned first = __byte_perm(halves[1], halves[0], 0x7632);
+    const unsigned second = __byte_perm(halves[1], halves[0], 0x5410);
+    Marks<R> marks;
+    marks.words[0] = kPairs == 32 ? first : first | second >> (kPairs % 32);
+    if constexpr (R > 32) marks.words[1] = second << (32 - kPairs);
+    return marks;
   }
 
   __device__ bool has_nan() const {

@@ -19,26 +19,23 @@ class WarpRank {
   static constexpr int kRanked = Shape::kRanked;
 
   /// Of the row's elements marked in `between`, at most kRanked, the `number` best; of equal ones the first.
-  static __device__ unsigned best_of(const Row& row, unsigned between, int number) {
+  static __device__ Marks<R> best_of(const Row& row, const Marks<R>& between, int number) {
     auto* slots = reinterpret_cast<Slot*>(row.list);
     Slot own[kPerLane];
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j) slots[slot(j)] = empty();  // none that stays so is among the best
-    const int mine = __popc(between);
+    const int mine = between.count();
     const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
     __syncwarp();
     Slot* next = slots + first;
     [[maybe_unused]] std::uint32_t earlier = 0xffffu;
-#pragma unroll 1
-    for (unsigned left = between; left != 0;) {
-      const int bit = 31 - __clz(static_cast<int>(left));
-      left ^= 1u << bit;
+    between.for_each([&](int, int, int r) {
       if constexpr (kDistinct) {
-        *next++ = static_cast<std::uint32_t>(row.key_at(31 - bit)) << 16 | (earlier-- - static_cast<unsigned>(first));
+        *next++ = static_cast<std::uint32_t>(row.key_at(r)) << 16 | (earlier-- - static_cast<unsigned>(first));
       } else {
-        *next++ = row.value_at(31 - bit);
+        *next++ = row.value_at(r);
       }
-    }
+    });
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j) own[j] = slots[slot(j)];
@@ -60,13 +57,11 @@ class WarpRank {
       best = slots_below(rank, number);
     }
     best >>= first;
-    unsigned kept = between;
-#pragma unroll 1
-    for (unsigned left = between; left != 0; best >>= 1) {
-      const int bit = 31 - __clz(static_cast<int>(left));
-      left ^= 1u << bit;
-      kept ^= (~best & 1u) << bit;
-    }
+    Marks<R> kept = between;
+    between.for_each([&](int w, int bit, int) {
+      kept.words[w] ^= (~best & 1u) << bit;
+      best >>= 1;
+    });
     __syncwarp();
     return kept;
   }

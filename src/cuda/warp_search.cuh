@@ -4,7 +4,7 @@
 
 #include "border_search.cuh"
 #include "core/search.hpp"
-#include "row_marks.cuh"
+#include "marks.cuh"
 #include "warp_row.cuh"
 
 namespace rtopk::cuda {
@@ -118,12 +118,12 @@ struct WarpSearch {
     return {result.key, result.count, result.count_above, result.count > rank};
   }
 
-  static __device__ unsigned choose(const Row& row, const Border& border) {
-    unsigned chosen = 0;
-    unsigned tied = 0;
+  static __device__ Marks<R> choose(const Row& row, const Border& border) {
+    Marks<R> chosen = Marks<R>::none();
+    Marks<R> tied = Marks<R>::none();
     for_each_key(row, [&](int r, Key key) {
-      chosen |= key > border.key ? 0x80000000u >> r : 0u;
-      tied |= key == border.key ? 0x80000000u >> r : 0u;
+      if (key > border.key) chosen.add(r);
+      if (key == border.key) tied.add(r);
     });
     if (!__any_sync(kWholeWarp, border.ties)) return chosen | tied;
     return chosen | Row::first_in_index_order(tied, border.ties ? row.k() - border.count_above : Shape::kCols);
@@ -203,28 +203,28 @@ struct WarpSearch {
     core::Bisection<Arithmetic, int> search(arithmetic(range.least, call.smallest),
                                             arithmetic(range.greatest, call.smallest), k, call.max_iter, call.epsilon);
     bool goes_on = finite && search.next();
-    unsigned counted = 0;                           // the elements of the last pass,
-    unsigned fill = Row::marks_inside(row.cols());  // and those of the last one with at least k
+    Marks<R> counted = Marks<R>::none();            // the elements of the last pass,
+    Marks<R> fill = Row::marks_inside(row.cols());  // and those of the last one with at least k
     while (__any_sync(kWholeWarp, goes_on)) {
-      const unsigned marks = marks_of<T>(x, least_at(search.middle(), call.smallest));
-      const int number = Group::sum(__popc(marks));
+      const Marks<R> marks = marks_of<T>(x, least_at(search.middle(), call.smallest));
+      const int number = Group::sum(marks.count());
       if (goes_on) {
         counted = marks;
-        fill = number >= k ? marks : fill;
+        fill = Marks<R>::either(number >= k, marks, fill);
         search.record(number);
         goes_on = search.next();
       }
     }
     const core::Selection<Arithmetic> selection = search.selection();
     if (call.passes != nullptr && Group::lane() == 0) call.passes[row.row] = finite ? selection.passes : 0;
-    const unsigned sure = selection.fill_only ? 0u : counted;
-    unsigned chosen = sure | Row::first_in_index_order(fill & ~sure, k - static_cast<int>(selection.count_sure));
+    const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), counted);
+    Marks<R> chosen = sure | Row::first_in_index_order(fill.without(sure), k - static_cast<int>(selection.count_sure));
     const bool stops_early = call.max_iter > 0 || call.epsilon > 0;
     if (__any_sync(kWholeWarp, !stops_early || !finite)) {
       int ignored = 0;
       const Border border = WarpSearch::search(row, k, 0, 0, ignored);
-      const unsigned exact = choose(row, border);
-      if (!stops_early || !finite) chosen = exact;
+      const Marks<R> exact = choose(row, border);
+      chosen = Marks<R>::either(!stops_early || !finite, exact, chosen);
     }
     row.template write<false>(chosen);
   }

@@ -16,7 +16,7 @@ enum class WarpTask { select, select_in_order, bisect };
 
 /// Two thresholds with the border between them, how many elements too many and too few reach them, and which. At first neither
 /// was counted, but they lie so far off that steps are as long as what was learnt says.
-template <class Real>
+template <class Real, int R>
 struct Interval {
   static constexpr Real kFar = 127.5;  ///< Ranks; not a whole number, so that it is told from what was counted.
 
@@ -24,25 +24,25 @@ struct Interval {
   Real high;
   Real off_low;
   Real off_high;
-  unsigned reached_low;
-  unsigned reached_high;
+  Marks<R> reached_low;
+  Marks<R> reached_high;
 
   __device__ void open(const Learnt<Real>& learnt) {
     low = learnt.border - kFar * learnt.step;
     high = learnt.border + kFar * learnt.step;
     off_low = kFar;
     off_high = -kFar;
-    reached_low = 0;
-    reached_high = 0;
+    reached_low = Marks<R>::none();
+    reached_high = Marks<R>::none();
   }
-  __device__ void take(Real at, int off, unsigned reached) {
+  __device__ void take(Real at, int off, const Marks<R>& reached) {
     const Real counted = static_cast<Real>(off);
     low = off >= 0 ? at : low;
     off_low = off >= 0 ? counted : off_low;
-    reached_low = off >= 0 ? reached : reached_low;
+    reached_low = Marks<R>::either(off >= 0, reached, reached_low);
     high = off <= 0 ? at : high;
     off_high = off <= 0 ? counted : off_high;
-    reached_high = off <= 0 ? reached : reached_high;
+    reached_high = Marks<R>::either(off <= 0, reached, reached_high);
   }
   [[nodiscard]] __device__ bool has_low() const { return off_low != kFar && off_low > 0; }
   [[nodiscard]] __device__ bool has_high() const { return off_high != -kFar && off_high < 0; }
@@ -68,12 +68,12 @@ class WarpSelect {
   using Rank = WarpRank<T, G, R>;
 
   /// Chooses from the rows of the warp. False if they must be put off.
-  __device__ bool choose(const Row& row, unsigned& chosen) {
+  __device__ bool choose(const Row& row, Marks<R>& chosen) {
     const Lane lane(row);
     const int k = row.k();
     bool estimates = __any_sync(kWholeWarp, !learnt_.known);
-    Interval<Real> interval;
-    unsigned reached;
+    Interval<Real, R> interval;
+    Marks<R> reached;
     Real at;
     int off;
     int first_off;
@@ -84,7 +84,7 @@ class WarpSelect {
       interval.open(learnt_);
       at = learnt_.border;
       reached = lane.marks(threshold_at(at));
-      off = Group::sum(__popc(reached)) - k;
+      off = Group::sum(reached.count()) - k;
       first_off = off;
       ++passes;
       unfinished = approach(lane, k, interval, at, reached, off, passes);
@@ -99,7 +99,7 @@ class WarpSelect {
     if (!unfinished) {
       if (__any_sync(kWholeWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
       border = threshold_at(interval.between(1));
-      const unsigned between = interval.reached_low & ~interval.reached_high;
+      const Marks<R> between = interval.reached_low.without(interval.reached_high);
       chosen = interval.reached_high | Rank::best_of(row, between, -static_cast<int>(interval.off_high));
     } else {
       lonely_ = false;
@@ -126,7 +126,7 @@ class WarpSelect {
 
   /// Interpolates until few elements lie between the thresholds, in all rows of the warp. Each step goes a little too far, so
   /// that there is soon one on either side. Most rows end here; if they do not, it returns true.
-  __device__ bool approach(const Lane& lane, int k, Interval<Real>& interval, Real& at, unsigned& reached, int& off,
+  __device__ bool approach(const Lane& lane, int k, Interval<Real, R>& interval, Real& at, Marks<R>& reached, int& off,
                            int& passes) const {
     constexpr int kTooFar = 96;  // ranks: there are ties, or the scale is altogether another one
     constexpr int kMostPasses = 5;
@@ -140,7 +140,7 @@ class WarpSelect {
       at =
           done ? at : interval.between(farther);  // a row that is done stays where it is while others of the warp go on
       reached = lane.marks(threshold_at(at));
-      off = Group::sum(__popc(reached)) - k;
+      off = Group::sum(reached.count()) - k;
       ++passes;
       farther += farther;  // if that was not far enough, what was learnt is wrong
     }
@@ -148,7 +148,7 @@ class WarpSelect {
 
   /// The search where interpolation alone does not do: with ties, or values of another scale than what was learnt.
   __device__ bool go_on(const Lane& lane, int k, Bracket& bracket, Value& threshold, int& off, int& passes,
-                        unsigned& chosen, bool& ties) const {
+                        Marks<R>& chosen, bool& ties) const {
     const int most_passes = passes + 40;
     const int start = passes;
     Real at = E::real(threshold);
@@ -177,9 +177,9 @@ class WarpSelect {
       }
       threshold = off != 0 ? next : threshold;
       const int before = off;
-      const unsigned marks = lane.marks(threshold);
-      chosen = ties ? chosen : marks;
-      off = Group::sum(__popc(marks)) - k;
+      const Marks<R> marks = lane.marks(threshold);
+      chosen = Marks<R>::either(ties, chosen, marks);
+      off = Group::sum(marks.count()) - k;
       // Too few elements reach what is above the neighbour, too many the neighbour itself.
       ties = ties || (is_neighbour && before != 0 && off > 0);
       off = ties ? 0 : off;
@@ -201,11 +201,13 @@ class WarpSelect {
   }
 
   /// What is above the ties, and the first of them.
-  static __device__ unsigned with_ties(const Lane& lane, Value threshold, const Bracket& bracket, bool ties, int k,
-                                       unsigned chosen) {
-    const unsigned reached = lane.marks(threshold);
-    const unsigned above = ties ? (bracket.has_high() ? lane.marks(bracket.high) : 0u) : chosen;
-    return above | Row::first_in_index_order(ties ? reached & ~above : 0u, bracket.has_high() ? -bracket.off_high : k);
+  static __device__ Marks<R> with_ties(const Lane& lane, Value threshold, const Bracket& bracket, bool ties, int k,
+                                       const Marks<R>& chosen) {
+    const Marks<R> none = Marks<R>::none();
+    const Marks<R> over = Marks<R>::either(bracket.has_high(), lane.marks(bracket.high), none);
+    const Marks<R> above = Marks<R>::either(ties, over, chosen);
+    const Marks<R> equal = Marks<R>::either(ties, lane.marks(threshold).without(above), none);
+    return above | Row::first_in_index_order(equal, bracket.has_high() ? -bracket.off_high : k);
   }
 
   Learnt<Real> learnt_;
@@ -223,7 +225,9 @@ __device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) 
 /// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
-  if (kTask == WarpTask::select_in_order) return sizeof(T) == 8 ? 2 : 4;
+  if (kTask == WarpTask::select_in_order)
+    return sizeof(T) == 8 ? 2 : std::min(4, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
+  if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // an element to a register
   return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
 }
 
@@ -240,7 +244,7 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
     unsigned put_off = 0;
     constexpr bool kOrders = kTask == WarpTask::select_in_order;
     tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
-      unsigned chosen = 0;
+      Marks<R> chosen;
       // After three that resist, the others are not even tried.
       if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
         put_off |= 1u << number;

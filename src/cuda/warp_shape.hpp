@@ -47,21 +47,29 @@ struct WarpShape {
 
   /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
   /// overlap.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8              ? 3
-                                                  : std::is_integral_v<T>     ? 5
-                                                  : R == 16                   ? 8
-                                                  : sizeof(T) == 2 || R == 24 ? 7
-                                                                              : 6;
+  static constexpr int kRegisters = R * static_cast<int>(sizeof(T)) / 4;  ///< Of the elements.
+  static constexpr int kBlocksPerMultiprocessor = kRegisters > 32         ? 3
+                                                  : sizeof(T) == 8        ? 4
+                                                  : std::is_integral_v<T> ? 5
+                                                  : kRegisters <= 16      ? 8
+                                                  : kRegisters <= 24      ? 7
+                                                                          : 6;
 };
 
 /// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
 template <class T, class F>
 constexpr bool for_warp_variants(F&& f) {
-  // Measured at 128 columns: 8 lanes of 16 elements 1.31 times the floor, 4 of 32 1.65; with 16 bits 2.09 and 1.81.
-  constexpr int kLanesOf128 = sizeof(T) == 2 ? 4 : 8;
-  return f.template operator()<2, 16>() || f.template operator()<4, 16>() ||
-         f.template operator()<kLanesOf128, 128 / kLanesOf128>() || f.template operator()<8, 32>() ||
-         f.template operator()<16, 32>() || f.template operator()<32, 24>() || f.template operator()<32, 32>();
+  // Measured at 128 columns: 8 lanes of 16 elements 1.31 times the floor, 4 of 32 1.65. Elements of 16 bits take half a register
+  // each: with 64 to a lane, what a row costs beside its elements is shared by twice as many.
+  if constexpr (sizeof(T) == 2) {
+    return f.template operator()<2, 16>() || f.template operator()<2, 32>() || f.template operator()<2, 64>() ||
+           f.template operator()<4, 64>() || f.template operator()<8, 64>() || f.template operator()<16, 48>() ||
+           f.template operator()<16, 64>() || f.template operator()<32, 64>();
+  } else {
+    return f.template operator()<2, 16>() || f.template operator()<4, 16>() || f.template operator()<8, 16>() ||
+           f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 24>() ||
+           f.template operator()<32, 32>() || (sizeof(T) == 4 && f.template operator()<32, 64>());
+  }
 }
 
 }  // namespace rtopk::cuda
