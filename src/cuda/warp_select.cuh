@@ -151,6 +151,7 @@ class WarpSelect {
                         Marks<R>& chosen, bool& ties) const {
     const int most_passes = passes + 40;
     const int start = passes;
+    const int first_unusual = learnt_.tied ? 3 : 5;
     Real at = E::real(threshold);
     Real step = learnt_.step;
 #pragma unroll 1
@@ -162,7 +163,7 @@ class WarpSelect {
       Value next = threshold_at(at);
       bool is_neighbour = false;
       const int turn = passes - start + (learnt_.tied ? 1 : 3);
-      if (turn >= first_unusual_pass<T>(learnt_.tied)) {
+      if (turn >= first_unusual) {
         if (passes == most_passes) return false;
         if (takes_neighbour(turn)) {
           // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
