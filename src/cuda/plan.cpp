@@ -37,7 +37,7 @@ std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
   const std::int64_t of_each = tiles / multiprocessors;
   const std::int64_t fewest =
       quotient_up(tiles, kMostBlocks);  // at four warps to a block, far more than is ever needed
-  return std::max(fewest, std::int64_t{of_each >= 1500 ? 8 : of_each >= 400 ? 4 : of_each >= 40 ? 2 : 1});
+  return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 100 ? 2 : 1});
 }
 
 template <class Shape>

@@ -45,18 +45,8 @@ class PlainLane {
   /// What is to be expected of the row, by every other element of it.
   __device__ Learnt<Real> expected(const Row& row) const {
     constexpr int kNumber = R / 2;
-    const Real pivot = opaque(E::real(x_[0]));  // the sums are seldom needed
-    Real sum = 0;
-    Real squares = 0;
-#pragma unroll
-    for (int i = 1; i < kNumber; ++i) {
-      const Real distance = E::real(x_[2 * i]) - pivot;
-      sum += distance;
-      squares += distance * distance;
-    }
-    const bool whole = Row::col_of(R - 1) < row.cols() && E::is_finite(x_[0]);
-    squares = whole ? squares : static_cast<Real>(INFINITY);
-    return expected_from_lanes<G>(row.call.expectation, pivot, sum, squares, kNumber);
+    const bool whole = Row::col_of(R - 1) < row.cols();
+    return expected_from_elements<G, kNumber>(row.call.expectation, whole, [&](int i) { return E::real(x_[2 * i]); });
   }
 
  private:
@@ -169,18 +159,8 @@ class PackedLane {
 
   /// By the first half of each lane: the second may lie behind the row's end.
   __device__ Learnt<float> expected(const Row& row) const {
-    constexpr int kNumber = kPairs;
-    const float pivot = opaque(P::real(x_[0] >> 16));  // the sums are seldom needed
-    float sum = 0;
-    float squares = 0;
-#pragma unroll
-    for (int i = 1; i < kNumber; ++i) {
-      const float distance = P::real(x_[i] >> 16) - pivot;
-      sum += distance;
-      squares += distance * distance;
-    }
-    const bool whole = Row::col_of(kPairs - 1) < row.cols() && E::is_finite(pivot);
-    return expected_from_lanes<G>(row.call.expectation, pivot, sum, whole ? squares : INFINITY, kNumber);
+    const bool whole = Row::col_of(kPairs - 1) < row.cols();
+    return expected_from_elements<G, kPairs>(row.call.expectation, whole, [&](int i) { return P::real(x_[i] >> 16); });
   }
 
  private:

@@ -94,7 +94,7 @@ class WarpSelect {
       lonely_ = true;
       estimates = true;
     }
-    bool any_ties = false;
+    bool many_ties = false;
     Value border;
     if (!unfinished) {
       if (__any_sync(kWholeWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
@@ -110,11 +110,10 @@ class WarpSelect {
       if (interval.has_high()) bracket.take(threshold_at(interval.high), static_cast<int>(interval.off_high));
       bool ties = false;
       if (!go_on(lane, k, bracket, border, off, passes, chosen, ties)) return put_off();
-      any_ties = __any_sync(kWholeWarp, ties);
-      if (any_ties) chosen = with_ties(lane, border, bracket, ties, k, chosen);
+      if (__any_sync(kWholeWarp, ties)) chosen = with_ties(lane, border, bracket, ties, k, chosen, many_ties);
       if (__any_sync(kWholeWarp, !is_finite(border) || border == E::least())) return put_off();
     }
-    learn<T>(learnt_, border, first_off, passes, any_ties);
+    learn<T>(learnt_, border, first_off, passes, many_ties);
     if (lonely_) learnt_.known = false;
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
     return true;
@@ -203,11 +202,12 @@ class WarpSelect {
 
   /// What is above the ties, and the first of them.
   static __device__ Marks<R> with_ties(const Lane& lane, Value threshold, const Bracket& bracket, bool ties, int k,
-                                       const Marks<R>& chosen) {
+                                       const Marks<R>& chosen, bool& many) {
     const Marks<R> none = Marks<R>::none();
     const Marks<R> over = Marks<R>::either(bracket.has_high(), lane.marks(bracket.high), none);
     const Marks<R> above = Marks<R>::either(ties, over, chosen);
     const Marks<R> equal = Marks<R>::either(ties, lane.marks(threshold).without(above), none);
+    many = __any_sync(kWholeWarp, Group::sum(equal.count()) > Rank::kRanked);
     return above | Row::first_in_index_order(equal, bracket.has_high() ? -bracket.off_high : k);
   }
 
