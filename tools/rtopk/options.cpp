@@ -98,7 +98,8 @@ void add_machine_flags(CLI::App& app, MachineFlags& flags) {
 
 void add_distribution_flags(CLI::App& app, RandomFlags& flags) {
   add_choice(app, "--dist", flags.distribution,
-             "How its elements are distributed (default normal). ties: the whole numbers -8..7")
+             "How its elements are distributed (default normal). student: heavy tails; quantized: normal, in "
+             "sixteenths; ties: the whole numbers -8..7")
       ->group("Random input");
   app.add_option("--seed", flags.seed, "Same seed, same matrix, on every machine (default 0)")
       ->type_name("S")
