@@ -38,6 +38,7 @@ int run_program(int argc, char** argv) {
   add_verify_command(app, chosen);
   add_bench_command(app, chosen);
   add_plan_command(app, chosen);
+  add_study_command(app, chosen);
   add_info_command(app, chosen);
   app.footer(
       "`rtopk COMMAND --help` says more about a command.\n"
@@ -58,7 +59,7 @@ int run_program(int argc, char** argv) {
     const std::string command = where == &app ? "rtopk" : "rtopk " + where->get_name();
     return fail_with(fmt::format("{} (see {} --help)", error.what(), command));
   }
-  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan or info (see rtopk --help)");
+  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan, study or info (see rtopk --help)");
   return chosen();
 }
 
