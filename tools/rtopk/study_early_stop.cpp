@@ -16,14 +16,18 @@ struct Bounds {
   float high;
 };
 
+std::int64_t count_at_least(const float* row, std::int64_t cols, float threshold) {
+  std::int32_t count = 0;
+  for (std::int64_t i = 0; i < cols; ++i) count += row[i] >= threshold ? 1 : 0;
+  return count;
+}
+
 Bounds bisect(const float* row, std::int64_t cols, std::int64_t k, int max_iter) {
   const auto [least, greatest] = std::minmax_element(row, row + cols);
   Bounds bounds{*least, *greatest};
   for (int pass = 0; pass < max_iter; ++pass) {
     const float middle = 0.5f * bounds.low + 0.5f * bounds.high;
-    std::int32_t count = 0;
-    for (std::int64_t i = 0; i < cols; ++i) count += row[i] >= middle ? 1 : 0;
-    (count < k ? bounds.high : bounds.low) = middle;
+    (count_at_least(row, cols, middle) < k ? bounds.high : bounds.low) = middle;
   }
   return bounds;
 }
@@ -32,9 +36,8 @@ Bounds bisect(const float* row, std::int64_t cols, std::int64_t k, int max_iter)
 /// index order, until there are k.
 std::int64_t hits_sure_first(const float* row, std::int64_t cols, const Bounds& bounds, const std::int32_t* exact,
                              std::int64_t k) {
-  std::int64_t sure = 0;
-  for (std::int64_t i = 0; i < cols; ++i) sure += row[i] >= bounds.high ? 1 : 0;
-  sure = std::min(sure, k);  // more than k only where equal values are the maximum, the first upper bound
+  // More than k only where equal values are the maximum, the first upper bound.
+  std::int64_t sure = std::min(count_at_least(row, cols, bounds.high), k);
   std::int64_t fill = k - sure;
   std::int64_t hits = 0;
   std::int64_t next = 0;
@@ -48,6 +51,47 @@ std::int64_t hits_sure_first(const float* row, std::int64_t cols, const Bounds& 
     hits += wanted ? 1 : 0;
   }
   return hits;
+}
+
+/// |a - b| / |unit|, and 0 where a equals b, whatever the unit is.
+double relative(float a, float b, float unit) {
+  return a == b ? 0.0 : std::abs((static_cast<double>(a) - static_cast<double>(b)) / static_cast<double>(unit));
+}
+
+/// The lower bound of a loop that ends where exactly k elements are >= the threshold, before it raises the bound.
+float unraised_low(const float* row, std::int64_t cols, std::int64_t k, int max_iter) {
+  const auto [least, greatest] = std::minmax_element(row, row + cols);
+  Bounds bounds{*least, *greatest};
+  for (int pass = 0; pass < max_iter; ++pass) {
+    const float middle = 0.5f * bounds.low + 0.5f * bounds.high;
+    const std::int64_t count = count_at_least(row, cols, middle);
+    if (count == k) break;
+    (count < k ? bounds.high : bounds.low) = middle;
+  }
+  return bounds.low;
+}
+
+/// Adds what the first k elements >= low are beside the exact selection.
+void add_unraised(EarlyStop& into, const float* row, std::int64_t cols, const std::int32_t* exact, float exact_min,
+                  float exact_max) {
+  const float low = unraised_low(row, cols, into.k, into.max_iter);
+  float least = exact_max;
+  float greatest = low;
+  std::int64_t places = into.k;
+  std::int64_t hits = 0;
+  std::int64_t next = 0;
+  for (std::int64_t i = 0; i < cols && places > 0; ++i) {
+    const bool wanted = next < into.k && exact[next] == i;
+    if (wanted) ++next;
+    if (row[i] < low) continue;
+    --places;
+    least = std::min(least, row[i]);
+    greatest = std::max(greatest, row[i]);
+    hits += wanted ? 1 : 0;
+  }
+  into.e1_unraised.add(relative(greatest, exact_max, exact_max));
+  into.e2_of_maximum_unraised.add(relative(least, exact_min, exact_max));
+  into.hit_unraised.add(static_cast<double>(hits) / static_cast<double>(into.k));
 }
 
 /// Of two ascending lists of k numbers.
@@ -65,11 +109,6 @@ std::int64_t common(const std::int32_t* a, const std::int32_t* b, std::int64_t k
   return count;
 }
 
-/// |a - b| / |unit|, and 0 where a equals b, whatever the unit is.
-double relative(float a, float b, float unit) {
-  return a == b ? 0.0 : std::abs((static_cast<double>(a) - static_cast<double>(b)) / static_cast<double>(unit));
-}
-
 void add_row(EarlyStop& into, const RowBatch& batch, std::int64_t row, const RowResults& early, const RowResults& exact,
              SelectionRule rule) {
   const std::int64_t k = into.k;
@@ -81,8 +120,11 @@ void add_row(EarlyStop& into, const RowBatch& batch, std::int64_t row, const Row
   into.e2_of_maximum.add(relative(*a_min, *b_min, *b_max));
   const auto wanted = static_cast<double>(k);
   into.hit.add(static_cast<double>(common(early.indices() + at, exact.indices() + at, k)) / wanted);
-  if (rule == SelectionRule::paper) return;
   const float* const elements = batch.row(row);
+  if (rule == SelectionRule::paper) {
+    add_unraised(into, elements, batch.cols(), exact.indices() + at, *b_min, *b_max);
+    return;
+  }
   const Bounds bounds = bisect(elements, batch.cols(), k, into.max_iter);
   const std::int64_t hits = hits_sure_first(elements, batch.cols(), bounds, exact.indices() + at, k);
   into.hit_sure_first.add(static_cast<double>(hits) / wanted);
@@ -103,6 +145,9 @@ void add_rows(EarlyStop& into, const RowBatch& batch, const RowResults& early, c
     into.e2.merge(part.e2);
     into.e2_of_maximum.merge(part.e2_of_maximum);
     into.hit.merge(part.hit);
+    into.e1_unraised.merge(part.e1_unraised);
+    into.e2_of_maximum_unraised.merge(part.e2_of_maximum_unraised);
+    into.hit_unraised.merge(part.hit_unraised);
     into.hit_sure_first.merge(part.hit_sure_first);
   }
 }

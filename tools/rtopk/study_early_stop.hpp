@@ -25,6 +25,11 @@ struct EarlyStop {
   SampleMean e2{};              ///< |a_min - b_min| / |b_min|, as the paper's caption says.
   SampleMean e2_of_maximum{};   ///< |a_min - b_min| / |b_max|, which is what the printed numbers are close to.
   SampleMean hit{};             ///< Of the k indices of the exact selection, those that are in the early one.
+  /// The same for a loop that ends, as that of Algorithm 1 does, when exactly k elements are >= the threshold, and so
+  /// has not raised low to it. Empty with SelectionRule::sure_first.
+  SampleMean e1_unraised{};
+  SampleMean e2_of_maximum_unraised{};
+  SampleMean hit_unraised{};
   SampleMean hit_sure_first{};  ///< The same for SelectionRule::sure_first; empty if that was not asked for.
 };
 
