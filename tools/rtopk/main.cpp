@@ -48,7 +48,7 @@ int run_program(int argc, char** argv) {
       "  rtopk verify scores.npy top.npz              is that right?\n"
       "  rtopk select --random 65536x768 -k 32        the same for a random matrix, only shown\n"
       "  rtopk bench --shape 65536x768x32             how fast, beside a copy and std::nth_element\n"
-      "  rtopk study table1                           how many passes the paper says and how many it takes\n"
+      "  rtopk study table1                           a table of the paper, recomputed beside the published numbers\n"
       "\n"
       "Exit codes: 0 success, 1 a selection breaks the contract, 2 bad input (one line on stderr says what).");
   try {

@@ -100,7 +100,8 @@ StudyReport report_table2(const StudySetting& setting) {
         "The published columns level off with more iterations, where Algorithm 2 as printed goes on towards the exact "
         "selection. The second table comes close to them: Algorithm 2 but for a loop that ends, as that of Algorithm 1 "
         "does, when exactly k elements are >= thres, so that min stays below thres and the first k elements >= min are "
-        "not those k. It is likely what was measured; the text does not say so.");
+        "not those k. That may be what was measured: the text does not say so, and the stars that are left show that "
+        "it does not explain everything.");
     notes.emplace_back("*: ours and the published number differ by more than two samples of these sizes do (95 %).");
   } else {
     notes.emplace_back("- (null in the JSON): there is no such mean, for a row has a zero to divide by.");
