@@ -295,6 +295,8 @@ def test_gpu_gives_the_same(rtopk):
         (["table3"], "PART 'table3' is none of table1, table2, table5, rule, passes"),
         (["--rows", "1"], "--rows"),
         (["--rows", "many"], "--rows"),
+        (["--seed", "-1"], "--seed: '-1' is no whole number from 0 to 18446744073709551615"),
+        (["--seed", "18446744073709551616"], "is no whole number from 0"),
         (["--dist", "cauchy"], "none of normal, uniform, lognormal, student, quantized, ties, constant"),
         (["--json", "/nonexistent/study.json"], "cannot write"),
     ],

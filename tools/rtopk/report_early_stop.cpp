@@ -115,8 +115,8 @@ StudyReport report_rule(const StudySetting& setting) {
   StudyReport report;
   report.json = {{"part", "rule"}, {"rows", rows}, {"cols", cols}, {"cells", Json::array()}};
   report.text = "Past the paper: another selection from the same search, M = 256, hit rate in percent\n" +
-                setting_text(setting, rows) + fmt::format("\n{:>4} {:>4} {:>12} {:>12} {:>8}\n", "iter", "k",
-                                                          "Algorithm 2", "sure first", "gain");
+                setting_text(setting, rows) +
+                fmt::format("\n{:>4} {:>4} {:>12} {:>12} {:>8}\n", "iter", "k", "Algorithm 2", "sure first", "gain");
   const auto cells = study_early_stop(setting, "rule", cols, max_iters, ks, rows, SelectionRule::sure_first);
   for (const EarlyStop& cell : cells) {
     const double gain = 100.0 * (cell.hit_sure_first.mean() - cell.hit.mean());
@@ -128,8 +128,8 @@ StudyReport report_rule(const StudySetting& setting) {
                                     {"hit_sure_first_percent", estimate_json(cell.hit_sure_first, 100.0)}});
   }
   finish(report, {"After the same passes of the same search, which has found low and high: Algorithm 2 takes the first "
-                     "k elements >= low; sure first takes every element >= high, all of which belong to the exact "
-                     "selection, and fills up with the first elements in [low, high)."});
+                  "k elements >= low; sure first takes every element >= high, all of which belong to the exact "
+                  "selection, and fills up with the first elements in [low, high)."});
   return report;
 }
 

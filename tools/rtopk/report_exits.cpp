@@ -36,9 +36,9 @@ struct ExitColumn {
   }
 
   [[nodiscard]] int last_iteration() const {
-    const int of_paper = published == nullptr ? 0
-                                              : published->first_iteration - 1 +
-                                                    static_cast<int>(published->cumulative_percent.size());
+    const int of_paper = published == nullptr
+                             ? 0
+                             : published->first_iteration - 1 + static_cast<int>(published->cumulative_percent.size());
     return std::max(ours.last_iteration(), of_paper);
   }
 };
@@ -140,8 +140,8 @@ constexpr const char* star =
 
 StudyReport report_table1(const StudySetting& setting) {
   const std::int64_t rows = setting.rows_or(published_rows_table1);
-  const std::vector<ExitColumn> columns = count_table(setting, "table1", published_table1(), published_epsilon_table1,
-                                                      published_rows_table1, rows);
+  const std::vector<ExitColumn> columns =
+      count_table(setting, "table1", published_table1(), published_epsilon_table1, published_rows_table1, rows);
   StudyReport report;
   report.json = {{"part", "table1"}, {"rows", rows}, {"epsilon", published_epsilon_table1}, {"columns", Json::array()}};
   report.text = "Table 1: exit iterations of Algorithm 1, M = 256, epsilon' = 1e-4\n";

@@ -21,10 +21,10 @@ enum class SelectionRule : std::uint8_t {
 struct EarlyStop {
   int max_iter = 0;
   std::int64_t k = 0;
-  SampleMean e1{};              ///< |a_max - b_max| / |b_max|
-  SampleMean e2{};              ///< |a_min - b_min| / |b_min|, as the paper's caption says.
-  SampleMean e2_of_maximum{};   ///< |a_min - b_min| / |b_max|, which is what the printed numbers are close to.
-  SampleMean hit{};             ///< Of the k indices of the exact selection, those that are in the early one.
+  SampleMean e1{};             ///< |a_max - b_max| / |b_max|
+  SampleMean e2{};             ///< |a_min - b_min| / |b_min|, as the paper's caption says.
+  SampleMean e2_of_maximum{};  ///< |a_min - b_min| / |b_max|, which is what the printed numbers are close to.
+  SampleMean hit{};            ///< Of the k indices of the exact selection, those that are in the early one.
   /// The same for a loop that ends, as that of Algorithm 1 does, when exactly k elements are >= the threshold, and so
   /// has not raised low to it. Empty with SelectionRule::sure_first.
   SampleMean e1_unraised{};

@@ -19,8 +19,8 @@ namespace rtopk::tool {
 /// What all parts of a study share.
 struct StudySetting {
   Machine machine;
-  RandomSpec random;         ///< f32, as in the paper.
-  std::int64_t rows = 0;     ///< 0: as many as the paper has.
+  RandomSpec random;      ///< f32, as in the paper.
+  std::int64_t rows = 0;  ///< 0: as many as the paper has.
   ThreadPool* pool = nullptr;
   bool progress = false;
 

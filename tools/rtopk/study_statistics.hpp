@@ -21,8 +21,8 @@ class SampleMean {
 
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
   [[nodiscard]] double mean() const noexcept { return mean_; }
-  [[nodiscard]] double deviation() const noexcept;      ///< Of one number; 0 for fewer than two.
-  [[nodiscard]] Interval interval() const noexcept;     ///< Of the mean, by the central limit theorem.
+  [[nodiscard]] double deviation() const noexcept;   ///< Of one number; 0 for fewer than two.
+  [[nodiscard]] Interval interval() const noexcept;  ///< Of the mean, by the central limit theorem.
 
  private:
   std::int64_t count_ = 0;
