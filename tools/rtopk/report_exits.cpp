@@ -168,8 +168,8 @@ StudyReport report_table1(const StudySetting& setting) {
   if (setting.as_published()) {
     notes.emplace_back(star);
     notes.emplace_back(
-        "The published averages are not the means of the published columns, which the last column gives (from, to: "
-        "iterations 1 and 2 are not printed). Ours are to be held against those.");
+        "The published averages are not the means of the published columns, which are given too (from, to: iterations "
+        "1 and 2 are not printed). Ours are to be held against those.");
     notes.emplace_back(
         "Algorithm 1 stops at an interval of epsilon' times the maximum, about 2.8e-4 here, which takes 15 iterations "
         "at most for nearly every row; the caption says epsilon = 1e-4, and the published columns end at 16, as they "
