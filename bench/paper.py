@@ -24,9 +24,8 @@ from checkout import commit
 from paper_grids import DISTRIBUTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
-# Rows of the statistics in a quick run: half a percent of a share, instead of the paper's rows.
-QUICK_ROWS = {"table1": 20000, "table2": 10000, "table5": 2000, "rule": 10000, "passes": 512}
-DATA_ROWS, QUICK_DATA_ROWS = 20000, 4000
+# Of the statistics where the paper has none, and in a quick run: shares are then known to half a percent.
+DATA_ROWS, QUICK_ROWS, QUICK_DATA_ROWS = 20000, 5000, 3000
 START = time.monotonic()
 
 
@@ -34,13 +33,24 @@ def say(text):
     print(f"[{time.monotonic() - START:4.0f} s] {text}", flush=True)
 
 
-def run(title, command, quiet_lines=True):
+def relative(path):
+    """Without the folders of this machine where that is possible: commands are shown on the page."""
+    path = Path(path).resolve()
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def run(title, command):
     """Runs a command and shows its last line while it runs: in place on a terminal, now and then elsewhere."""
     say(title)
     terminal = sys.stdout.isatty()
     shown = time.monotonic()
     process = subprocess.Popen(
-        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        [str(part) for part in command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
     lines = []
     for line in process.stdout:
@@ -57,46 +67,37 @@ def run(title, command, quiet_lines=True):
     return process.returncode
 
 
-def study(arguments, name, parts, rows=None, *flags):
+def study(arguments, name, parts, rows, *flags):
     """One file of statistics."""
-    command = [arguments.program, "study", *parts, "--seed", arguments.seed, "--quiet"]
+    command = [relative(arguments.program), "study", *parts, *flags, "--seed", arguments.seed]
     command += ["--rows", rows] if rows else []
     command += ["--device", "cpu"] if arguments.device == "cpu" else []
-    path = arguments.out / f"{name}.json"
-    if run(f"statistics: {name}, {', '.join(parts)}", [*command, *flags, "--json", path]) != 0:
-        sys.exit(f"rtopk study failed: {shlex.join(map(str, command))}")
-    return path
-
-
-def merged(paths, into):
-    """Studies of one part each, as one study of several."""
-    studies = [json.loads(path.read_text()) for path in paths]
-    whole = studies[0] | {"parts": [part for one in studies for part in one["parts"]]}
-    write_json(into, whole | {"command": "\n".join(one["command"] for one in studies)})
-    for path in paths:
-        path.unlink()
+    command += ["--json", relative(arguments.out) / f"{name}.json"]
+    say(f"statistics: {' '.join(flags[1:]) or 'normal'} elements")
+    # Its tables are not wanted here; its progress, on the standard error, is.
+    if subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
+        sys.exit("rtopk study failed")
 
 
 def statistics(arguments):
-    quick = arguments.quick
-    rows = {name: arguments.rows or (QUICK_ROWS[name] if quick else None) for name in QUICK_ROWS}
-    groups = {}
-    for name, count in rows.items():
-        groups.setdefault(count, []).append(name)
-    paths = [study(arguments, f"study-part{i}", parts, count) for i, (count, parts) in enumerate(groups.items())]
-    merged(paths, arguments.out / "study.json")
-    data_rows = arguments.rows or (QUICK_DATA_ROWS if quick else DATA_ROWS)
+    study(arguments, "study", [], arguments.rows or (QUICK_ROWS if arguments.quick else None))
+    rows = arguments.rows or (QUICK_DATA_ROWS if arguments.quick else DATA_ROWS)
     for name in DISTRIBUTIONS:
         if name != "normal":
-            study(arguments, f"study-{name}", ["table1", "rule"], data_rows, "--dist", name)
+            study(arguments, f"study-{name}", ["table1", "rule"], rows, "--dist", name)
 
 
 def kernels(arguments):
-    command = [sys.executable, ROOT / "bench" / "paper_kernels.py", "--device", arguments.device]
-    command += ["--library", arguments.library, "--seed", arguments.seed, "--json", arguments.out / "kernels.json"]
+    path = arguments.out / "kernels.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "bench/paper_kernels.py", "--device", arguments.device, "--seed", arguments.seed]
+    command += ["--library", relative(arguments.library), "--json", relative(path)]
     command += ["--quick"] if arguments.quick else []
     command += ["--dry-run"] if arguments.made_up_times else []
-    return run(f"kernels against torch.topk, on a {arguments.device.upper()}", command)
+    code = run(f"kernels against torch.topk, on a {arguments.device.upper()}", command)
+    if not path.exists():
+        sys.exit("nothing was measured")
+    return code
 
 
 def write_json(path, content):
@@ -107,12 +108,15 @@ def write_json(path, content):
 
 def page(arguments):
     out = arguments.out
+    for name in ("study", "kernels", *(f"study-{name}" for name in DISTRIBUTIONS if name != "normal")):
+        if not (out / f"{name}.json").exists():
+            sys.exit(f"{out / name}.json is not there: run the step that writes it first")
     read = {path.stem: json.loads(path.read_text()) for path in out.glob("*.json")}
     studies = {"normal": read["study"]} | {name: read[f"study-{name}"] for name in DISTRIBUTIONS if name != "normal"}
     write_json(out / "summary.json", paper_summary.summary_of(studies, read["kernels"]))
     data = sorted(path.name for path in out.glob("*.json"))
     facts = {
-        "command": shlex.join(["python3", *sys.argv]),
+        "command": shlex.join(["python3", str(relative(sys.argv[0])), *sys.argv[1:]]),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "quick": arguments.quick,
@@ -145,11 +149,12 @@ def parse_arguments():
         parser.error(f"--rows {arguments.rows} is less than 2")
     arguments.program = arguments.build / "bin" / "rtopk"
     arguments.library = arguments.build / "lib" / "librtopk.so"
-    for path in (arguments.program, arguments.library):
+    needed = {"statistics": arguments.program, "kernels": arguments.library}
+    for path in (needed[step] for step in arguments.only if step in needed):
         if not path.exists():
             sys.exit(f"{path} is not there: build it first (`make paper` does), or name the build with --build")
     if arguments.device is None:
-        arguments.device = "gpu" if has_gpu(arguments.program) else "cpu"
+        arguments.device = "gpu" if arguments.program.exists() and has_gpu(arguments.program) else "cpu"
     return arguments
 
 
@@ -159,7 +164,7 @@ STEPS = {step.__name__: step for step in (statistics, kernels, page)}
 def main():
     arguments = parse_arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    failed = [name for name in STEPS if name in arguments.only and STEPS[name](arguments)]
+    failed = [name for name, step in STEPS.items() if name in arguments.only and step(arguments)]
     if "page" in arguments.only:
         say(f"the page is {arguments.out / 'index.html'}")
     return 1 if failed else 0

@@ -276,7 +276,7 @@ def passes_figure(table):
     cells = list(table["cells"])
     x = figures.places_axis("row length M", [cell["cols"].raw for cell in cells])
     highest = [cell[which]["value"].raw for cell in cells for which in ("passes", "bisection_passes")]
-    y = figures.linear_axis("passes per row", highest)
+    y = figures.log_axis("passes per row", highest)
     panels = []
     for name in names:
         series = []
