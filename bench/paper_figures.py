@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 # Of the viewBox: a panel among others, and one that stands alone. They are drawn a little larger or smaller than that.
-SIZE, SIZE_ALONE = (330, 236), (440, 280)
+SIZE, SIZE_ALONE = (330, 236), (370, 250)
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 24, 40
 
 

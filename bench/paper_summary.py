@@ -3,6 +3,7 @@
 Everything that the page shows is in one of the three files, so that nothing on it is computed while it is drawn.
 """
 
+import math
 import statistics
 
 from gpu_report import geometric_mean
@@ -197,14 +198,24 @@ def counted(name, estimates, why="", tolerance=CHANCE):
     """How many of some published numbers agree with ours, and by how much they differ at most."""
     estimates = [estimate for estimate in estimates if "published" in estimate]
     differences = [abs(estimate["difference"]) for estimate in estimates if estimate["difference"] is not None]
+    agree = sum(bool(estimate["agrees"]) for estimate in estimates)
     return {
         "name": name,
         "numbers": len(estimates),
-        "agree": sum(bool(estimate["agrees"]) for estimate in estimates),
+        "agree": agree,
         "largest_difference": max(differences, default=None),
         "tolerance": tolerance,
-        "why": why,
+        "why": why if agree < len(estimates) else "",
     }
+
+
+def beside_column(column):
+    """Our mean exit beside the mean of the published column, of which two bounds are known."""
+    mean, bounds = column["mean"], column["mean_of_published_column"]
+    nearest = min(max(mean["value"], bounds["low"]), bounds["high"])
+    chance = math.sqrt(2) * (mean["high"] - mean["low"]) / 2
+    difference = mean["value"] - nearest
+    return {"published": nearest, "difference": difference, "agrees": abs(difference) <= chance + 0.005}
 
 
 def agreement(study):
@@ -222,8 +233,9 @@ def agreement(study):
         counted(
             "Table 1: average exit",
             [column["mean"] for column in table1["columns"]],
-            "The published averages are not the means of the published columns. Ours are, to 0.03.",
+            "The published averages are not the means of the published columns; those are in the next line.",
         ),
+        counted("Table 1: the mean of the published columns", [beside_column(column) for column in table1["columns"]]),
     ]
     levels_off = (
         "The published columns level off, which Algorithm 2 as printed does not. They are those of a loop that ends"

@@ -84,7 +84,7 @@ setup_python() {
   else
     # What the machine's own Python has is better than nothing.
     python3 -m venv --system-site-packages .venv || exit 1
-    for module in numpy torch pytest hypothesis matplotlib; do
+    for module in numpy torch pytest hypothesis matplotlib jinja2; do
       .venv/bin/python -c "import $module" 2>/dev/null || say "still missing: Python package $module - going on without"
     done
   fi
