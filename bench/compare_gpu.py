@@ -122,9 +122,6 @@ class Gpu:
         return outcome
 
     def _measure(self, cell, number):
-        torch = self.torch
-        if torch.cuda.memory_reserved() > 64 << 30:
-            torch.cuda.empty_cache()
         works = {"rtopk": Work(self, cell, self.matrix(cell, number))}
         if cell.baseline is not None:
             same_data = cell.baseline.data == cell.data
@@ -151,6 +148,8 @@ class Gpu:
 
     def matrix(self, cell, number):
         torch = self.torch
+        if torch.cuda.memory_reserved() > 64 << 30:
+            torch.cuda.empty_cache()
         generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
         shape = (cell.rows, cell.cols)
         if cell.dtype == "i32":

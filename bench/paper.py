@@ -120,7 +120,7 @@ def page(arguments):
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "quick": arguments.quick,
-        "seconds": round(time.monotonic() - START, 1),
+        "statistics_seconds": round(sum(part["seconds"] for study in studies.values() for part in study["parts"]), 1),
         "files": [name for name in data if name != "run.json"],
     }
     write_json(out / "run.json", facts)
