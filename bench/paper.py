@@ -35,7 +35,7 @@ def say(text):
 
 def relative(path):
     """Without the folders of this machine where that is possible: commands are shown on the page."""
-    path = Path(path).resolve()
+    path = Path(path).absolute()
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
