@@ -14,8 +14,9 @@ class ColumnMarks {
   __device__ ColumnMarks(char* memory, int cols)
       : before_(reinterpret_cast<int*>(memory)),
         words_(reinterpret_cast<std::uint32_t*>(memory) + kClusterThreads),
-        number_((cols + 31) / 32),
-        log_each_(32 - __clz((number_ - 1) / kClusterThreads)) {}
+        number_((cols + 31) / 32) {
+    log_each_ = 32 - __clz((number_ - 1) / kClusterThreads);
+  }
 
   /// Between barriers, as all that follow.
   __device__ void clear() {

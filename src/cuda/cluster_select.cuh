@@ -5,8 +5,8 @@
 // them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the sample and
 // the lists have to be waited for.
 //
-// The part is copied to shared memory ahead of its use, from the first moment on, while the sample is still on its way. Every
-// thread reads what it has copied itself, so that tiles need no barriers. What is rare is written to be short: a kernel that
+// The part is copied to shared memory ahead of its use; the first of it while the bar is drawn. Every thread reads what it has
+// copied itself, so that tiles need no barriers. What is rare is written to be short: a kernel that
 // is started once has to fetch its code too.
 #pragma once
 
@@ -91,7 +91,7 @@ class ClusterSelect {
 
   __device__ ClusterSelect(const Call& call, char* shared)
       : call_(call),
-        log_parts_(__ffs(call.parts) - 1),
+        log_parts_(log_of(call.parts)),
         number_(blockIdx.x >> log_parts_),
         block_(static_cast<int>(blockIdx.x) & (call.parts - 1)),
         row_(call, number_),
@@ -109,15 +109,17 @@ class ClusterSelect {
     if (row_.column(end) > call.cols) --end;
     whole_ = max(end - begin, 0);
     head_ = min(static_cast<int>(row_.column(begin)) - first_col_, cols_);
+    vectors_ = reinterpret_cast<const char*>(row_.elements() + first_col_ + head_);
   }
 
   __device__ void run(char* shared) {
+    // The sample has the memory to itself; what is asked for before a thread arrives would have to be waited for there.
+    state_.drawn[threadIdx.x] = draw();
+    arrive();
     fetch_first();
-    const Key drawn = draw();
     const bool writes_rows = call_.form == Form::dense || call_.form == Form::mask;
     if (writes_rows) clear_row();
-    state_.drawn[threadIdx.x] = drawn;
-    meet();
+    wait();
     Key bar = first_bar();
     int passes = 0;
     Counted counted;
@@ -175,15 +177,23 @@ class ClusterSelect {
 
   static constexpr int kDropped = -1;
 
+  static __device__ int log_of(int power) { return __ffs(power) - 1; }
   __device__ Key key_of(T raw) const { return Order::of(raw, call_.smallest); }
 
   /// All threads of the cluster; or of the block, if there is but one.
-  __device__ void meet() const {
+  __device__ void arrive() const {
+    if (call_.parts > 1) cluster_arrive();
+  }
+  __device__ void wait() const {
     if (call_.parts > 1) {
-      cluster_sync();
+      cluster_wait();
     } else {
       __syncthreads();
     }
+  }
+  __device__ void meet() const {
+    arrive();
+    wait();
   }
 
   /// Which block's sample or list this warp reads. As many warps read each.
@@ -211,7 +221,7 @@ class ClusterSelect {
       const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
       const auto vector =
           static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole_) >> (24 + call_.log_draws));
-      if (s < draws) drawn[s].bits = __ldg(reinterpret_cast<const Drawn*>(vectors() + vector * 16));
+      if (s < draws) drawn[s].bits = __ldg(reinterpret_cast<const Drawn*>(vectors_ + vector * 16));
     }
     Key greatest = 0;
 #pragma unroll
@@ -234,25 +244,39 @@ class ClusterSelect {
     state_.of_numbers[threadIdx.x] = greatest;
     __syncthreads();
     if (warp_number() == 0) {
-      KeysInRegisters<typename Order::Wide, kClusterWarps> all;
-      Key of_lane = 0;
-#pragma unroll
-      for (int r = 0; r < kClusterWarps; ++r) {
-        all.keys[r] = state_.of_numbers[r * 32 + lane_number()];
-        of_lane = max(of_lane, all.keys[r]);
-      }
-      // Every lane has a number at or above the least of the lanes' greatest: a good place to begin.
-      const Key floor = call_.bar_rank <= 32 ? Warp::least(of_lane) : Key{0};
-      const int number = floor == 0 ? kClusterThreads : all.count(floor);
-      const Border<Key> border = find_border(all, number, call_.bar_rank, floor, KeyDistance<Key>{0});
+      const Key bar = bar_of_numbers();
       if (lane_number() == 0) {
-        state_.bar = border.quota == 0 ? border.edge + 1 : border.edge;
+        state_.bar = bar;
         state_.listed = 0;
         state_.reaching = 0;
       }
     }
     __syncthreads();
     return state_.bar;
+  }
+
+  /// By one warp: the greatest key that so many numbers reach as the bar's rank says, or one that exactly so many do. Halving is
+  /// no slower here than anything clever, and short.
+  __device__ Key bar_of_numbers() const {
+    KeysInRegisters<typename Order::Wide, kClusterWarps> all;
+    Key of_lane = 0;
+#pragma unroll
+    for (int r = 0; r < kClusterWarps; ++r) {
+      all.keys[r] = state_.of_numbers[r * 32 + lane_number()];
+      of_lane = max(of_lane, all.keys[r]);
+    }
+    // Every lane has a number at or above the least of the lanes' greatest.
+    Key low = call_.bar_rank <= 32 ? Warp::least(of_lane) : Key{0};
+    Key high = Warp::greatest(of_lane);
+#pragma unroll 1
+    while (low < high) {
+      const Key middle = low + (high - low) / 2 + 1;
+      const int reaching = all.count(middle);
+      if (reaching >= call_.bar_rank) low = middle;
+      if (reaching == call_.bar_rank) break;
+      if (reaching < call_.bar_rank) high = middle - 1;
+    }
+    return low;
   }
 
   /// This thread's vector of a line of a tile in shared memory.
@@ -267,7 +291,7 @@ class ClusterSelect {
       const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
       if (vector < whole_) {
         copy_async_once<false>(static_cast<std::uint32_t>(__cvta_generic_to_shared(slot(tile_at, line))),
-                               vectors() + static_cast<std::int64_t>(vector) * 16);
+                               vectors_ + static_cast<std::int64_t>(vector) * 16);
       }
     }
     commit_copies();
@@ -626,8 +650,9 @@ class ClusterSelect {
   RowVectors<T> row_;
   int first_col_;  ///< Of this part.
   int cols_;
-  int head_;   ///< Elements of the part before its first whole vector.
-  int whole_;  ///< Vectors that are whole.
+  int head_;             ///< Elements of the part before its first whole vector.
+  int whole_;            ///< Vectors that are whole,
+  const char* vectors_;  ///< and where they are.
   State& state_;
   T* raws_;       ///< The list: elements,
   int* columns_;  ///< and their columns, counted from the part's first.
