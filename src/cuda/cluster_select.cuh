@@ -204,31 +204,35 @@ class ClusterSelect {
 
   /// The greatest of this thread's samples: one of each piece of the part, at a place that no period of the row meets.
   __device__ Key draw() const {
-    constexpr int kMost = 1 << kClusterMostLogDraws;
+    constexpr int kAtATime = 4;
     constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
     constexpr int kNeighbours = sizeof(T) == 8 ? 2 : 4;
     using Drawn = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
     if (whole_ == 0) return 0;
     const int draws = 1 << call_.log_draws;
-    union {
-      Drawn bits;
-      T raw[kNeighbours];
-    } drawn[kMost];
-#pragma unroll
-    for (int s = 0; s < kMost; ++s) {
-      const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
-      const std::uint32_t place = (piece + static_cast<std::uint32_t>(block_)) * kScatter % 65536;
-      const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
-      const auto vector =
-          static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole_) >> (24 + call_.log_draws));
-      if (s < draws) drawn[s].bits = __ldg(reinterpret_cast<const Drawn*>(vectors_ + vector * 16));
-    }
     Key greatest = 0;
+#pragma unroll 1
+    for (int first = 0; first < draws; first += kAtATime) {
+      union {
+        Drawn bits;
+        T raw[kNeighbours];
+      } drawn[kAtATime];
 #pragma unroll
-    for (int s = 0; s < kMost; ++s) {
+      for (int i = 0; i < kAtATime; ++i) {
+        const int s = first + i;
+        const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
+        const std::uint32_t place = (piece + static_cast<std::uint32_t>(block_)) * kScatter % 65536;
+        const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
+        const auto vector =
+            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole_) >> (24 + call_.log_draws));
+        if (s < draws) drawn[i].bits = __ldg(reinterpret_cast<const Drawn*>(vectors_ + vector * 16));
+      }
 #pragma unroll
-      for (int j = 0; j < kNeighbours; ++j) {
-        if (s < draws && j < call_.neighbours) greatest = max(greatest, key_of(drawn[s].raw[j]));
+      for (int i = 0; i < kAtATime; ++i) {
+#pragma unroll
+        for (int j = 0; j < kNeighbours; ++j) {
+          if (first + i < draws && j < call_.neighbours) greatest = max(greatest, key_of(drawn[i].raw[j]));
+        }
       }
     }
     return greatest;
@@ -259,15 +263,17 @@ class ClusterSelect {
   /// no slower here than anything clever, and short.
   __device__ Key bar_of_numbers() const {
     KeysInRegisters<typename Order::Wide, kClusterWarps> all;
-    Key of_lane = 0;
+    Key greatest = 0;
+    Key least = ~Key{0};
 #pragma unroll
     for (int r = 0; r < kClusterWarps; ++r) {
       all.keys[r] = state_.of_numbers[r * 32 + lane_number()];
-      of_lane = max(of_lane, all.keys[r]);
+      greatest = max(greatest, all.keys[r]);
+      least = min(least, all.keys[r]);
     }
     // Every lane has a number at or above the least of the lanes' greatest.
-    Key low = call_.bar_rank <= 32 ? Warp::least(of_lane) : Key{0};
-    Key high = Warp::greatest(of_lane);
+    Key low = Warp::least(call_.bar_rank <= 32 ? greatest : least);
+    Key high = Warp::greatest(greatest);
 #pragma unroll 1
     while (low < high) {
       const Key middle = low + (high - low) / 2 + 1;

@@ -11,7 +11,7 @@ namespace rtopk::cuda {
 
 inline constexpr int kClusterThreads = 256;  ///< Of a block.
 inline constexpr int kClusterWarps = kClusterThreads / 32;
-inline constexpr int kClusterMostLogDraws = 2;             ///< Four loads of a thread at a time.
+inline constexpr int kClusterMostLogDraws = 4;
 inline constexpr int kClusterMostParts = 8;                ///< Blocks that share a row: what every device allows.
 inline constexpr int kClusterBlocksPerMultiprocessor = 4;  ///< For which there are registers.
 inline constexpr std::int64_t kClusterMostPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
@@ -27,14 +27,16 @@ struct ClusterSample {
 };
 
 inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t parts, std::int64_t element_bytes) {
-  // Enough for a narrow list, and few enough, at 32 bytes of traffic each, to be a small part of what a row takes anyway.
+  // Enough for a narrow list, and few enough, at 32 bytes of traffic each, to be a small part of what a row takes anyway. More
+  // where more is selected, but not so many that nearly every number has one of the k best.
   constexpr std::int64_t kLeastDraws = 4;
   constexpr std::int64_t kColsPerDraw = 128;
   constexpr double kNumbers = kClusterThreads;
   constexpr std::int64_t kLeastCapacity = 1024;
   constexpr std::int64_t kMostCapacityOfNeighbours = 4096;
   ClusterSample sample{};
-  const std::int64_t wanted_draws = std::max(kLeastDraws, cols / (kClusterThreads * kColsPerDraw));
+  const std::int64_t wanted_draws =
+      std::max({kLeastDraws, cols / (kClusterThreads * kColsPerDraw), std::min(k / 256, cols / (2 * k))});
   while (sample.log_draws < kClusterMostLogDraws && (parts << sample.log_draws) < wanted_draws) ++sample.log_draws;
   const auto draws = static_cast<double>(parts << sample.log_draws);
   // Neighbours cost nothing and make the list narrower, if they differ. If they do not they are as one element, and the list
@@ -77,7 +79,7 @@ struct ClusterShape {
   // A part is copied to shared memory in tiles, ahead of its use.
   static constexpr int kLoads = 2;                         ///< Vectors of a thread in a tile.
   static constexpr int kTile = kClusterThreads * kLoads;   ///< Vectors: 8 KiB.
-  static constexpr int kTiles = 4;                         ///< Three are on their way while one is looked at.
+  static constexpr int kTiles = 6;                         ///< Five are on their way while one is looked at.
   static constexpr int kLineBytes = kClusterThreads * 16;  ///< One vector of each thread.
   static constexpr int kTileBytes = kTile * 16;
   static constexpr int kBins = 256;   ///< Of the search for the border,
