@@ -9,7 +9,7 @@ namespace rtopk::cuda {
 template <class T>
 cudaError_t launch_cluster(const Plan& plan, const Call& call, const Grid& grid) {
   static std::atomic<std::uint64_t> allowed;
-  const ClusterSample sample = cluster_sample(call.cols, call.k, plan.parts, sizeof(T));
+  const ClusterSample sample = cluster_sample(call.cols, call.k, sizeof(T));
   Call shared = call;
   shared.parts = static_cast<std::int32_t>(plan.parts);
   shared.log_draws = sample.log_draws;

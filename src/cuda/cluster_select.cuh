@@ -2,10 +2,10 @@
 //
 // A bar is drawn from a sample of the whole row, so that a little more than k elements reach it whatever their distribution
 // and their order. Every block reads its part once, lists what is above the bar and counts what is equal to it. Then each of
-// them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the sample and
-// the lists have to be waited for.
+// them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the lists have to
+// be waited for.
 //
-// The part is copied to shared memory ahead of its use; the first of it while the bar is drawn. Every thread reads what it has
+// The part is copied to shared memory ahead of its use; the first of it while the sample is drawn. Every thread reads what it has
 // copied itself, so that tiles need no barriers. What is rare is written to be short: a kernel that
 // is started once has to fetch its code too.
 #pragma once
@@ -75,7 +75,6 @@ struct ClusterState {
   BlockSums::Memory sums;
   Key bar;
   Key greatest[kClusterWarps];      ///< Of the keys that a warp has seen.
-  Key drawn[kClusterThreads];       ///< The sample of this part. Read by others.
   Key of_numbers[kClusterThreads];  ///< The sample of the row.
 };
 
@@ -113,14 +112,9 @@ class ClusterSelect {
   }
 
   __device__ void run(char* shared) {
-    // The sample has the memory to itself; what is asked for before a thread arrives would have to be waited for there.
-    state_.drawn[threadIdx.x] = draw();
-    arrive();
-    fetch_first();
     const bool writes_rows = call_.form == Form::dense || call_.form == Form::mask;
-    if (writes_rows) clear_row();
-    wait();
     Key bar = first_bar();
+    if (writes_rows) clear_row();
     int passes = 0;
     Counted counted;
 #pragma unroll 1
@@ -181,35 +175,31 @@ class ClusterSelect {
   __device__ Key key_of(T raw) const { return Order::of(raw, call_.smallest); }
 
   /// All threads of the cluster; or of the block, if there is but one.
-  __device__ void arrive() const {
-    if (call_.parts > 1) cluster_arrive();
-  }
-  __device__ void wait() const {
+  __device__ void meet() const {
     if (call_.parts > 1) {
-      cluster_wait();
+      cluster_sync();
     } else {
       __syncthreads();
     }
   }
-  __device__ void meet() const {
-    arrive();
-    wait();
-  }
 
-  /// Which block's sample or list this warp reads. As many warps read each.
+  /// Which block's list this warp reads. As many warps read each.
   __device__ int block_of_warp() const { return warp_number() & (call_.parts - 1); }
 
   /// The whole vectors of the part.
   __device__ const char* vectors() const { return reinterpret_cast<const char*>(row_.elements() + first_col_ + head_); }
 
-  /// The greatest of this thread's samples: one of each piece of the part, at a place that no period of the row meets.
+  /// The greatest of this thread's samples: one of each piece of the row, at a place that no period of the row meets. Begins to
+  /// copy the part once the last of them are on their way.
   __device__ Key draw() const {
     constexpr int kAtATime = 4;
     constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
     constexpr int kNeighbours = sizeof(T) == 8 ? 2 : 4;
     using Drawn = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
-    if (whole_ == 0) return 0;
-    const int draws = 1 << call_.log_draws;
+    const auto first_whole = static_cast<int>(row_.column(row_.column(0) < 0 ? 1 : 0));
+    const int whole = max(static_cast<int>(call_.cols) - first_whole, 0) / Shape::kVector;
+    const T* vectors = row_.elements() + first_whole;
+    const int draws = whole > 0 ? 1 << call_.log_draws : 0;
     Key greatest = 0;
 #pragma unroll 1
     for (int first = 0; first < draws; first += kAtATime) {
@@ -221,12 +211,13 @@ class ClusterSelect {
       for (int i = 0; i < kAtATime; ++i) {
         const int s = first + i;
         const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
-        const std::uint32_t place = (piece + static_cast<std::uint32_t>(block_)) * kScatter % 65536;
+        const std::uint32_t place = piece * kScatter % 65536;
         const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
         const auto vector =
-            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole_) >> (24 + call_.log_draws));
-        if (s < draws) drawn[i].bits = __ldg(reinterpret_cast<const Drawn*>(vectors_ + vector * 16));
+            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole) >> (24 + call_.log_draws));
+        if (s < draws) drawn[i].bits = __ldg(reinterpret_cast<const Drawn*>(vectors + vector * Shape::kVector));
       }
+      if (first + kAtATime >= draws) fetch_first();
 #pragma unroll
       for (int i = 0; i < kAtATime; ++i) {
 #pragma unroll
@@ -240,12 +231,7 @@ class ClusterSelect {
 
   /// Every block draws the same one.
   __device__ Key first_bar() {
-    Key greatest = 0;
-#pragma unroll
-    for (int block = 0; block < kClusterMostParts; ++block) {
-      if (block < call_.parts) greatest = max(greatest, of_block(state_.drawn, block)[threadIdx.x]);
-    }
-    state_.of_numbers[threadIdx.x] = greatest;
+    state_.of_numbers[threadIdx.x] = draw();
     __syncthreads();
     if (warp_number() == 0) {
       const Key bar = bar_of_numbers();

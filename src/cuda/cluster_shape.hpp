@@ -11,34 +11,34 @@ namespace rtopk::cuda {
 
 inline constexpr int kClusterThreads = 256;  ///< Of a block.
 inline constexpr int kClusterWarps = kClusterThreads / 32;
-inline constexpr int kClusterMostLogDraws = 4;
+inline constexpr int kClusterMostLogDraws = 6;
 inline constexpr int kClusterMostParts = 8;                ///< Blocks that share a row: what every device allows.
 inline constexpr int kClusterBlocksPerMultiprocessor = 4;  ///< For which there are registers.
 inline constexpr std::int64_t kClusterMostPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
 inline constexpr std::int64_t kClusterMostCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
-/// The first bar of a row. Every thread number stands for `parts << log_draws` places of the row, at each of which one element is
-/// drawn or a few neighbours are; the bar is the rank-th greatest of the 256 numbers' greatest elements.
+/// The first bar of a row. Every thread draws at some places of the row, from each of them one element or a few neighbours; the
+/// bar is the rank-th greatest of the 256 threads' greatest elements.
 struct ClusterSample {
-  std::int32_t log_draws;   ///< Of the places that a thread draws from in its part.
+  std::int32_t log_draws;   ///< Of the places that a thread draws from.
   std::int32_t neighbours;  ///< Elements at a place.
   std::int32_t rank;
   std::int64_t capacity;  ///< Of the lists together: room for what reaches the bar, unless the sample was most unusual.
 };
 
-inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t parts, std::int64_t element_bytes) {
+inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
   // Enough for a narrow list, and few enough, at 32 bytes of traffic each, to be a small part of what a row takes anyway. More
   // where more is selected, but not so many that nearly every number has one of the k best.
   constexpr std::int64_t kLeastDraws = 4;
-  constexpr std::int64_t kColsPerDraw = 128;
+  constexpr std::int64_t kColsPerDraw = 256;
   constexpr double kNumbers = kClusterThreads;
   constexpr std::int64_t kLeastCapacity = 1024;
-  constexpr std::int64_t kMostCapacityOfNeighbours = 4096;
+  constexpr std::int64_t kMostCapacityOfNeighbours = 6144;
   ClusterSample sample{};
   const std::int64_t wanted_draws =
       std::max({kLeastDraws, cols / (kClusterThreads * kColsPerDraw), std::min(k / 256, cols / (2 * k))});
-  while (sample.log_draws < kClusterMostLogDraws && (parts << sample.log_draws) < wanted_draws) ++sample.log_draws;
-  const auto draws = static_cast<double>(parts << sample.log_draws);
+  while (sample.log_draws < kClusterMostLogDraws && (1 << sample.log_draws) < wanted_draws) ++sample.log_draws;
+  const auto draws = static_cast<double>(1 << sample.log_draws);
   // Neighbours cost nothing and make the list narrower, if they differ. If they do not they are as one element, and the list
   // must have room for what then reaches the bar: not where much is selected.
   for (const std::int64_t neighbours : {element_bytes == 8 ? 2 : 4, 1}) {
@@ -84,7 +84,7 @@ struct ClusterShape {
   static constexpr int kTileBytes = kTile * 16;
   static constexpr int kBins = 256;   ///< Of the search for the border,
   static constexpr int kBinSets = 3;  ///< which has three sets of them.
-  static constexpr std::int64_t kStateBytes = 512 + 2 * kClusterThreads * static_cast<std::int64_t>(sizeof(Key));
+  static constexpr std::int64_t kStateBytes = 512 + kClusterThreads * static_cast<std::int64_t>(sizeof(Key));
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
   static constexpr std::int64_t raws_at() { return kStateBytes; }

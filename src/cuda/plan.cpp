@@ -140,7 +140,7 @@ bool plan_block(const Traits& traits, Plan& plan) {
 std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
-  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, parts, element).capacity;
+  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, element).capacity;
   std::int64_t bytes = 0;
   core::with_element_type(problem.dtype, [&]<class T>(T*) { bytes = ClusterShape<T>::shared_bytes(capacity, part); });
   return bytes;
