@@ -343,28 +343,24 @@ class ClusterSelect {
       if (key > bar) put(atomicAdd(&state_.listed, 1), raw, column);
     });
     for_tiles([&](int first, int tile_at) {
-      Vector<T> vectors[Shape::kLoads];
-      bool is_valid[Shape::kLoads];
-      bool passes = false;
 #pragma unroll
       for (int line = 0; line < Shape::kLoads; ++line) {
-        is_valid[line] = first + line * kClusterThreads + static_cast<int>(threadIdx.x) < whole_;
-        vectors[line].bits = is_valid[line] ? *reinterpret_cast<const uint4*>(slot(tile_at, line)) : uint4{};
-        bool any = false;
+        const int number = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
+        if (number >= whole_) continue;
+        Vector<T> vector;
+        vector.bits = *reinterpret_cast<const uint4*>(slot(tile_at, line));
+        bool passes = false;
 #pragma unroll
-        for (int j = 0; j < Shape::kVector; ++j) any |= quick.passes(vectors[line].raw[j]);
-        passes |= any && is_valid[line];
-      }
-      if (passes) {
+        for (int j = 0; j < Shape::kVector; ++j) passes |= quick.passes(vector.raw[j]);
+        if (!passes) continue;
         std::uint32_t above = 0;
 #pragma unroll
-        for (int i = 0; i < Shape::kLoads * Shape::kVector; ++i) {
-          const Key key = key_of(vectors[i / Shape::kVector].raw[i % Shape::kVector]);
-          if (!is_valid[i / Shape::kVector]) continue;
+        for (int j = 0; j < Shape::kVector; ++j) {
+          const Key key = key_of(vector.raw[j]);
           if (key >= bar) ++reaching;
-          if (key > bar) above |= 1u << i;
+          if (key > bar) above |= 1u << j;
         }
-        if (above != 0) push(above, first, tile_at);
+        if (above != 0) push(above, number, slot(tile_at, line));
       }
       return true;
     });
@@ -380,15 +376,13 @@ class ClusterSelect {
     columns_[at] = column;
   }
 
-  __device__ void push(std::uint32_t above, int first, int tile_at) const {
+  /// From memory, because registers cannot be indexed.
+  __device__ void push(std::uint32_t above, int vector, const char* from) const {
     int at = atomicAdd(&state_.listed, __popc(above));
 #pragma unroll 1
     for (; above != 0; above &= above - 1u) {
-      const int i = __ffs(static_cast<int>(above)) - 1;
-      const int line = i / Shape::kVector;
-      // From memory, because registers cannot be indexed.
-      put(at++, reinterpret_cast<const T*>(slot(tile_at, line))[i % Shape::kVector],
-          column_of(first + line * kClusterThreads + static_cast<int>(threadIdx.x), i % Shape::kVector));
+      const int j = __ffs(static_cast<int>(above)) - 1;
+      put(at++, reinterpret_cast<const T*>(from)[j], column_of(vector, j));
     }
   }
 
