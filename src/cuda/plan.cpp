@@ -144,7 +144,7 @@ bool plan_block(const Traits& traits, Plan& plan) {
 std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
-  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, parts).capacity;
+  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, element).capacity;
   std::int64_t bytes = 0;
   core::with_element_type(problem.dtype, [&]<class T>(T*) { bytes = ClusterShape<T>::shared_bytes(capacity, part); });
   return bytes;
@@ -160,8 +160,10 @@ bool plan_cluster(const Traits& traits, Plan& plan) {
   if (problem.cols > kClusterMostCols || problem.k > problem.cols / 8) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  // As few blocks for a row as keep six sevenths of the places busy that registers allow, in the last round of blocks too; if
-  // there are none such, those that keep the most.
+  // As few blocks for a row as keep two on every multiprocessor nearly all the time, with which enough is on its way; if there
+  // are none such, those that come nearest. More have to be clearly better: blocks that share a row wait for each other.
+  constexpr std::int64_t kBlocks = 2;
+  constexpr double kClearly = 1.15;
   double best = 0;
   for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kClusterMostParts : 1); parts *= 2) {
     const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
@@ -169,12 +171,12 @@ bool plan_cluster(const Traits& traits, Plan& plan) {
     if (parts > 1 && part < kLeastPartCols) break;
     if (part > kClusterMostPartCols || bytes > traits.shared_bytes_per_block || rows > kMostBlocks / parts) continue;
     if (part * element > kMostPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) continue;
-    const std::int64_t places = std::min(std::int64_t{kClusterBlocksPerMultiprocessor},
-                                         (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
-    const std::int64_t rounds = quotient_up(rows * parts, places * traits.multiprocessors);
-    const double busy = static_cast<double>(rows * parts) /
-                        static_cast<double>(rounds * kClusterBlocksPerMultiprocessor * traits.multiprocessors);
-    if (busy <= best) continue;
+    const std::int64_t places =
+        std::min(kBlocks, (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
+    const std::int64_t of_each = std::max(kBlocks, quotient_up(rows * parts, traits.multiprocessors));
+    const double busy =
+        static_cast<double>(rows * parts * places) / static_cast<double>(kBlocks * of_each * traits.multiprocessors);
+    if (busy < kClearly * best) continue;
     best = busy;
     plan.family = Family::cuda_cluster;
     plan.parts = parts;
