@@ -32,7 +32,7 @@ inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int6
   constexpr std::int64_t kLeastDraws = 4;
   constexpr std::int64_t kColsPerDraw = 256;
   constexpr double kNumbers = kClusterThreads;
-  constexpr std::int64_t kLeastCapacity = 1024;
+  constexpr std::int64_t kLeastCapacity = 1280;
   constexpr std::int64_t kMostCapacityOfNeighbours = 6144;
   ClusterSample sample{};
   const std::int64_t wanted_draws =
@@ -42,11 +42,12 @@ inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int6
   // Neighbours cost nothing and make the list narrower, if they differ. If they do not they are as one element, and the list
   // must have room for what then reaches the bar: not where much is selected.
   for (const std::int64_t neighbours : {element_bytes == 8 ? 2 : 4, 1}) {
-    // The k best elements of the row lie under so many numbers. If the bar lies below all of those it is reached by k: 3.7
-    // deviations, and two for the skewness of small numbers, are exceeded once in ten thousand rows.
+    // The k best elements of the row lie under so many numbers. If the bar lies below all of those it is reached by k: 4.7
+    // deviations, and three for the skewness of small numbers, are exceeded once in a million rows. A row that is read again is
+    // waited for by all others.
     const double part = std::min(static_cast<double>(k * neighbours) / static_cast<double>(cols), 1.0);
     const double share = 1.0 - std::pow(1.0 - part, draws);
-    const double rank = share * kNumbers + 3.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 2.0;
+    const double rank = share * kNumbers + 4.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 3.0;
     // The other way round: so many numbers would lie at or above the bar if it were the lowest that chance makes it.
     const auto reaching = [&](double deviations, double samples) {
       const double most =
@@ -77,9 +78,9 @@ struct ClusterShape {
   using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
   // A part is copied to shared memory in tiles, ahead of its use.
-  static constexpr int kLoads = 2;                         ///< Vectors of a thread in a tile.
-  static constexpr int kTile = kClusterThreads * kLoads;   ///< Vectors: 8 KiB.
-  static constexpr int kTiles = 6;                         ///< Five are on their way while one is looked at.
+  static constexpr int kLoads = 2;                        ///< Vectors of a thread in a tile.
+  static constexpr int kTile = kClusterThreads * kLoads;  ///< Vectors: 8 KiB.
+  static constexpr int kTiles = 4;  ///< Three are on their way while one is looked at. Measured: 6 and 8 are slower.
   static constexpr int kLineBytes = kClusterThreads * 16;  ///< One vector of each thread.
   static constexpr int kTileBytes = kTile * 16;
   static constexpr int kBins = 256;   ///< Of the search for the border,
