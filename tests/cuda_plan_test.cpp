@@ -204,7 +204,7 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
     EXPECT_EQ(plan.workspace_bytes, 0u);
   }
   // Whole rows are written by these blocks too.
-  Problem dense = problem_of(1 << 20, 131072, 64);
+  Problem dense = problem_of(64, 131072, 64);
   dense.form = rtopk::Form::dense;
   EXPECT_EQ(plan_of(dense, h200).family, rtopk::Family::cuda_cluster);
   // There are no clusters before sm_90.
