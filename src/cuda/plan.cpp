@@ -56,7 +56,9 @@ bool plan_warp(const Traits& traits, Plan& plan) {
       // Lanes list their results one after the other: where there are many, 8 lanes of 32 elements are quicker (256 columns, bf16,
       // k 128: 1.19 and 1.42 times the floor; k 32: 1.63 and 1.47).
       constexpr std::int64_t kMostResultsPerLane = 16;
-      if (G == 4 && R == 64 && problem.k > kMostResultsPerLane * G) return false;
+      const bool many =
+          problem.k > kMostResultsPerLane * G || problem.form == Form::dense || problem.form == Form::mask;
+      if (G == 4 && R == 64 && many) return false;
       const std::int64_t tiles = std::max(quotient_up(problem.rows, Shape::kRows), std::int64_t{1});
       const std::int64_t run = tiles_per_warp(tiles, traits.multiprocessors);
       if (quotient_up(tiles, run * kWarpsPerBlock) > kMostBlocks) return false;
