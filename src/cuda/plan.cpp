@@ -159,7 +159,9 @@ bool plan_cluster(const Traits& traits, Plan& plan) {
   // A longer row by itself should be done sooner by cuda_radix, with blocks on all multiprocessors. Not measured yet.
   constexpr std::int64_t kMostPartBytesOfFew = 1 << 20;
   const Problem& problem = plan.problem;
-  if (problem.cols > kClusterMostCols || problem.k > problem.cols / 8) return false;
+  // Measured, 1342 rows of 50000, k 5000: cuda_cluster 6.0 times the floor, cuda_radix 4.3.
+  constexpr std::int64_t kMostK = 4096;
+  if (problem.cols > kClusterMostCols || problem.k > std::min(kMostK, problem.cols / 8)) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   // As few blocks for a row as keep two on every multiprocessor nearly all the time, with which enough is on its way; if there
