@@ -257,8 +257,20 @@ struct WarpRow {
           return write_quads(static_cast<T*>(call.values) + row * call.k, indices);
         }
       }
+      // Few results of a row, or many lanes of it: what a lane spends counts more than where rows begin.
+      if (G > 8 || k() < 4 * G) return write_row(static_cast<T*>(call.values) + row * call.k, indices);
       return write_rows<Index>();
     });
+  }
+
+  template <class Index>
+  __device__ void write_row(T* values, Index* indices) const {
+#pragma unroll 1
+    for (int i = Group::lane(); i < k(); i += G) {
+      const int col = list[i];
+      if (call.values != nullptr) values[i] = tile[place(col)];
+      if (call.indices != nullptr) indices[i] = static_cast<Index>(col);
+    }
   }
 
   /// The results of all rows of the tile, which follow one another in memory: neighbouring lanes write neighbours, whatever k is.
