@@ -216,18 +216,21 @@ class WarpSelect {
 };
 
 /// The tiles that were put off.
-template <class T, int G, int R, bool kOrders>
+template <class T, int G, int R, Ordering kOrdering>
 __device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
   core::KeyOf<T> hint = core::max_key<T> / 2;
   tiles.for_some(numbers,
-                 [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrders>(row, hint); });
+                 [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrdering>(row, hint); });
 }
 
 /// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
-  if (kTask == WarpTask::select_in_order)
-    return sizeof(T) == 8 ? 2 : std::min(4, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
+  if (kTask == WarpTask::select_in_order) {
+    // Sixteen words to sort in a lane, or eight, and what the search keeps meanwhile.
+    const int most = sizeof(T) == 2 && R == 64 && G <= 8 ? 5 : 6;
+    return std::min(most, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
+  }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // an element to a register
   return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
 }
@@ -250,10 +253,10 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
       if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
         put_off |= 1u << number;
       } else {
-        row.template write<kOrders>(chosen);
+        write_chosen<kOrders ? Ordering::fast : Ordering::none>(row, chosen);
       }
     });
-    if (put_off != 0) search_tiles<T, G, R, kOrders>(tiles, put_off);
+    if (put_off != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, put_off);
   }
 }
 
