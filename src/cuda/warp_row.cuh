@@ -222,9 +222,12 @@ struct WarpRow {
           return write_quads(static_cast<T*>(call.values) + row * call.k, indices);
         }
       }
-      // Few results of a row, or many lanes of it: what a lane spends counts more than where rows begin.
-      if (G > 8 || k() < 4 * G) return write_row(static_cast<T*>(call.values) + row * call.k, indices);
-      return write_rows<Index>();
+      // Many lanes of a row: what a lane spends counts more than where rows begin.
+      if constexpr (G > 8) {
+        write_row(static_cast<T*>(call.values) + row * call.k, indices);
+      } else {
+        write_rows<Index>();
+      }
     });
   }
 
@@ -249,21 +252,18 @@ struct WarpRow {
     Index* indices = static_cast<Index*>(call.indices) + first_row * call.k;
     // Groups behind the last row have one of the rows before it.
     const int rows = static_cast<int>(min(std::int64_t{Shape::kRows}, call.rows - first_row));
-    int group = lane / k();
-    int i = lane - group * k();
-    const int step_group = 32 / k();
-    const int step = 32 - step_group * k();
+    int group = 0;
+    int i = lane;
 #pragma unroll 1
     for (int at = lane; at < rows * k(); at += 32) {
-      const int col = lists[group * list_cols + i];
-      if (call.values != nullptr) values[at] = tile[place(col, group)];
-      if (call.indices != nullptr) indices[at] = static_cast<Index>(col);
-      group += step_group;
-      i += step;
-      if (i >= k()) {
+      while (i >= k()) {
         i -= k();
         ++group;
       }
+      const int col = lists[group * list_cols + i];
+      if (call.values != nullptr) values[at] = tile[place(col, group)];
+      if (call.indices != nullptr) indices[at] = static_cast<Index>(col);
+      i += 32;
     }
   }
 
