@@ -228,7 +228,7 @@ template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
   if (kTask == WarpTask::select_in_order) {
     // Sixteen words to sort in a lane, or eight, and what the search keeps meanwhile.
-    const int most = sizeof(T) == 2 && R == 64 && G <= 8 ? 5 : 6;
+    const int most = std::is_integral_v<T> && R == 32 ? 4 : sizeof(T) == 2 && R == 64 && G <= 8 ? 5 : 6;
     return std::min(most, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
   }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // an element to a register
