@@ -161,6 +161,7 @@ class BlockSearch : BlockOfThreads<T, W> {
   }
 
   __device__ unsigned choose(Note* note) {
+    __syncthreads();  // until here others may read partial sums of the search that was given up
     const Key hint = note->hint;
     core::ThresholdSearch<Key> search({0, core::max_key<T>, row_.cols, 0}, row_.k);
     for (int pass = 0; !search.done(); ++pass) {
@@ -193,6 +194,7 @@ class BlockSearch : BlockOfThreads<T, W> {
       note->hint = border.key;
       note->passes = border.passes;
     }
+    __syncthreads();
     unsigned chosen = 0;
     unsigned tied = 0;
 #pragma unroll 1
