@@ -53,11 +53,11 @@ bool plan_warp(const Traits& traits, Plan& plan) {
       using Shape = WarpShape<T, G, R>;
       if (problem.cols > Shape::kCols || warp_shared_bytes<Shape>(problem) > traits.shared_bytes_per_block)
         return false;
-      // Lanes list their results one after the other: where there are many, 8 lanes of 32 elements are quicker (256 columns, bf16,
-      // k 128: 1.19 and 1.42 times the floor; k 32: 1.63 and 1.47).
+      // Lanes list their results one after the other, and sort what each of them has: where there are many, 8 lanes of 32 elements
+      // are quicker (256 columns, bf16, k 128: 1.19 and 1.42 times the floor; k 32: 1.63 and 1.47).
       constexpr std::int64_t kMostResultsPerLane = 16;
-      const bool many =
-          problem.k > kMostResultsPerLane * G || problem.form == Form::dense || problem.form == Form::mask;
+      const bool many = problem.k > kMostResultsPerLane * G || problem.form == Form::dense ||
+                        problem.form == Form::mask || problem.order == Order::by_value;
       if (G == 4 && R == 64 && many) return false;
       const std::int64_t tiles = std::max(quotient_up(problem.rows, Shape::kRows), std::int64_t{1});
       const std::int64_t run = tiles_per_warp(tiles, traits.multiprocessors);
