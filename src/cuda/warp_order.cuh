@@ -35,7 +35,6 @@ class WarpOrder {
  private:
   static constexpr int kColumnBits = std::bit_width(static_cast<unsigned>(Shape::kCols - 1));
   static constexpr Word kColumnMask = (Word{1} << kColumnBits) - 1;
-  static constexpr int kKeyBits = static_cast<int>(8 * sizeof(Word)) - kColumnBits;
 
   /// With C results for each lane, or twice as many, and so on.
   template <int C>
@@ -46,41 +45,40 @@ class WarpOrder {
     order_by_words<C>();
   }
 
-  /// A word has a key's distance from the least of them, cut to the bits that there is room for, and the column, so that the lower
-  /// one comes first. What the cut has made equal is looked at again.
+  /// A word has a key's distance from the least of them, from the highest bit on that any has, and in its last bits the column,
+  /// so that the lower one comes first. What had no room there is looked at again.
   template <int C>
   __device__ void order_by_words() const {
     const int first = Group::lane() * C;
+    const int mine = k_ - first;
+    Columns<C> columns;
+    columns.load(row_.list + first);
+    // A place without a result takes another one's column: it changes neither the least nor the greatest key.
+    const unsigned another = row_.list[0];
     Word words[C];
-    unsigned columns[C];
-    load_columns(first, columns);
     Word least = ~Word{0};
     Word greatest = 0;
 #pragma unroll
+    for (int j = 0; j < C; ++j) words[j] = key(j < mine ? columns.of[j] : another);
+#pragma unroll
     for (int j = 0; j < C; ++j) {
-      // Behind the last result the list has what is no column.
-      words[j] = 0;
-      if (first + j < k_) {
-        words[j] = key(columns[j]);
-        least = words[j] < least ? words[j] : least;
-        greatest = words[j] > greatest ? words[j] : greatest;
-      }
+      least = words[j] < least ? words[j] : least;
+      greatest = words[j] > greatest ? words[j] : greatest;
     }
     least = Group::least(least);
-    const int shift = max(0, bits_of(Group::greatest(greatest) - least) - (kKeyBits - 1));
+    const int shift = leading_zeros(Group::greatest(greatest) - least);
 #pragma unroll
     for (int j = 0; j < C; ++j) {
-      // 1 more than the distance, so that a place without a result comes last.
-      const Word word = ((words[j] - least >> shift) + 1 << kColumnBits) | (columns[j] ^ kColumnMask);
-      words[j] = first + j < k_ ? word : Word{0};
+      const Word word = (((words[j] - least) << shift) & ~kColumnMask) | (~Word{columns.of[j]} & kColumnMask);
+      // 0 comes last. A result with this word has the column that 0 stands for.
+      words[j] = j < mine ? word : Word{0};
     }
     Group::sort_descending(words);
-    const bool cut = alike(words) && shift > 0;  // all lanes take part in alike()
-    __syncwarp();
+    const bool cut = alike(words) && shift < kColumnBits;  // all lanes take part in alike()
 #pragma unroll
-    for (int j = 0; j < C; ++j) {
-      if (first + j < k_) row_.list[first + j] = static_cast<std::uint16_t>(~words[j] & kColumnMask);
-    }
+    for (int j = 0; j < C; ++j) columns.of[j] = static_cast<std::uint16_t>(~words[j] & kColumnMask);
+    __syncwarp();
+    columns.store(row_.list + first);
     __syncwarp();
     if (__any_sync(kWholeWarp, cut)) {
       while (exchange_neighbours()) {
@@ -88,30 +86,35 @@ class WarpOrder {
     }
   }
 
-  /// The columns of ranks `first` on, as wide loads.
+  /// The columns of neighbouring ranks, in as few accesses as can be.
   template <int C>
-  __device__ void load_columns(int first, unsigned (&columns)[C]) const {
-    using Load =
+  union Columns {
+    using Access =
         std::conditional_t<C >= 8, uint4,
-                           std::conditional_t<C == 4, uint2, std::conditional_t<C == 2, unsigned, std::uint16_t>>>;
-    constexpr int kLoads = 2 * C / static_cast<int>(sizeof(Load));
-    union {
-      Load loads[kLoads];
-      std::uint16_t column[C];
-    } loaded;
+                           std::conditional_t<C == 4, uint2, std::conditional_t<C == 2, std::uint32_t, std::uint16_t>>>;
+    static constexpr int kAccesses = 2 * C / static_cast<int>(sizeof(Access));
+
+    std::uint16_t of[C];
+    Access access[kAccesses];
+
+    __device__ void load(const std::uint16_t* list) {
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) loaded.loads[i] = reinterpret_cast<const Load*>(row_.list + first)[i];
+      for (int i = 0; i < kAccesses; ++i) access[i] = reinterpret_cast<const Access*>(list)[i];
+    }
+    __device__ void store(std::uint16_t* list) const {
 #pragma unroll
-    for (int j = 0; j < C; ++j) columns[j] = loaded.column[j];
-  }
+      for (int i = 0; i < kAccesses; ++i) reinterpret_cast<Access*>(list)[i] = access[i];
+    }
+  };
 
   __device__ Word key(int column) const {
     return static_cast<Word>(directed_key(row_.tile[Row::place(column)], row_.call.smallest));
   }
 
-  static __device__ int bits_of(Word word) {
-    if constexpr (sizeof(Word) == 8) return 64 - __clzll(static_cast<long long>(word));
-    return 32 - __clz(static_cast<int>(word));
+  /// Not more than can be shifted by.
+  static __device__ int leading_zeros(Word word) {
+    if constexpr (sizeof(Word) == 8) return min(__clzll(static_cast<long long>(word)), 63);
+    return min(__clz(static_cast<int>(word)), 31);
   }
 
   /// Whether neighbours differ in nothing but their columns.
