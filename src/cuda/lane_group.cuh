@@ -117,12 +117,13 @@ struct LaneGroup {
   static __device__ unsigned vote(bool x) { return __ballot_sync(kWholeWarp, x) & members(); }
   static __device__ bool any(bool x) { return vote(x) != 0; }
 
-  /// Sorts G * C keys, greatest first; rank r ends in keys[r % C] of lane r / C. A bitonic network, in the form whose every
-  /// exchange leaves the greater key at the lower rank. Most exchanges are between registers of a lane.
+  /// Sorts G * C keys, greatest first; rank r ends in keys[r % C] of lane r / C. Each lane sorts its own; then a bitonic network
+  /// merges them, in the form whose every exchange leaves the greater key at the lower rank.
   template <int C, class Key>
   static __device__ void sort_descending(Key (&keys)[C]) {
+    sort_own(keys);
 #pragma unroll
-    for (int size = 2; size <= G * C; size *= 2) {
+    for (int size = 2 * C; size <= G * C; size *= 2) {
       exchange_with_mirror_image(keys, size);
 #pragma unroll
       for (int stride = size / 4; stride > 0; stride /= 2) exchange(keys, stride);
@@ -143,23 +144,32 @@ struct LaneGroup {
     second = a > b ? b : a;
   }
 
-  /// Rank r against r ^ (size - 1).
+  /// Batcher's odd-even merge sort: 63 exchanges for 16 keys, where a bitonic network has 80.
+  template <int C, class Key>
+  static __device__ void sort_own(Key (&keys)[C]) {
+#pragma unroll
+    for (int run = 1; run < C; run *= 2) {
+#pragma unroll
+      for (int step = run; step > 0; step /= 2) {
+#pragma unroll
+        for (int i = 0; i < C; ++i) {
+          const bool is_first = i >= step % run && (i - step % run) / step % 2 == 0;
+          const int partner = i + step;
+          if (is_first && partner < C && i / (2 * run) == partner / (2 * run)) order(keys[i], keys[partner]);
+        }
+      }
+    }
+  }
+
+  /// Rank r against r ^ (size - 1), which another lane has.
   template <int C, class Key>
   static __device__ void exchange_with_mirror_image(Key (&keys)[C], int size) {
-    if (size <= C) {
+    const bool keeps_greater = (lane() & (size / C / 2)) == 0;
+    Key others[C];
 #pragma unroll
-      for (int j = 0; j < C; ++j) {
-        const int partner = j ^ (size - 1);
-        if (partner > j) order(keys[j], keys[partner]);
-      }
-    } else {
-      const bool keeps_greater = (lane() & (size / C / 2)) == 0;
-      Key others[C];
+    for (int j = 0; j < C; ++j) others[j] = __shfl_xor_sync(kWholeWarp, keys[C - 1 - j], size / C - 1);
 #pragma unroll
-      for (int j = 0; j < C; ++j) others[j] = __shfl_xor_sync(kWholeWarp, keys[C - 1 - j], size / C - 1);
-#pragma unroll
-      for (int j = 0; j < C; ++j) keys[j] = pick(keeps_greater, keys[j], others[j]);
-    }
+    for (int j = 0; j < C; ++j) keys[j] = pick(keeps_greater, keys[j], others[j]);
   }
 
   /// Rank r against r ^ stride.
