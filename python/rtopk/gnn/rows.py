@@ -1,0 +1,141 @@
+"""Feature rows after MaxK: compact (CBSR, what rtopk trains on) or dense with zeros (the baseline).
+
+Both kinds answer the same calls, so that a layer is written once.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from .._functions import compact, expand
+from ._aggregate import aggregate
+from .graph import Graph, csr_product
+
+# Rows that are made dense at a time where a product needs them so: 32 MB at 256 columns of float32, which an H200's
+# second-level cache holds. It bounds the memory; the products are large enough for full speed.
+_BLOCK_ROWS = 1 << 15
+
+
+class CompactRows:
+    """The k selected elements of every row. No dense copy of all rows is ever made of them."""
+
+    def __init__(self, values: torch.Tensor, selectors: torch.Tensor, cols: int) -> None:
+        self.values = values
+        self.selectors = selectors
+        self.cols = cols
+
+    def dropout(self, p: float, training: bool) -> CompactRows:
+        return CompactRows(F.dropout(self.values, p, training), self.selectors, self.cols)
+
+    def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
+        return aggregate(graph, self.values, self.selectors, self.cols, reduce)
+
+    def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """onto + rows @ weight.T, in the memory of `onto`."""
+        return _AddLinear.apply(onto, self.values, self.selectors, weight)
+
+    def add_scaled(self, onto: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        """onto + scale * rows, in the memory of `onto`."""
+        return _AddScaled.apply(onto, self.values, self.selectors, scale)
+
+
+class DenseRows:
+    """The same as a user of torch alone has it."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    def dropout(self, p: float, training: bool) -> DenseRows:
+        return DenseRows(F.dropout(self.rows, p, training))
+
+    def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
+        return csr_product(graph.matrices(reduce), self.rows)
+
+    def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return onto + F.linear(self.rows, weight)
+
+    def add_scaled(self, onto: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return onto + scale * self.rows
+
+
+class CompactMaxK(torch.nn.Module):
+    """MaxK straight to compact rows.
+
+    >>> rows = rtopk.gnn.CompactMaxK(2)(torch.tensor([[3.0, 1.0, 2.0]]))
+    >>> rows.values, rows.selectors
+    (tensor([[3., 2.]]), tensor([[0, 2]], dtype=torch.uint8))
+    """
+
+    def __init__(self, k: int, max_iter: int | None = None) -> None:
+        super().__init__()
+        self.k = k
+        self.max_iter = max_iter
+
+    def forward(self, x: torch.Tensor) -> CompactRows:
+        return CompactRows(*compact(x, self.k, max_iter=self.max_iter), x.shape[-1])
+
+    def select(self, x: torch.Tensor) -> object:
+        """The selection alone, for timing."""
+        return compact(x, self.k, max_iter=self.max_iter)
+
+
+class DenseMaxK(torch.nn.Module):
+    """MaxK as it is written without rtopk: torch.topk and a mask."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k = k
+
+    def forward(self, x: torch.Tensor) -> DenseRows:
+        mask = torch.zeros_like(x, dtype=torch.bool).scatter_(1, self.select(x.detach()).indices, True)
+        return DenseRows(x * mask)
+
+    def select(self, x: torch.Tensor) -> object:
+        """The selection alone, for timing."""
+        return torch.topk(x, self.k)
+
+
+def _blocks(count: int):
+    for first in range(0, count, _BLOCK_ROWS):
+        yield slice(first, min(first + _BLOCK_ROWS, count))
+
+
+class _AddLinear(torch.autograd.Function):
+    """The rows are made dense block by block: 7/8 of the products are with zeros, and a GPU still multiplies the block
+    sooner than it gathers columns of the weight."""
+
+    @staticmethod
+    def forward(ctx, onto, values, selectors, weight):
+        ctx.mark_dirty(onto)
+        ctx.save_for_backward(values, selectors, weight)
+        for block in _blocks(len(values)):
+            onto[block].addmm_(expand(values[block], selectors[block], weight.shape[1]), weight.t())
+        return onto
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, selectors, weight = ctx.saved_tensors
+        grad_values, grad_weight = torch.empty_like(values), torch.zeros_like(weight)
+        for block in _blocks(len(values)):
+            grad_weight.addmm_(grad[block].t(), expand(values[block], selectors[block], weight.shape[1]))
+            torch.gather(grad[block] @ weight, 1, selectors[block].to(torch.int64), out=grad_values[block])
+        return grad, grad_values, None, grad_weight
+
+
+class _AddScaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, onto, values, selectors, scale):
+        ctx.mark_dirty(onto)
+        ctx.save_for_backward(values, selectors, scale)
+        for block in _blocks(len(values)):
+            onto[block].scatter_add_(1, selectors[block].to(torch.int64), values[block] * scale)
+        return onto
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, selectors, scale = ctx.saved_tensors
+        at_selectors = torch.empty_like(values)
+        for block in _blocks(len(values)):
+            torch.gather(grad[block], 1, selectors[block].to(torch.int64), out=at_selectors[block])
+        return grad, at_selectors * scale, None, (at_selectors * values).sum().view_as(scale)
