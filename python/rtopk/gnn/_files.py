@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import sys
 import zipfile
@@ -231,9 +232,10 @@ def _csv(path: Path, kind) -> np.ndarray:
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
             while True:
-                part = np.loadtxt(_first_lines(file, _LINES), dtype=kind, delimiter=",", ndmin=2)
-                if part.size == 0:
+                lines = list(itertools.islice(file, _LINES))
+                if not lines:
                     break
+                part = np.loadtxt(lines, dtype=kind, delimiter=",", ndmin=2)
                 parts.append(part)
                 done += len(part)
                 if done >= _LINES:
@@ -246,16 +248,6 @@ def _csv(path: Path, kind) -> np.ndarray:
         return np.concatenate(parts)
     except ValueError as error:
         raise GraphError(f"{path}: lines of different lengths ({error})") from error
-
-
-def _first_lines(file, count):
-    lines = []
-    for line in file:
-        lines.append(line)
-        if len(lines) == count:
-            break
-    # Without a line numpy warns; a comment is not one.
-    return lines or ["#"]
 
 
 def read_ogb_package(name: str, folder: Path) -> Dataset:

@@ -36,47 +36,49 @@ SHAPES = {
 # The share of a node's edges is its rank to the power of -SKEW: at 0.5 the largest of n hubs has about sqrt(n)/2 times
 # the mean degree, as Reddit's and Flickr's have.
 SKEW = 0.5
-SAME_CLASS = 0.7  # of the edges
-SIGNAL = 1.5  # how far a class's centre is from zero, in standard deviations of a node's noise in one direction
+GROUPS = 16  # of nodes where a node has several labels; else a class is a group
+SAME_GROUP = 0.7  # of the edges, at least
+SIGNAL = 1.5  # how far a group's centre is from zero, in standard deviations of a node's noise in one direction
 
 
-def generate(name: str, scale: float = 1.0, seed: int = 0, device: torch.device | str = "cpu") -> Dataset:
+def generate(name: str, scale: float = 1.0, seed: int = 0) -> Dataset:
     """One of SHAPES with `scale` times its nodes and edges."""
     shape = SHAPES[name]
-    nodes, pairs = round(shape.nodes * scale), round(shape.edges * scale) // 2
-    if not (math.isfinite(scale) and 0 < scale <= 1 and nodes >= 2 * shape.classes):
-        least = 2 * shape.classes / shape.nodes
+    least = 2 * shape.classes / shape.nodes
+    if not least <= scale <= 1:
         raise GraphError(f"{name}: the scale is {scale}; accepted: {least:.2g} to 1")
-    generator = torch.Generator(device).manual_seed(seed)
+    nodes, pairs = round(shape.nodes * scale), round(shape.edges * scale) // 2
+    generator = torch.Generator().manual_seed(seed)
 
     def random(*size):
-        return torch.rand(size, generator=generator, device=device)
+        return torch.rand(size, generator=generator)
 
-    # Nodes of a class lie together, hubs first; the ids that users see are drawn afterwards.
-    size = nodes // shape.classes
-    source = _ranked(random(pairs), shape.classes * size)
-    source_class = source % shape.classes
-    source = source_class * size + source // shape.classes
-    same = random(pairs) < SAME_CLASS
-    target_class = torch.where(same, source_class, (random(pairs) * shape.classes).long().clamp_(max=shape.classes - 1))
-    target = target_class * size + _ranked(random(pairs), size)
-    # An edge to itself moves to the next node of the class.
-    target = torch.where(source == target, target_class * size + (target - target_class * size + 1) % size, target)
-    ids = torch.randperm(nodes, generator=generator, device=device)
+    # Nodes of a group lie together, hubs first; the ids that users see are drawn afterwards.
+    groups = GROUPS if shape.multilabel else shape.classes
+    size = nodes // groups
+    source = _ranked(random(pairs), groups * size)
+    source_group = source % groups
+    source = source_group * size + source // groups
+    same = random(pairs) < SAME_GROUP
+    target_group = torch.where(same, source_group, (random(pairs) * groups).long().clamp_(max=groups - 1))
+    target = _ranked(random(pairs), size)
+    # An edge to itself goes to the next node of the group.
+    target = torch.where(source == target_group * size + target, (target + 1) % size, target)
+    target += target_group * size
+    ids = torch.randperm(nodes, generator=generator)
     source, target = ids[source], ids[target]
     graph = Graph.from_edge_index(torch.stack([torch.cat([source, target]), torch.cat([target, source])]), nodes)
 
-    node_class = torch.empty(nodes, dtype=torch.int64, device=device)
-    node_class[ids] = (torch.arange(nodes, device=device) // size).clamp_(max=shape.classes - 1)
-    centres = torch.randn(shape.classes, shape.features, generator=generator, device=device)
+    labels = torch.empty(nodes, dtype=torch.int64)
+    labels[ids] = (torch.arange(nodes) // size).clamp_(max=groups - 1)
+    centres = torch.randn(groups, shape.features, generator=generator)
     centres *= SIGNAL / math.sqrt(shape.features)
-    features = torch.randn(nodes, shape.features, generator=generator, device=device) + centres[node_class]
-    labels = node_class
+    features = torch.randn(nodes, shape.features, generator=generator) + centres[labels]
     if shape.multilabel:
-        # Each class stands for a set of labels, about a tenth of them.
-        labels = (random(shape.classes, shape.classes) < 0.1)[node_class].float()
+        # A group stands for a set of labels, about a tenth of them.
+        labels = (random(groups, shape.classes) < 0.1)[labels].float()
     display = name if scale == 1 else f"{name} x {scale:g}"
-    return make_dataset(display, graph.to("cpu"), features.cpu(), labels.cpu())
+    return make_dataset(display, graph, features, labels)
 
 
 def _ranked(uniform: torch.Tensor, count: int) -> torch.Tensor:

@@ -60,13 +60,14 @@ def _synset(line: str):
     words = fields.split()
     first = 4 + 2 * int(words[3], 16)
     count = int(words[first])
-    targets = [_key(*words[first + 1 + 4 * i : first + 4 + 4 * i]) for i in range(count)]
+    # A pointer is a symbol, an offset, a part of speech, and the words that it joins.
+    targets = [_key(words[first + 2 + 4 * i], words[first + 3 + 4 * i]) for i in range(count)]
     # An apostrophe or a digit ends a word, so that of "it's" there is "it".
     gloss_words = [word for word in _LETTERS.findall(gloss.lower()) if len(word) >= 3]
-    return _key("", words[0], words[2]), int(words[1]), targets, gloss_words
+    return _key(words[0], words[2]), int(words[1]), targets, gloss_words
 
 
-def _key(_symbol: str, offset: str, part: str) -> tuple[str, str]:
+def _key(offset: str, part: str) -> tuple[str, str]:
     # A satellite of an adjective stands in the adjectives' file.
     return ("a" if part == "s" else part, offset)
 

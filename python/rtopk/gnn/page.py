@@ -22,7 +22,8 @@ _STYLE = """
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --ground: #0d1117; --bar: #5b9bea; --dot: #f0883e; --band: #2a313c;
+    --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --ground: #0d1117; --bar: #5b9bea; --dot: #f0883e;
+    --band: #2a313c;
   }
 }
 body {
@@ -138,8 +139,8 @@ def _mean_spread(score: tuple[float, float] | None) -> str:
 
 def _times_table(cells: Sequence[Cell]) -> str:
     stopped = _all_stopped(cells)
-    head = ["graph, model", "step dense, ms", "top-k", "step exact, ms", "top-k", "speed-up exact"]
-    head += [selection for selection in stopped] + ["memory dense, MiB", "exact"]
+    head = ["graph, model", "step dense, ms", "top-k", "step exact, ms", "top-k", "memory dense, MiB", "exact"]
+    head += ["speed-up exact", *stopped]
     rows = []
     for cell in cells:
         row = [cell.title]
@@ -147,8 +148,8 @@ def _times_table(cells: Sequence[Cell]) -> str:
             entry = cell.times.get(selection, {})
             share = cell.share(selection)
             row += [_text(entry.get("step_ms"), ".2f"), "–" if share is None else f"{share:.1f} %"]
-        row += [_speed(cell, selection) for selection in ("exact", *stopped)]
         row += [_text(cell.times.get(selection, {}).get("step_mib"), ",.0f") for selection in ("dense", "exact")]
+        row += [_speed(cell, selection) for selection in ("exact", *stopped)]
         rows.append(row)
     return _table(head, rows)
 
@@ -228,7 +229,8 @@ def _bars(cell, selections, centres, step):
         if speed is not None:
             height = speed * scale
             yield f'<rect class="bar" x="{centre - step * 0.36:.1f}" y="{bottom - height:.1f}"'
-            yield f' width="{step * 0.72:.1f}" height="{height:.1f}"/>{_label(centre, bottom - height - 3, f"{speed:.2f}", "middle", "value")}'
+            yield f' width="{step * 0.72:.1f}" height="{height:.1f}"/>'
+            yield _label(centre, bottom - height - 3, f"{speed:.2f}", "middle", "value")
 
 
 def _dots(cell, selections, centres):

@@ -125,6 +125,7 @@ def run(
         for recipe in plan.recipes(dataset.name, seed)
     ]
     todo = [entry for entry in todo if not results.has(entry[0], entry[1].name, entry[2])]
+    write_json(results.path, results.content)
     print(f"{len(todo)} to do, on {device}; results in {results.path}", flush=True)
     try:
         for done, (kind, dataset, recipe) in enumerate(todo, 1):

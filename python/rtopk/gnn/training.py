@@ -333,6 +333,6 @@ def train(trainer: Trainer, out: Path, *, show: bool = True) -> bool:
 def _progress(trainer, entry, pace) -> str:
     return (
         f"epoch {entry['epoch']:>{len(str(trainer.recipe.epochs))}} of {trainer.recipe.epochs}"
-        f"  loss {entry['loss']:.4f}  train {entry['train']:.4f}  validation {entry['validation']:.4f}  test {entry['test']:.4f}"
-        f"  {pace * 1e3:.0f} ms an epoch"
+        f"  loss {entry['loss']:.4f}  train {entry['train']:.4f}  validation {entry['validation']:.4f}"
+        f"  test {entry['test']:.4f}  {pace * 1e3:.0f} ms an epoch"
     )
