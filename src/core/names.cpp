@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include <rtopk/aggregate.hpp>
 #include <rtopk/plan.hpp>
 #include <rtopk/types.hpp>
 
@@ -86,6 +87,25 @@ const char* name(Family family) noexcept {
     case Family::cuda_filter: return "cuda_filter";
     case Family::cuda_radix: return "cuda_radix";
     case Family::cuda_scan: return "cuda_scan";
+  }
+  return "?";
+}
+
+const char* name(Pass pass) noexcept {
+  switch (pass) {
+    case Pass::forward: return "forward";
+    case Pass::backward: return "backward";
+  }
+  return "?";
+}
+
+const char* name(AggregationFamily family) noexcept {
+  switch (family) {
+    case AggregationFamily::cpu_rows: return "cpu_rows";
+    case AggregationFamily::cpu_gather: return "cpu_gather";
+    case AggregationFamily::cuda_rows: return "cuda_rows";
+    case AggregationFamily::cuda_gather: return "cuda_gather";
+    case AggregationFamily::cuda_scatter: return "cuda_scatter";
   }
   return "?";
 }

@@ -1,0 +1,114 @@
+// From a plan to the kernels of an aggregation.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "aggregate_finish.cuh"
+#include "aggregate_gather.cuh"
+#include "aggregate_launch.hpp"
+#include "aggregate_rows.cuh"
+#include "aggregate_scatter.cuh"
+
+namespace rtopk::cuda {
+
+/// Blocks of `threads` for the pieces and the rows of a graph, a warp for each.
+inline std::int64_t blocks_for(const AggregateCall& call, int threads) {
+  const std::int64_t workers = (std::int64_t{call.graph.rows} + call.rows_per_worker - 1) / call.rows_per_worker;
+  const std::int64_t warps = threads / 32;
+  return (call.slots + workers + warps - 1) / warps;
+}
+
+/// Calls f with 1, 2 or 4 as a constant.
+template <class F>
+cudaError_t with_vector(int vector, F&& f) {
+  if (vector == 4) return f(std::integral_constant<int, 4>{});
+  if (vector == 2) return f(std::integral_constant<int, 2>{});
+  return f(std::integral_constant<int, 1>{});
+}
+
+/// Calls f with a null pointer of the selectors' type.
+template <class F>
+cudaError_t with_selector(IndexType type, F&& f) {
+  if (type == IndexType::u8) return f(static_cast<std::uint8_t*>(nullptr));
+  return f(static_cast<std::uint16_t*>(nullptr));
+}
+
+template <class T>
+cudaError_t launch_combine(const AggregateCall& call, std::int32_t width, Grid grid) {
+  if (call.slots == 0) return cudaSuccess;
+  static std::atomic<std::uint64_t> allowed;
+  grid.blocks = call.slots;
+  grid.threads = kFinishThreads;
+  grid.shared_bytes = 0;
+  return launch(&combine_kernel<T>, allowed, grid, call, width);
+}
+
+template <class T, class Selector, int kEdges>
+cudaError_t launch_rows(const AggregateCall& call, int vector, const Grid& grid) {
+  // As few elements for each lane as cover a node, so that no lane is idle.
+  while (vector > 1 && 32 / kEdges * vector / 2 >= call.k) vector /= 2;
+  return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
+    static std::atomic<std::uint64_t> allowed;
+    return launch(&rows_kernel<T, Selector, kEdges, V>, allowed, grid, call);
+  });
+}
+
+template <class T>
+cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, Grid grid) {
+  const std::int64_t count = plan.problem.nodes * plan.problem.k;
+  if (const cudaError_t error =
+          cudaMemsetAsync(call.atomic_sums, 0, static_cast<std::size_t>(count) * sizeof(float), grid.stream);
+      error != cudaSuccess) {
+    return error;
+  }
+  const bool staged = grid.shared_bytes > 0;
+  const cudaError_t error = with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
+      static std::atomic<std::uint64_t> allowed[2];
+      if constexpr (sizeof(Selector) > 1) {
+        if (!staged) return launch(&scatter_kernel<T, Selector, V, false>, allowed[0], grid, call);
+      }
+      return launch(&scatter_kernel<T, Selector, V, true>, allowed[1], grid, call);
+    });
+  });
+  if (error != cudaSuccess || std::is_same_v<T, float>) return error;
+  static std::atomic<std::uint64_t> allowed;
+  grid.blocks = std::min<std::int64_t>((count + kFinishThreads - 1) / kFinishThreads, 1 << 16);
+  grid.threads = kFinishThreads;
+  grid.shared_bytes = 0;
+  return launch(&round_kernel<T>, allowed, grid, call, count);
+}
+
+template <class T>
+cudaError_t launch_gather(const AggregationPlan& plan, const AggregateCall& call, const Grid& grid) {
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    static std::atomic<std::uint64_t> allowed;
+    return launch(&gather_kernel<T, Selector>, allowed, grid, call);
+  });
+}
+
+template <class T>
+cudaError_t launch_aggregation(const AggregationPlan& plan, const AggregateCall& call, int vector, Grid grid) {
+  grid.threads = plan.threads;
+  grid.shared_bytes = plan.shared_bytes;
+  grid.blocks = blocks_for(call, plan.threads);
+  cudaError_t error = cudaSuccess;
+  switch (plan.family) {
+    case AggregationFamily::cuda_scatter: return launch_scatter<T>(plan, call, vector, grid);
+    case AggregationFamily::cuda_gather:
+      error = launch_gather<T>(plan, call, grid);
+      return error == cudaSuccess ? launch_combine<T>(call, call.k, grid) : error;
+    default: break;
+  }
+  if (plan.problem.selector_type == IndexType::u16) {
+    error = launch_rows<T, std::uint16_t, 2>(call, vector, grid);
+  } else if (plan.edges_at_once == 2) {
+    error = launch_rows<T, std::uint8_t, 2>(call, vector, grid);
+  } else {
+    error = launch_rows<T, std::uint8_t, 4>(call, vector, grid);
+  }
+  return error == cudaSuccess ? launch_combine<T>(call, call.cols, grid) : error;
+}
+
+}  // namespace rtopk::cuda

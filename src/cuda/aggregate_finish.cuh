@@ -1,0 +1,42 @@
+// What is left when the edges are done: the pieces of long rows are added up, and sums become elements.
+#pragma once
+
+#include <cstdint>
+
+#include "aggregate_elements.cuh"
+#include "aggregate_pieces.cuh"
+
+namespace rtopk::cuda {
+
+inline constexpr int kFinishThreads = 256;
+
+/// A block for every slot: where a long row begins, it adds up the sums of its pieces, in their order. Rows are `width` wide.
+template <class T>
+__global__ void __launch_bounds__(kFinishThreads)
+    combine_kernel(const __grid_constant__ AggregateCall call, const std::int32_t width) {
+  const std::int64_t slot = blockIdx.x;
+  const std::int32_t row = call.slot_rows[slot];
+  if (row < 0) return;
+  const RowRange range = range_of(call.graph, row);
+  const auto pieces = static_cast<std::int32_t>(range.degree() >> call.piece_shift);
+  const float scale = call.mean ? 1.0f / static_cast<float>(range.degree()) : 1.0f;
+  for (int column = static_cast<int>(threadIdx.x); column < width; column += kFinishThreads) {
+    const float* sums = call.partial_sums + slot * width + column;
+    float sum = 0.0f;
+#pragma unroll 8
+    for (int piece = 0; piece < pieces; ++piece) sum += sums[static_cast<std::int64_t>(piece) * width];
+    static_cast<T*>(call.result)[std::int64_t{row} * width + column] = rounded<T>(sum * scale);
+  }
+}
+
+/// The sums of a scatter as elements of 16 bits.
+template <class T>
+__global__ void __launch_bounds__(kFinishThreads)
+    round_kernel(const __grid_constant__ AggregateCall call, const std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kFinishThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kFinishThreads + threadIdx.x; i < count; i += step) {
+    static_cast<T*>(call.result)[i] = rounded<T>(call.atomic_sums[i]);
+  }
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,46 @@
+// What a plan's numbers mean for memory. Host code alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <rtopk/aggregate.hpp>
+
+namespace rtopk::cuda {
+
+inline constexpr std::int32_t kAggregateThreads = 128;  ///< Of a block; every kernel that walks edges has as many.
+
+/// Rows of the graph that is walked: A, or A^T for a gather.
+[[nodiscard]] constexpr std::int64_t walked_rows(const AggregationPlan& plan) noexcept {
+  return plan.needs_transposed() ? plan.problem.nodes : plan.problem.rows;
+}
+
+/// Whether long rows leave sums of their pieces behind that are still to be added up.
+[[nodiscard]] constexpr bool combines(const AggregationPlan& plan) noexcept {
+  return plan.family != AggregationFamily::cuda_scatter;
+}
+
+/// See aggregate_pieces.cuh.
+[[nodiscard]] constexpr std::int64_t slots_of(const AggregationPlan& plan) noexcept {
+  return plan.problem.edges / plan.piece_edges;
+}
+
+/// cuda_rows: columns that share a bank, and by how many bits a column is shifted to find its bank.
+[[nodiscard]] constexpr std::int64_t cols_per_bank(const AggregationPlan& plan) noexcept {
+  return plan.window_cols * plan.edges_at_once / 32;
+}
+
+/// Of one warp.
+[[nodiscard]] std::size_t shared_bytes_per_warp(const AggregationPlan& plan) noexcept;
+
+/// Parts of the workspace, each aligned to 256 bytes.
+struct AggregateWorkspace {
+  std::size_t slot_rows = 0;
+  std::size_t partial_sums = 0;
+  std::size_t atomic_sums = 0;
+  std::size_t bytes = 0;  ///< With room to align a base of any address.
+};
+
+[[nodiscard]] AggregateWorkspace aggregate_workspace(const AggregationPlan& plan) noexcept;
+
+}  // namespace rtopk::cuda
