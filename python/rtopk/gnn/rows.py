@@ -8,9 +8,11 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from .._functions import compact, expand
+from .._functions import compact
 from ._aggregate import aggregate
 from .graph import Graph, csr_product
+
+_OPS = torch.ops.rtopk
 
 # Rows that are made dense at a time where a product needs them so: 32 MB at 256 columns of float32, which an H200's
 # second-level cache holds. It bounds the memory; the products are large enough for full speed.
@@ -73,7 +75,7 @@ class CompactMaxK(torch.nn.Module):
         self.max_iter = max_iter
 
     def forward(self, x: torch.Tensor) -> CompactRows:
-        return CompactRows(*compact(x, self.k, max_iter=self.max_iter), x.shape[-1])
+        return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
 
     def select(self, x: torch.Tensor) -> object:
         """The selection alone, for timing."""
@@ -96,6 +98,41 @@ class DenseMaxK(torch.nn.Module):
         return torch.topk(x, self.k)
 
 
+def _identity(rows: int, device: torch.device):
+    """The graph in which every node gathers from itself alone, with its transpose."""
+    starts = torch.arange(rows + 1, dtype=torch.int32 if rows < 2**31 else torch.int64, device=device)
+    return starts, starts[:-1], None
+
+
+def expanded(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
+    """The dense rows. An aggregation writes every element once; a scatter needs zeros and 64-bit indices first."""
+    identity = _identity(len(values), values.device)
+    return _OPS.aggregate.default(*identity, values, selectors, cols, False, True, None, None, None)
+
+
+def at_selectors(rows: torch.Tensor, selectors: torch.Tensor) -> torch.Tensor:
+    """The elements of dense rows that the selectors name."""
+    identity = _identity(len(rows), rows.device)
+    return _OPS.aggregate_backward.default(*identity, *identity, rows, selectors, False, True)
+
+
+class _Compact(torch.autograd.Function):
+    """rtopk.compact with a derivative that needs no memory beside its result: it is as large as all rows."""
+
+    @staticmethod
+    def forward(ctx, x, k, max_iter):
+        values, selectors = _OPS._compact.default(x, k, True, max_iter, 0.0)
+        ctx.cols = x.shape[1]
+        ctx.save_for_backward(selectors)
+        ctx.mark_non_differentiable(selectors)
+        return values, selectors
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        (selectors,) = ctx.saved_tensors
+        return expanded(grad, selectors, ctx.cols), None, None
+
+
 def _blocks(count: int):
     for first in range(0, count, _BLOCK_ROWS):
         yield slice(first, min(first + _BLOCK_ROWS, count))
@@ -110,7 +147,7 @@ class _AddLinear(torch.autograd.Function):
         ctx.mark_dirty(onto)
         ctx.save_for_backward(values, selectors, weight)
         for block in _blocks(len(values)):
-            onto[block].addmm_(expand(values[block], selectors[block], weight.shape[1]), weight.t())
+            onto[block].addmm_(expanded(values[block], selectors[block], weight.shape[1]), weight.t())
         return onto
 
     @staticmethod
@@ -118,8 +155,8 @@ class _AddLinear(torch.autograd.Function):
         values, selectors, weight = ctx.saved_tensors
         grad_values, grad_weight = torch.empty_like(values), torch.zeros_like(weight)
         for block in _blocks(len(values)):
-            grad_weight.addmm_(grad[block].t(), expand(values[block], selectors[block], weight.shape[1]))
-            torch.gather(grad[block] @ weight, 1, selectors[block].to(torch.int64), out=grad_values[block])
+            grad_weight.addmm_(grad[block].t(), expanded(values[block], selectors[block], weight.shape[1]))
+            grad_values[block] = at_selectors(grad[block] @ weight, selectors[block])
         return grad, grad_values, None, grad_weight
 
 
@@ -129,13 +166,11 @@ class _AddScaled(torch.autograd.Function):
         ctx.mark_dirty(onto)
         ctx.save_for_backward(values, selectors, scale)
         for block in _blocks(len(values)):
-            onto[block].scatter_add_(1, selectors[block].to(torch.int64), values[block] * scale)
+            onto[block] += expanded(values[block] * scale, selectors[block], onto.shape[1])
         return onto
 
     @staticmethod
     def backward(ctx, grad):
         values, selectors, scale = ctx.saved_tensors
-        at_selectors = torch.empty_like(values)
-        for block in _blocks(len(values)):
-            torch.gather(grad[block], 1, selectors[block].to(torch.int64), out=at_selectors[block])
-        return grad, at_selectors * scale, None, (at_selectors * values).sum().view_as(scale)
+        selected = at_selectors(grad, selectors)
+        return grad, selected * scale, None, (selected * values).sum().view_as(scale)
