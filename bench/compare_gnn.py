@@ -45,7 +45,7 @@ CHECKED_ROWS = 48
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a published graph. `spread` is the standard deviation of the degrees' logarithm with which the greatest of that
+    """Of a published graph. `spread` is the standard deviation of the degrees' logarithm with which the greatest of so
     many log-normal degrees is about the published one."""
 
     nodes: int
