@@ -11,11 +11,10 @@
 
 namespace rtopk::cuda {
 
-template <class T, class Selector>
+/// kLoads: edges of a lane that are under way together.
+template <class T, class Selector, int kLoads>
 class NodeGatherer {
  public:
-  static constexpr int kLoads = 8;  ///< Edges of a lane that are under way together.
-
   __device__ NodeGatherer(const AggregateCall& call, int lane) : call_(call), lane_(lane) {
     while (lanes_ < 32 && lanes_ < call.k) lanes_ *= 2;
   }
@@ -92,10 +91,11 @@ class NodeGatherer {
   int lanes_ = 1;  ///< Of an edge: a power of two.
 };
 
-template <class T, class Selector>
-__global__ void __launch_bounds__(kAggregateThreads, 8) gather_kernel(const __grid_constant__ AggregateCall call) {
+template <class T, class Selector, int kLoads = 8, int kBlocks = 8>
+__global__ void __launch_bounds__(kAggregateThreads, kBlocks)
+    gather_kernel(const __grid_constant__ AggregateCall call) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  NodeGatherer<T, Selector> nodes(call, lane);
+  NodeGatherer<T, Selector, kLoads> nodes(call, lane);
   for_pieces(call, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + static_cast<int>(threadIdx.x) / 32, lane,
              [&](const Piece& piece) { nodes.gather(piece); });
 }

@@ -30,11 +30,10 @@ __device__ void add_to_global(float* to, const float (&x)[V]) {
 }
 
 /// kStaged: the row of dY lies in shared memory, with 256 words or more, so that 8-bit selectors cannot leave it.
-template <class T, class Selector, int V, bool kStaged>
+/// kLoads, of selectors, are under way together.
+template <class T, class Selector, int V, bool kStaged, int kLoads>
 class EdgeScatterer {
  public:
-  static constexpr int kLoads = 4;  ///< Of selectors, under way together.
-
   __device__ EdgeScatterer(const AggregateCall& call, float* staged, int lane)
       : call_(call), staged_(staged), lane_(lane) {
     while (lanes_ < 32 && lanes_ * V < call.k) lanes_ *= 2;
@@ -109,13 +108,14 @@ class EdgeScatterer {
 /// Words of a warp for its row of dY.
 inline constexpr __host__ __device__ int scatter_words(int cols) { return cols <= 256 ? 256 : cols; }
 
-template <class T, class Selector, int V, bool kStaged>
-__global__ void __launch_bounds__(kAggregateThreads, 9) scatter_kernel(const __grid_constant__ AggregateCall call) {
+template <class T, class Selector, int V, bool kStaged, int kLoads = 4, int kBlocks = 9>
+__global__ void __launch_bounds__(kAggregateThreads, kBlocks)
+    scatter_kernel(const __grid_constant__ AggregateCall call) {
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   float* staged = reinterpret_cast<float*>(shared) + (kStaged ? warp * scatter_words(call.cols) : 0);
-  EdgeScatterer<T, Selector, V, kStaged> rows(call, staged, lane);
+  EdgeScatterer<T, Selector, V, kStaged, kLoads> rows(call, staged, lane);
   for_pieces(call, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp, lane,
              [&](const Piece& piece) { rows.scatter(piece); });
 }
