@@ -6,7 +6,10 @@ import warnings
 
 import torch
 
-_INT32_MAX = 2**31 - 1
+
+def index_type(most: int) -> torch.dtype:
+    """The smallest type of indices up to a number."""
+    return torch.int32 if most < 2**31 else torch.int64
 
 
 class Graph:
@@ -41,7 +44,7 @@ class Graph:
         if check:
             _check_csr(row_starts, columns, weights)
         nodes = row_starts.numel() - 1
-        index = torch.int32 if max(nodes, columns.numel()) <= _INT32_MAX else torch.int64
+        index = index_type(max(nodes, columns.numel()))
         self.row_starts = row_starts.to(index).contiguous()
         self.columns = columns.to(index).contiguous()
         self.weights = None if weights is None else weights.contiguous()
@@ -159,8 +162,8 @@ class Graph:
         """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
         "mean"). Made once."""
         if reduce not in self._matrices:
-            matrix = csr_tensor(self.row_starts, self.columns, self._reduction_weights(reduce), self.num_nodes)
-            self._matrices[reduce] = (matrix, csr_transpose(matrix))
+            weights = self._reduction_weights(reduce)
+            self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_nodes)
         return self._matrices[reduce]
 
     def __repr__(self) -> str:
@@ -188,24 +191,23 @@ class Graph:
     def _transposed(self):
         if self._transpose is None:
             transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
-            # An operator returns a tensor where there are no weights, too.
-            transpose = (*transpose[:2], None if self.weights is None else transpose[2])
             same = all(a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True))
             self._transpose = self._parts() if same else transpose
         return self._transpose
 
 
-def csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
+def csr_matrices(row_starts, columns, values, num_columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A sparse matrix and its transpose, for :func:`csr_product`."""
+    transpose = torch.ops.rtopk.transpose_graph(row_starts, columns, values, num_columns)
+    return _csr_tensor(row_starts, columns, values, num_columns), _csr_tensor(*transpose, row_starts.numel() - 1)
+
+
+def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
         return torch.sparse_csr_tensor(
             row_starts, columns, values, (row_starts.numel() - 1, num_columns), check_invariants=False
         )
-
-
-def csr_transpose(matrix: torch.Tensor) -> torch.Tensor:
-    by_columns = matrix.to_sparse_csc()
-    return csr_tensor(by_columns.ccol_indices(), by_columns.row_indices(), by_columns.values(), matrix.shape[0])
 
 
 class _CsrProduct(torch.autograd.Function):

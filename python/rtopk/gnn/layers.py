@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .graph import Graph, csr_product, csr_tensor, csr_transpose
+from .graph import Graph, csr_matrices, csr_product, index_type
 from .rows import CompactMaxK, DenseMaxK
 
 
@@ -117,9 +117,9 @@ class SparseFeatures:
     """Input features with few entries (bags of words), as a sparse matrix and its transpose."""
 
     def __init__(self, row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, cols: int) -> None:
-        matrix = csr_tensor(row_starts, columns, values, cols)
-        self.matrices = (matrix, csr_transpose(matrix))
-        self.shape = matrix.shape
+        index = index_type(max(row_starts.numel(), columns.numel(), cols))
+        self.matrices = csr_matrices(row_starts.to(index), columns.to(index), values, cols)
+        self.shape = self.matrices[0].shape
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from .._functions import compact
 from ._aggregate import aggregate
-from .graph import Graph, csr_product
+from .graph import Graph, csr_product, index_type
 
 _OPS = torch.ops.rtopk
 
@@ -100,7 +100,7 @@ class DenseMaxK(torch.nn.Module):
 
 def _identity(rows: int, device: torch.device):
     """The graph in which every node gathers from itself alone, with its transpose."""
-    starts = torch.arange(rows + 1, dtype=torch.int32 if rows < 2**31 else torch.int64, device=device)
+    starts = torch.arange(rows + 1, dtype=index_type(rows), device=device)
     return starts, starts[:-1], None
 
 
