@@ -8,6 +8,9 @@ import pytest
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 
+# For tests under torch.use_deterministic_algorithms; cuBLAS looks at it before its first product.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 rtopk = pytest.importorskip("rtopk", reason="the package is not installed: pip install . (see CONTRIBUTING.md)")
 

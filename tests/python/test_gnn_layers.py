@@ -1,5 +1,7 @@
 """Layers and networks against the same written with dense matrices and torch's own autograd."""
 
+import doctest
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -147,6 +149,12 @@ def test_edge_index_in_a_graphs_place():
     assert torch.equal(conv(x, edges), conv(x, Graph.from_edge_index(edges, NODES)))
     with pytest.raises(TypeError, match="graph is list; accepted: Graph"):
         conv(x, [[0], [1]])
+
+
+@pytest.mark.parametrize("module", ["graph", "layers", "rows"])
+def test_examples_in_the_documentation(module):
+    outcome = doctest.testmod(getattr(rtopk.gnn, module), extraglobs={"torch": torch, "rtopk": rtopk})
+    assert outcome.attempted and not outcome.failed
 
 
 def test_bad_arguments_are_refused():

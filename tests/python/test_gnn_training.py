@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 import rtopk  # noqa: E402
 from rtopk.gnn import GraphError, MaxKGNN, cli, load, page, study  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
-from rtopk.gnn.training import Recipe, Trainer, TrainingError, recipe_for, score, train  # noqa: E402
+from rtopk.gnn.training import Recipe, Trainer, TrainingError, _loss_on, recipe_for, score, train  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -87,6 +88,17 @@ def test_several_labels_a_node():
     trainer = trained(dataset, model="sage", hidden=32, k=16, layers=1, lr=1e-2, epochs=50, dropout=0.0)
     assert trainer.result()["metric"] == "micro-F1"
     assert trainer.best["test"] > 0.8  # chance is 2/3
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_loss_is_that_of_the_training_nodes(several):
+    labels = torch.rand(40, 5).round() if several else torch.randint(5, (40,))
+    graph = rtopk.gnn.Graph.from_edge_index(torch.randint(40, (2, 80)), 40)
+    dataset = make_dataset("random", graph, torch.randn(40, 3), labels)
+    result = torch.randn(40, dataset.classes)
+    function = F.binary_cross_entropy_with_logits if several else F.cross_entropy
+    expected = function(result[dataset.train], dataset.labels[dataset.train])
+    torch.testing.assert_close(_loss_on(dataset)(result), expected)
 
 
 def test_scores():

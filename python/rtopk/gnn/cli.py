@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -113,7 +114,9 @@ def _changes(arguments: argparse.Namespace, *more: str) -> dict:
 
 def _train(arguments: argparse.Namespace) -> int:
     device = study.find_device(arguments.device)
-    torch.use_deterministic_algorithms(arguments.deterministic)
+    if arguments.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before its first product
+        torch.use_deterministic_algorithms(True)
     dataset = load(arguments.graph, arguments.data, scale=arguments.scale)
     print(dataset, flush=True)
     recipe = recipe_for(dataset.name, arguments.model, **_changes(arguments, "max_iter", "baseline", "seed"))
