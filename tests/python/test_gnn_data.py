@@ -342,11 +342,11 @@ def test_the_real_wordnet():
 
 
 @pytest.mark.parametrize("name", ["flickr-like", "yelp-like", "reddit-like", "products-like"])
-def test_generated_graphs(name):
+def test_generated_graphs(name, device):
     from rtopk.gnn._generated import SHAPES
 
     shape, scale = SHAPES[name], 0.002 if name == "reddit-like" else 0.005
-    dataset = load(name, scale=scale)
+    dataset = load(name, scale=scale, device=device)
     graph = dataset.graph
     assert graph.num_nodes == round(shape.nodes * scale)
     assert abs(graph.num_edges - shape.edges * scale) <= 2
@@ -359,9 +359,9 @@ def test_generated_graphs(name):
     if not dataset.multilabel:
         same = (dataset.labels[rows] == dataset.labels[graph.columns.long()]).double().mean()
         assert 0.65 < same < 0.95  # most edges stay within a class
-    again = load(name, scale=scale)
+    again = load(name, scale=scale, device=device)
     assert again.graph.columns.equal(graph.columns) and again.features.equal(dataset.features)
-    assert not load(name, scale=scale, seed=1).graph.columns.equal(graph.columns)
+    assert not load(name, scale=scale, seed=1, device=device).graph.columns.equal(graph.columns)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, 1.5, float("nan"), 1e-9])

@@ -117,7 +117,7 @@ def _train(arguments: argparse.Namespace) -> int:
     if arguments.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before its first product
         torch.use_deterministic_algorithms(True)
-    dataset = load(arguments.graph, arguments.data, scale=arguments.scale)
+    dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
     print(dataset, flush=True)
     recipe = recipe_for(dataset.name, arguments.model, **_changes(arguments, "max_iter", "baseline", "seed"))
     label = recipe.selection.replace(" ", "-")

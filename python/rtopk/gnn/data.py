@@ -97,7 +97,12 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
 
 
 def load(
-    graph: str | os.PathLike, data: str | os.PathLike | None = None, *, scale: float = 1.0, seed: int = 0
+    graph: str | os.PathLike,
+    data: str | os.PathLike | None = None,
+    *,
+    scale: float = 1.0,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Dataset:
     """The graph of a name or a path.
 
@@ -108,22 +113,23 @@ def load(
         data: the folder to look for names in; without it the environment variable RTOPK_DATA, or the current folder.
         scale: how many of the published nodes and edges a generated graph has.
         seed: of a generated graph.
+        device: where everything lies afterwards.
     """
     from . import _files, _generated, _wordnet
 
     name = os.fspath(graph)
     folder = Path(data or os.environ.get(DATA_VARIABLE) or ".")
     if name in _generated.SHAPES:
-        return _generated.generate(name, scale, seed)
+        return _generated.generate(name, scale, seed, device).to(device)
     if scale != 1.0:
         raise GraphError(f"{name}: a scale is for generated graphs; accepted: {', '.join(_generated.SHAPES)}")
     for path in (Path(name), folder / name, folder / f"{name}.npz"):
         if path.is_dir() or path.is_file():
-            return _files.read(path)
+            return _files.read(path).to(device)
     if name == "wordnet":
-        return _wordnet.build()
+        return _wordnet.build().to(device)
     if name == "ogbn-products":
-        return _files.read_ogb_package(name, folder)
+        return _files.read_ogb_package(name, folder).to(device)
     known = ", ".join(["wordnet", "ogbn-products", *_generated.SHAPES])
     found = ", ".join(sorted(path.stem for path in folder.glob("*.npz"))) or "none"
     raise GraphError(

@@ -104,7 +104,7 @@ def run(
     """Does what is missing in the results of `out`. Whether all of it was done."""
     start = time.monotonic()
     results = Results(out / RESULTS)
-    datasets = [load(graph, data, scale=scale).to(device) for graph in plan.graphs]
+    datasets = [load(graph, data, scale=scale, device=device) for graph in plan.graphs]
     for dataset in datasets:
         for recipe in plan.recipes(dataset.name, 0):
             check_recipe(recipe)  # all of them before hours are spent on the first
