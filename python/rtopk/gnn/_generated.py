@@ -42,8 +42,8 @@ SIGNAL = 1.5  # how far a group's centre is from zero, in standard deviations of
 
 
 def generate(name: str, scale: float = 1.0, seed: int = 0, device: torch.device | str = "cpu") -> Dataset:
-    """One of SHAPES with `scale` times its nodes and edges. Made on the device: a GPU sorts a hundred million edges in a
-    second. A seed gives one graph on a CPU and another on a GPU."""
+    """One of SHAPES with `scale` times its nodes and edges. Made on the device: a GPU sorts a hundred million edges in
+    a second. A seed gives one graph on a CPU and another on a GPU."""
     shape = SHAPES[name]
     least = 2 * shape.classes / shape.nodes
     if not least <= scale <= 1:
