@@ -101,7 +101,7 @@ def run(
     scale: float = 1.0,
     time_limit: float | None = None,
 ) -> bool:
-    """Does what is missing in the results of `out`. Whether all of it was done."""
+    """Does what is missing in the results of `out`, until the time is over. False if Ctrl-C stopped it."""
     start = time.monotonic()
     results = Results(out / RESULTS)
     datasets = [load(graph, data, scale=scale, device=device) for graph in plan.graphs]
@@ -131,7 +131,7 @@ def run(
         for done, (kind, dataset, recipe) in enumerate(todo, 1):
             if time_limit is not None and time.monotonic() - start > time_limit:
                 print(f"{time_limit:g} s are over, and {len(todo) - done + 1} are left: the same command goes on")
-                return False
+                break
             text = (
                 _time(results, dataset, recipe, device, plan)
                 if kind == "timings"
