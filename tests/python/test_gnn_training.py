@@ -62,7 +62,7 @@ def run(*arguments):
 
 # ---- Accuracy ----
 
-# A classifier that ignores the graph reaches about 0.75 here, one that guesses the largest class 0.29.
+# Over seeds these networks reach 0.87 to 0.90; without the edges 0.71 to 0.77; the largest class is 0.28.
 REACHED = 0.83
 
 

@@ -33,8 +33,8 @@ SHAPES = {
     "products-like": Shape(2_449_029, 123_718_280, 100, 47),
 }
 
-# The share of a node's edges is its rank to the power of -SKEW: at 0.5 the largest of n hubs has about sqrt(n)/2 times
-# the mean degree, as Reddit's and Flickr's have.
+# A node's share of the edges is its rank to the power of -SKEW: at 0.5 the largest hub of flickr-like has 200 times the
+# mean degree.
 SKEW = 0.5
 GROUPS = 16  # of nodes where a node has several labels; else a class is a group
 SAME_GROUP = 0.7  # of the edges, at least
@@ -42,8 +42,8 @@ SIGNAL = 1.5  # how far a group's centre is from zero, in standard deviations of
 
 
 def generate(name: str, scale: float = 1.0, seed: int = 0, device: torch.device | str = "cpu") -> Dataset:
-    """One of SHAPES with `scale` times its nodes and edges. Made on the device: a GPU sorts a hundred million edges in
-    a second. A seed gives one graph on a CPU and another on a GPU."""
+    """One of SHAPES with `scale` times its nodes and edges. Made on the device, since a CPU takes long to sort a
+    hundred million edges. A seed gives one graph on a CPU and another on a GPU."""
     shape = SHAPES[name]
     least = 2 * shape.classes / shape.nodes
     if not least <= scale <= 1:

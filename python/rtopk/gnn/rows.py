@@ -139,8 +139,7 @@ def _blocks(count: int):
 
 
 class _AddLinear(torch.autograd.Function):
-    """The rows are made dense block by block: 7/8 of the products are with zeros, and a GPU still multiplies the block
-    sooner than it gathers columns of the weight."""
+    """The rows are made dense block by block: ordinary products of matrices, in bounded memory."""
 
     @staticmethod
     def forward(ctx, onto, values, selectors, weight):
