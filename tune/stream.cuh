@@ -29,6 +29,8 @@ struct Run {
   std::int32_t slot;   ///< Where the sums of a piece go; -1: to the result.
 };
 
+__device__ inline unsigned bits_below(int n) { return n >= 32 ? ~0u : (1u << n) - 1u; }
+
 /// Calls f(run) for all that the warp of this number has to do: the piece of a slot, or all short rows of
 /// `rows_per_worker`, at most 32. Rows that follow each other make a run, if they may.
 template <class F>
@@ -76,26 +78,29 @@ __device__ Index raw_column_at(const GraphView& graph, const Run& run, int edge)
   return edge < run.edges ? __ldcs(static_cast<const Index*>(graph.columns) + run.begin + edge) : Index{-1};
 }
 
-template <class T, class Selector, class Index, bool kWeighted, int V, int kAhead, bool kStreamOut>
+template <class T, class Selector, class Index, bool kWeighted, int V, int kAhead, bool kStreamOut, int kSide>
 class RowStreamer {
+  static constexpr int kLanes = 32 / kSide;       ///< Of an edge.
+  static constexpr int kTurn = kSide * kAhead;    ///< Edges that are under way together.
+
  public:
   __device__ RowStreamer(const AggregateCall& call, float* sums, int window, int lane)
-      : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), window_(window), lane_(lane) {
+      : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), window_(window), shift_(__ffs(window / kLanes) - 1), lane_(lane) {
 #pragma unroll 1
-    for (int i = lane; i < window / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
+    for (int i = lane; i < window * kSide / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
     __syncwarp();
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(call_, number, lane_, call_.k <= 32 * V, [&](const Run& run) { stream(run); });
+    for_runs(call_, number, lane_, call_.k <= kLanes * V, [&](const Run& run) { stream(run); });
   }
 
  private:
   __device__ void stream(const Run& run) {
     int first_column = 0;
     do {
-      for (int element = 0; element < call_.k; element += 32 * V) {
-        add(run, element, first_column, element + 32 * V >= call_.k);
+      for (int element = 0; element < call_.k; element += kLanes * V) {
+        add(run, element, first_column, element + kLanes * V >= call_.k);
       }
       first_column += window_;
     } while (sizeof(Selector) > 1 && first_column < call_.cols);  // 256 columns always fit
@@ -104,11 +109,12 @@ class RowStreamer {
   /// Adds the elements from `element` on, V for each lane, of all edges, and writes rows where they end, if they are complete.
   __device__ void add(const Run& run, int element, int first_column, bool complete) {
     // A lane without elements reads the first ones and adds them to a word of its own that nobody reads.
-    const int mine = element + lane_ * V;
+    const int side = lane_ / kLanes;
+    const int mine = element + lane_ % kLanes * V;
     const bool has = mine < call_.k;
     const char* values = static_cast<const char*>(call_.values) + sizeof(T) * (has ? mine : 0);
     const char* selectors = static_cast<const char*>(call_.selectors) + sizeof(Selector) * (has ? mine : 0);
-    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window_ + lane_);
+    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window_ * kSide + lane_);
     const std::uint32_t base = has ? sums_at_ : nowhere;
     const std::uint32_t step = has ? 4 : 0;
     const int value_bytes = call_.k * static_cast<int>(sizeof(T));
@@ -129,9 +135,9 @@ class RowStreamer {
     for (;;) {
       const int until = min(row_end, loaded_to);
       if (at < until) {
-        const int behind = loaded_to - kAhead;
+        const int behind = loaded_to - kTurn;
         // Edges of this row among those that are loaded.
-        const unsigned wanted = exist & ((1u << (until - behind)) - (1u << (at - behind)));
+        const unsigned wanted = (exist & bits_below(until - behind) & ~bits_below(at - behind)) >> side;
 #pragma unroll
         for (int l = 0; l < kAhead; ++l) {
           std::uint32_t to[V];
@@ -139,7 +145,12 @@ class RowStreamer {
 #pragma unroll
           for (int i = 0; i < V; ++i) {
             const auto column = static_cast<unsigned>(loaded[l].selectors.each[i]) - static_cast<unsigned>(first_column);
-            to[i] = base + column * step;
+            if constexpr (kSide == 1) {
+              to[i] = base + column * step;
+            } else {
+              const unsigned word = ((column & ((1u << shift_) - 1u)) << 5) + (column >> shift_);
+              to[i] = has ? sums_at_ + 4 * (word + side * kLanes) : nowhere;
+            }
             // 8-bit selectors always lead to words of this warp.
             if (sizeof(Selector) > 1 && column >= static_cast<unsigned>(window_)) to[i] = nowhere;
             asm volatile("ld.shared.f32 %0, [%1];" : "=f"(sums[i]) : "r"(to[i]) : "memory");
@@ -149,7 +160,7 @@ class RowStreamer {
             const float value = Element<T>::value(loaded[l].values.each[i]);
             const float sum = kWeighted ? fmaf(weights[l], value, sums[i]) : value + sums[i];
             asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p st.shared.f32 [%0], %1; }" ::"r"(to[i]), "f"(sum),
-                         "r"(wanted & 1u << l)
+                         "r"(wanted & 1u << l * kSide)
                          : "memory");
           }
           __syncwarp();  // the next edge may have the same columns in other lanes
@@ -172,16 +183,16 @@ class RowStreamer {
         exist = next_exist;
 #pragma unroll
         for (int l = 0; l < kAhead; ++l) {
-          const std::int64_t node = __shfl_sync(kWholeWarp, columns, l);
-          if constexpr (kWeighted) weights[l] = __shfl_sync(kWholeWarp, next_weights, l);
+          const std::int64_t node = __shfl_sync(kWholeWarp, columns, l * kSide + side);
+          if constexpr (kWeighted) weights[l] = __shfl_sync(kWholeWarp, next_weights, l * kSide + side);
           loaded[l].values = load_several<V>(reinterpret_cast<const T*>(values + node * value_bytes));
           loaded[l].selectors = load_several<V>(reinterpret_cast<const Selector*>(selectors + node * selector_bytes));
         }
-        loaded_to += kAhead;
+        loaded_to += kTurn;
         // What comes next moves to the first lanes.
-        next_exist >>= kAhead;
-        columns = __shfl_sync(kWholeWarp, columns, lane_ + kAhead);
-        if constexpr (kWeighted) next_weights = __shfl_sync(kWholeWarp, next_weights, lane_ + kAhead);
+        next_exist = kTurn < 32 ? next_exist >> kTurn % 32 : 0u;
+        columns = __shfl_sync(kWholeWarp, columns, lane_ + kTurn);
+        if constexpr (kWeighted) next_weights = __shfl_sync(kWholeWarp, next_weights, lane_ + kTurn);
       }
     }
   }
@@ -205,7 +216,34 @@ class RowStreamer {
   __device__ void write_to(Result* to, float scale, int first_column) {
     const int cols = min(call_.cols - first_column, window_);
     to += first_column;
-    if (call_.writes_quads) {
+    if constexpr (kSide > 1) {
+      __syncwarp();
+#pragma unroll 1
+      for (int j = lane_ / kLanes * 4; j < (1 << shift_); j += 4 * kSide) {
+        const int column = (lane_ % kLanes << shift_) + j;
+        if (column >= cols) break;
+        float sum[4] = {};
+#pragma unroll
+        for (int t = 0; t < kSide; ++t) {
+          float* from = sums_ + j * 32 + (lane_ / kLanes + t) % kSide * kLanes + lane_ % kLanes;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            sum[i] += from[32 * i];
+            from[32 * i] = 0.0f;
+          }
+        }
+        if (call_.writes_quads) {
+          Several<Result, 4> results{rounded<Result>(sum[0] * scale), rounded<Result>(sum[1] * scale),
+                                     rounded<Result>(sum[2] * scale), rounded<Result>(sum[3] * scale)};
+          *reinterpret_cast<Several<Result, 4>*>(to + column) = results;
+        } else {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if (column + i < cols) to[column + i] = rounded<Result>(sum[i] * scale);
+          }
+        }
+      }
+    } else if (call_.writes_quads) {
 #pragma unroll 1
       for (int column = lane_ * 4; column < cols; column += 128) {
         float4& sums = *reinterpret_cast<float4*>(sums_ + column);
@@ -232,17 +270,18 @@ class RowStreamer {
   float* sums_;
   std::uint32_t sums_at_;  ///< The same, as shared memory is addressed.
   int window_;
+  int shift_;  ///< log2 of the columns that share a bank, with several edges side by side.
   int lane_;
 };
 
-template <class T, class Selector, class Index, bool kWeighted, int V, int kAhead, int kBlocks, bool kStreamOut = true>
+template <class T, class Selector, class Index, bool kWeighted, int V, int kAhead, int kBlocks, bool kStreamOut = true, int kSide = 1>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks) stream_kernel(const __grid_constant__ AggregateCall call) {
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int number = static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp;
   const int window = 1 << call.window_shift;
-  RowStreamer<T, Selector, Index, kWeighted, V, kAhead, kStreamOut> rows(call, reinterpret_cast<float*>(shared) + warp * (window + 32), window, lane);
+  RowStreamer<T, Selector, Index, kWeighted, V, kAhead, kStreamOut, kSide> rows(call, reinterpret_cast<float*>(shared) + warp * (window * kSide + 32), window, lane);
   rows.work(number);
 }
 

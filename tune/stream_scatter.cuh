@@ -9,8 +9,6 @@
 
 namespace rtopk::cuda {
 
-__device__ inline unsigned bits_below(int n) { return n >= 32 ? ~0u : (1u << n) - 1u; }
-
 /// kPlaced: a product goes to the place of its edge in A^T instead (call.degree_starts: the places).
 template <class T, class Selector, class Index, bool kWeighted, int V, int kLoads, bool kPlaced>
 class RowScatterer {

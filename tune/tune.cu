@@ -38,6 +38,11 @@ extern "C" int tune(int variant, const Args* a) {
       case 13: e = go(&stream_kernel<float, U8, I32, false, 1, 8, 10>, c, s1, s); break;
       case 14: e = go(&stream_kernel<float, U8, I32, false, 1, 16, 6>, c, s1, s); break;
       case 15: e = go(&stream_kernel<float, U8, I32, false, 1, 8, 8, false>, c, s1, s); break;
+      case 20: e = go(&stream_kernel<float, U8, I32, false, 2, 4, 9, true, 2>, c, 16 * (512 + 32), s); break;
+      case 21: e = go(&stream_kernel<float, U8, I32, false, 2, 8, 7, true, 2>, c, 16 * (512 + 32), s); break;
+      case 22: e = go(&stream_kernel<float, U8, I32, false, 4, 1, 9, true, 4>, c, 16 * (1024 + 32), s); break;
+      case 23: e = go(&stream_kernel<float, U8, I32, false, 4, 2, 8, true, 4>, c, 16 * (1024 + 32), s); break;
+      case 24: e = go(&stream_kernel<float, U8, I32, false, 4, 4, 7, true, 4>, c, 16 * (1024 + 32), s); break;
       default: return -1;
     }
     return e ? e : combine_many(c, c.cols, s);
