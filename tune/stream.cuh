@@ -84,8 +84,10 @@ class RowStreamer {
   static constexpr int kTurn = kSide * kAhead;    ///< Edges that are under way together.
 
  public:
+  static __device__ int place_of_lowest(int x) { return __ffs(x) - 1; }
+
   __device__ RowStreamer(const AggregateCall& call, float* sums, int window, int lane)
-      : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), window_(window), shift_(__ffs(window / kLanes) - 1), lane_(lane) {
+      : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), window_(window), shift_(place_of_lowest(window / kLanes)), lane_(lane) {
 #pragma unroll 1
     for (int i = lane; i < window * kSide / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
     __syncwarp();
