@@ -104,14 +104,14 @@ void gather_nodes(const AggregationPlan& plan, const AggregationCall& call, std:
                   float* sums) {
   const Aggregation& p = plan.problem;
   const auto graph = graph_of<Index>(call.transposed, p, p.rows);
-  const auto* degrees = static_cast<const Index*>(call.graph.row_starts);
+  const auto forward_graph = graph_of<Index>(call.graph, p, p.nodes);  // of a mean: its row starts have the degrees
   const auto* gradient = static_cast<const T*>(call.gradient);
   const auto* selectors = static_cast<const Selector*>(call.selectors);
   for (std::int64_t node = begin; node < end; ++node) {
     const Selector* columns = selectors + node * p.k;
     std::fill_n(sums, p.k, 0.0f);
     const bool within = std::all_of(columns, columns + p.k, [&](Selector column) { return column < p.cols; });
-    for (std::int64_t edge = graph.begin(node); within && edge < graph.end(node); ++edge) {
+    for (std::int64_t edge = graph.begin(node); edge < graph.end(node); ++edge) {
       if (edge + kPrefetchEdges < graph.edges && graph.has_node(edge + kPrefetchEdges)) {
         prefetch(gradient + graph.columns[edge + kPrefetchEdges] * p.cols,
                  p.cols * static_cast<std::int64_t>(sizeof(T)));
@@ -120,8 +120,12 @@ void gather_nodes(const AggregationPlan& plan, const AggregationCall& call, std:
       const std::int64_t row = graph.columns[edge];
       const T* dy = gradient + row * p.cols;
       float weight = graph.weight(edge);
-      if (p.mean) weight /= static_cast<float>(std::max<std::int64_t>(degrees[row + 1] - degrees[row], 1));
-      for (std::int64_t i = 0; i < p.k; ++i) sums[i] += weight * to_float(dy[columns[i]]);
+      if (p.mean) {
+        weight /= static_cast<float>(std::max<std::int64_t>(forward_graph.end(row) - forward_graph.begin(row), 1));
+      }
+      for (std::int64_t i = 0; i < p.k; ++i) {
+        if (within || columns[i] < p.cols) sums[i] += weight * to_float(dy[columns[i]]);
+      }
     }
     T* dx = static_cast<T*>(call.result) + node * p.k;
     for (std::int64_t i = 0; i < p.k; ++i) dx[i] = rounded<T>(sums[i]);

@@ -15,18 +15,15 @@ constexpr std::int64_t kMostRows = 0x7fffffff;
 constexpr std::int64_t kMostStagedCols = 2048;
 // Columns that a warp of cuda_rows has sums for: two sets of them are 16 KiB.
 constexpr std::int64_t kMostWindowCols = 2048;
-// Four sets of sums, 4 KiB for 256 columns, pay where a row has enough edges; clearing them takes as long as 12 edges do.
-constexpr std::int64_t kDegreeForFourSets = 16;
 
 // Pieces: enough of them to keep every multiprocessor busy, and few enough that their sums cost next to nothing.
-constexpr std::int64_t kPieces = 32768;
+constexpr std::int64_t kPieces = 262144;
 constexpr std::int64_t kLeastPiece = 128;
 constexpr std::int64_t kLargestPiece = 1024;
 constexpr std::int64_t kLargestAcceptedPiece = std::int64_t{1} << 28;
 
-// Rows of few edges: a warp takes several, so that it sets up once.
-constexpr std::int64_t kEdgesPerWorker = 32;
-constexpr std::int64_t kMostRowsPerWorker = 8;
+// A warp takes several rows, so that it sets up once.
+constexpr std::int64_t kRowsPerWorker = 4;
 
 std::int64_t round_up(std::int64_t x, std::int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
@@ -89,14 +86,11 @@ Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPl
   if (problem.pass == Pass::backward) {
     made.family = problem.deterministic ? AggregationFamily::cuda_gather : AggregationFamily::cuda_scatter;
   }
-  const std::int64_t rows = std::max<std::int64_t>(walked_rows(made), 1);
-  const std::int64_t degree = problem.edges / rows;
   made.piece_edges = std::clamp(power_of_two_from(problem.edges / kPieces), kLeastPiece, kLargestPiece);
-  made.rows_per_worker =
-      std::clamp(kEdgesPerWorker / std::max<std::int64_t>(degree, 1), std::int64_t{1}, kMostRowsPerWorker);
+  made.rows_per_worker = made.family == AggregationFamily::cuda_gather ? 1 : kRowsPerWorker;
   if (made.family == AggregationFamily::cuda_rows) {
     const bool narrow = problem.selector_type == IndexType::u8;  // and so 256 columns at most
-    made.edges_at_once = narrow && degree >= kDegreeForFourSets ? 4 : 2;
+    made.edges_at_once = narrow ? 4 : 2;
     made.window_cols = window_for(problem.cols, made.edges_at_once);
   }
   derive(made);

@@ -193,7 +193,9 @@ class RowAggregator {
   int lane_;
 };
 
-template <class T, class Selector, int kEdges, int V, int kLoads = 4, int kBlocks = 7>
+/// With four edges side by side more warps are worth more than more loads of each.
+template <class T, class Selector, int kEdges, int V, int kLoads = kEdges == 4 ? 1 : 4,
+          int kBlocks = kEdges == 4 ? 10 : 7>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks) rows_kernel(const __grid_constant__ AggregateCall call) {
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
