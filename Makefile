@@ -7,10 +7,11 @@ export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo test build configure bench gpu-check format lint setup clean
+.PHONY: help demo paper test build configure bench gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
+	@echo 'make paper   the RTop-K paper recomputed beside its published numbers: build/paper/index.html (QUICK=1: less of it)'
 	@echo 'make test    every test that this machine can run'
 	@echo 'make build   the library, the program build/bin/rtopk and the tests'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
@@ -23,7 +24,12 @@ demo: configure
 	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
 	@$(PYTHON) scripts/demo.py
 
+paper: configure
+	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
+	@$(PYTHON) bench/paper.py $(if $(QUICK),--quick)
+
 test: setup
+	@scripts/setup.sh browser
 	@$(PYTHON) scripts/run_tests.py
 
 build: configure

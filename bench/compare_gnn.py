@@ -144,8 +144,8 @@ def copy_bandwidth(device):
     """Bytes per second, read and written, of a copy of 1 GiB (a tenth on a CPU)."""
     source = torch.empty((1 << 30) if device == "cuda" else (1 << 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    microseconds = interleaved(device, {"copy": lambda: [lambda: target.copy_(source)]}, 5)["copy"][0]
-    return 2 * source.numel() / microseconds * 1e6
+    times, _ = interleaved(device, {"copy": lambda: [lambda: target.copy_(source)]}, 5)
+    return 2 * source.numel() / times["copy"][0] * 1e6
 
 
 def measure(shape, arguments, bandwidth):
@@ -178,7 +178,8 @@ def measure(shape, arguments, bandwidth):
         "backward, torch": lambda: [lambda: transposed @ grad],
         **{name: lambda function=function: [function] for name, function in backwards.items()},
     }
-    times = {name: parts[0] / 1e3 for name, parts in interleaved(device, functions, arguments.repeats).items()}
+    medians, _ = interleaved(device, functions, arguments.repeats)
+    times = {name: parts[0] / 1e3 for name, parts in medians.items()}
     element = values.element_size()
     bytes_moved = edges * (4 + arguments.k * (element + selectors.element_size())) + nodes * arguments.cols * element
     return {

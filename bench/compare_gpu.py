@@ -56,7 +56,7 @@ class Gpu:
     # Rows of an early-stopped selection that the CPU repeats.
     CPU_SAMPLE_ROWS = 256
 
-    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed):
+    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed, distributions=DISTRIBUTIONS):
         # Before torch, whose libraries bring C++ symbols of their own, so that this one keeps to the system's.
         self.library = librtopk.Library(library_path)
 
@@ -66,7 +66,7 @@ class Gpu:
             sys.exit("no GPU that torch can use; --dry-run shows what would be measured")
         self.torch = torch
         self.repeats, self.torch_repeats, self.with_torch = repeats, torch_repeats, with_torch
-        self.seed = seed
+        self.seed, self.distributions = seed, distributions
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.dtypes = {
             "f32": torch.float32,
@@ -122,39 +122,40 @@ class Gpu:
         return outcome
 
     def _measure(self, cell, number):
-        torch = self.torch
-        if torch.cuda.memory_reserved() > 64 << 30:
-            torch.cuda.empty_cache()
-        work = Work(self, cell, self.matrix(cell, number))
-        functions = {"floor": self.copy_of(cell.floor_bytes), "rtopk": work.run}
-        baseline = None
+        works = {"rtopk": Work(self, cell, self.matrix(cell, number))}
         if cell.baseline is not None:
             same_data = cell.baseline.data == cell.data
-            matrix = work.matrix if same_data else self.matrix(cell.baseline, number)
-            baseline = Work(self, cell.baseline, matrix)
-            functions["baseline"] = baseline.run
-        repeats = dict.fromkeys(functions, self.repeats)
-        if self.with_torch and cell.has_torch_peer:
-            functions["torch"] = self.torch_topk(cell, work.matrix)
-            repeats["torch"] = self.torch_repeats
+            matrix = works["rtopk"].matrix if same_data else self.matrix(cell.baseline, number)
+            works["baseline"] = Work(self, cell.baseline, matrix)
+        return Outcome(cell, self.checked_times(works), plan=works["rtopk"].family)
 
-        checked = work.checked_result()
-        if baseline is not None:
-            baseline.checked_result()
+    def checked_times(self, works):
+        """Median times in microseconds of every work, by its name; of the first one's floor; and, if it has a peer
+        there, of torch.topk. The results are checked before they are timed, and are the same afterwards."""
+        first = next(iter(works.values()))
+        functions = {"floor": self.copy_of(first.cell.floor_bytes)} | {name: work.run for name, work in works.items()}
+        repeats = dict.fromkeys(functions, self.repeats)
+        if self.with_torch and first.cell.has_torch_peer:
+            functions["torch"] = self.torch_topk(first.cell, first.matrix)
+            repeats["torch"] = self.torch_repeats
+        checked = {name: work.checked_result() for name, work in works.items()}
         times = self.interleaved(functions, repeats)
-        for before, after in zip(checked, work.outputs.values(), strict=True):
-            if not torch.equal(before, self.as_bits(after)):
-                raise WrongResult("a timed run gave another result than the checked one")
-        return Outcome(cell, times, plan=work.family)
+        for name, work in works.items():
+            for before, after in zip(checked[name], work.outputs.values(), strict=True):
+                if not self.torch.equal(before, self.as_bits(after)):
+                    raise WrongResult(f"{name}: a timed run gave another result than the checked one")
+        return times
 
     def matrix(self, cell, number):
         torch = self.torch
+        if torch.cuda.memory_reserved() > 64 << 30:
+            torch.cuda.empty_cache()
         generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
         shape = (cell.rows, cell.cols)
         if cell.dtype == "i32":
             return torch.randint(-(1 << 31), 1 << 31, shape, dtype=torch.int32, device=self.device, generator=generator)
         normal = torch.randn(shape, dtype=self.dtypes[cell.dtype], device=self.device, generator=generator)
-        return DISTRIBUTIONS[cell.data](torch, normal, generator)
+        return self.distributions[cell.data](torch, normal, generator)
 
     def copy_of(self, total_bytes):
         """A copy that reads half of `total_bytes` and writes the other half."""
@@ -208,6 +209,8 @@ class Work:
             order=cell.order,
             form=cell.form,
             max_iter=cell.max_iter,
+            epsilon=cell.epsilon,
+            search=cell.search,
         )
         self.family = plan_in_short(selection.text)
         if cell.form == "dense":
@@ -232,7 +235,7 @@ class Work:
         self.workspace.fill_(0x5A)
         self.run()
         self.gpu.torch.cuda.synchronize()
-        if self.cell.max_iter:
+        if self.cell.stops_early:
             self.check_validity()
             self.check_against_cpu()
         else:
@@ -291,7 +294,9 @@ class Work:
         matrix = self.matrix[sample].cpu()
         values = torch.empty(count, cell.k, dtype=matrix.dtype)
         indices = torch.empty(count, cell.k, dtype=torch.int32)
-        selection = self.gpu.library.topk_cpu(count, cell.cols, cell.k, cell.dtype, cell.order, max_iter=cell.max_iter)
+        selection = self.gpu.library.topk_cpu(
+            count, cell.cols, cell.k, cell.dtype, order=cell.order, max_iter=cell.max_iter, epsilon=cell.epsilon
+        )
         selection.run(matrix.data_ptr(), values.data_ptr(), indices.data_ptr())
         self.expect_same(self.outputs["indices"][sample].cpu(), indices, "an index, by the CPU backend,")
         self.expect_same(self.outputs["values"][sample].cpu(), values, "a value, by the CPU backend,")
@@ -349,6 +354,7 @@ def parse_arguments():
     parser.add_argument("--dtype", nargs="+", choices=ELEMENT_BYTES, default=["f32"], help="of --shape")
     parser.add_argument("--order", nargs="+", choices=["unsorted", "by_value", "by_index"], default=["unsorted"],
                         help="of --shape")  # fmt: skip
+    parser.add_argument("--form", nargs="+", choices=["pairs", "dense"], default=["pairs"], help="of --shape")
     parser.add_argument("--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="of --shape")
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
     parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
@@ -370,10 +376,11 @@ def parse_arguments():
 def chosen_cells(arguments):
     if arguments.shape and not arguments.grids:
         return [
-            Cell("asked", *shape, dtype, order, data=data)
+            Cell("asked", *shape, dtype, order, form, data=data)
             for shape in arguments.shape
             for dtype in arguments.dtype
             for order in arguments.order
+            for form in arguments.form
             for data in arguments.data
         ]
     cells = [cell for name in arguments.grids or GRIDS for cell in GRIDS[name]()]

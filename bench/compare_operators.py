@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times rtopk as PyTorch users meet it, beside torch.topk: small calls, the operator and its kernel, and models.
 
-    python bench/compare_operators.py --json bench/results/operators.json      # on the GPU if there is one
+    python bench/compare_operators.py --json bench/results/torch-h200.json      # on the GPU if there is one
     python bench/compare_operators.py --device cpu --quick
 
 - Small calls: what a call on a tiny tensor takes of the host. On a GPU the work itself runs behind the host's back.
@@ -9,8 +9,10 @@
 - Models: forward and backward pass of networks that select with torch.topk, with rtopk.topk sorted and unsorted, with
   rtopk.maxk where they want a dense result, and with torch.topk under rtopk.accelerate(), the model unchanged.
 
-All times are medians; what is compared takes turns, and on a GPU the caches are overwritten before every repetition.
-accelerate() comes last: after its first use torch.topk goes through a wrapper, which the others must not pay for.
+All times are medians; what is compared takes turns. On a GPU the caches are overwritten before every repetition, and
+the host calls everything before the GPU begins: the times are the GPU's own, and the host's stand in a table of their
+own. A step takes as long as the longer of the two. accelerate() comes last: after its first use torch.topk goes through
+a wrapper, which the others must not pay for.
 """
 
 import argparse
@@ -103,7 +105,7 @@ def operator_and_kernel(path, repeats, quick):
             rtopk.topk(x, k, sorted=False)
 
         functions = {"kernel": lambda kernel=kernel: [kernel], "operator": lambda operator=operator: [operator]}
-        times = interleaved("cuda", functions, repeats)
+        times, _ = interleaved("cuda", functions, repeats)
         results.append({
             "rows": rows, "cols": cols, "k": k,
             "kernel_us": times["kernel"][0], "operator_us": times["operator"][0],
@@ -251,15 +253,20 @@ def models(device, repeats, quick):
         x = inputs(case, device)
         check(case, x, device)
         functions = {name: steps_of(case.build(s, device), x) for name, s in case.selections.items()}
-        results.append(case.record | {"microseconds": interleaved(device, functions, repeats)})
+        times, host_times = interleaved(device, functions, repeats)
+        results.append(case.record | {"microseconds": times, "host_microseconds": host_times})
     for case, result in zip(cases(device, quick), results, strict=True):
         functions = {"accelerate()": steps_of(case.build(case.selections["torch.topk"], device), inputs(case, device))}
         with rtopk.accelerate():
-            result["microseconds"] |= interleaved(device, functions, repeats)
+            times, host_times = interleaved(device, functions, repeats)
+        result["microseconds"] |= times
+        result["host_microseconds"] |= host_times
     return results
 
 
 # ---- The report ----
+
+SELECTIONS = ["torch.topk", "rtopk sorted", "rtopk unsorted", "rtopk.maxk", "accelerate()"]
 
 
 def print_small_calls(results):
@@ -275,13 +282,12 @@ def print_operator(results):
         print(f"{shape:<26} {line['kernel_us']:9.1f} {line['operator_us']:9.1f} {line['ratio']:6.3f}")
 
 
-def print_models(results):
-    names = ["torch.topk", "rtopk sorted", "rtopk unsorted", "rtopk.maxk", "accelerate()"]
-    print("\nforward + backward, us" + "".join(f"{name:>19}" for name in names))
+def print_models(results, title, key):
+    print(f"\n{title:<22}" + "".join(f"{name:>19}" for name in SELECTIONS))
     for line in results:
         cells = ""
-        for name in names:
-            times = line["microseconds"].get(name)
+        for name in SELECTIONS:
+            times = line[key].get(name)
             cells += f"{times[0]:>9.0f} +{times[1]:>8.0f}" if times else f"{'-':>19}"
         print(f"{line['name']:<22}{cells}")
 
@@ -318,10 +324,14 @@ def main():
         record["operator"] = operator_and_kernel(arguments.library, repeats, arguments.quick)
         print_operator(record["operator"])
     record["models"] = models(device, repeats, arguments.quick)
-    print_models(record["models"])
+    print_models(record["models"], "forward + backward, us", "microseconds")
+    if device == "cuda":
+        print_models(record["models"], "the same of the host", "host_microseconds")
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        written = arguments.json.with_name(arguments.json.name + ".part")
+        written.write_text(json.dumps(record, indent=1) + "\n")
+        written.replace(arguments.json)
         print(f"written: {arguments.json}")
 
 

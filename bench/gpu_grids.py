@@ -23,12 +23,16 @@ class Cell:
     form: str = "pairs"
     max_iter: int = 0
     data: str = "normal"
+    epsilon: float = 0.0
+    search: str = "fast"
     baseline: "Cell | None" = None
 
     @property
     def name(self):
         options = [self.dtype]
         options += [f"max_iter={self.max_iter}"] if self.max_iter else []
+        options += [f"epsilon={self.epsilon:g}"] if self.epsilon else []
+        options += [self.search] if self.search != "fast" else []
         options += [option for option in (self.order, self.form) if option not in ("unsorted", "pairs")]
         options += [self.data] if self.data != "normal" else []
         return f"{self.rows}x{self.cols} k={self.k} {' '.join(options)}"
@@ -41,8 +45,12 @@ class Cell:
         return matrix + (matrix if self.form == "dense" else self.rows * self.k * (size + INDEX_BYTES))
 
     @property
+    def stops_early(self):
+        return self.max_iter > 0 or self.epsilon > 0
+
+    @property
     def has_torch_peer(self):
-        return self.form == "pairs" and self.max_iter == 0
+        return self.form == "pairs" and not self.stops_early
 
     def against(self, **changes):
         return replace(self, baseline=replace(self, **changes))
@@ -115,6 +123,7 @@ def dense_cells():
         (65536, 4096, 64, "f32"),
     ]
     shapes += [(1 << 18, 256, 32, "f16"), (1 << 18, 256, 32, "bf16"), (4096, 131072, 64, "f32")]
+    shapes += [(65536, 16384, 64, "bf16"), (16384, 65536, 64, "bf16")]  # as sparse autoencoders have them
     return [Cell("dense", *shape, form="dense") for shape in shapes]
 
 

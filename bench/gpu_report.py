@@ -41,7 +41,7 @@ class Outcome:
 
 def identity(record):
     """What tells a cell from all others, from its record."""
-    return tuple(record[part.name] for part in fields(Cell) if part.name != "baseline")
+    return tuple(record.get(part.name, part.default) for part in fields(Cell) if part.name != "baseline")
 
 
 class Report:

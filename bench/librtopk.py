@@ -11,6 +11,7 @@ ORDERS = {"unsorted": 0, "by_value": 1, "by_index": 2}
 FORMS = {"pairs": 0, "dense": 1, "mask": 2, "cbsr": 3}
 INDEX_TYPES = {"i32": 0, "i64": 1, "u8": 2, "u16": 3}
 DEVICES = {"cpu": 0, "cuda": 1}
+SEARCHES = {"fast": 0, "bisection": 1}
 
 
 class Status(ctypes.Structure):
@@ -76,17 +77,18 @@ class Library:
         """On the CPU: a selection of (values, int64 indices) that can be run many times."""
         return Selection(self._library, self._problem(rows, cols, k, dtype), threads)
 
-    def topk_cuda(self, rows, cols, k, dtype, ordinal=0, order="unsorted", form="pairs", index_type="i32", max_iter=0):
-        """On a GPU, likewise. The caller brings `workspace_bytes` of device memory."""
-        problem = self._problem(rows, cols, k, dtype, order, form, index_type, max_iter)
+    def topk_cuda(self, rows, cols, k, dtype, ordinal=0, **options):
+        """On a GPU; `options` are those of topk_cpu(). The caller brings `workspace_bytes` of device memory."""
+        problem = self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options)
         problem.device_kind, problem.device_ordinal = DEVICES["cuda"], ordinal
         return Selection(self._library, problem)
 
-    def topk_cpu(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i32", max_iter=0):
-        """The selection of topk_cuda() on the CPU."""
-        return Selection(self._library, self._problem(rows, cols, k, dtype, order, form, index_type, max_iter))
+    def topk_cpu(self, rows, cols, k, dtype, **options):
+        """The selection of topk_cuda() on the CPU: order, form, index_type (i32), max_iter, epsilon, search."""
+        return Selection(self._library, self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options))
 
-    def _problem(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i64", max_iter=0):
+    def _problem(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i64", max_iter=0, epsilon=0.0,
+                 search="fast"):  # fmt: skip
         problem = Problem()
         self._library.rtopk_problem_init(ctypes.byref(problem))
         problem.rows, problem.cols, problem.k = rows, cols, k
@@ -95,6 +97,8 @@ class Library:
         problem.form = FORMS[form]
         problem.index_type = INDEX_TYPES[index_type]
         problem.max_iter = max_iter
+        problem.epsilon = epsilon
+        problem.search = SEARCHES[search]
         return problem
 
 

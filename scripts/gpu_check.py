@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import run_tests
@@ -195,7 +196,17 @@ def torch(arguments):
     if importlib.util.find_spec("pytest") is None:
         result.skipped.append(("torch: tests/python", "pytest is not installed"))
     else:
-        result.add(pytest("gpu-torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site)))
+        # A process for each file, beside each other: much of the time one core compiles.
+        files = sorted((ROOT / "tests" / "python").glob("test_*.py"))
+        if importlib.util.find_spec("hypothesis") is None:
+            files = [file for file in files if file.name != "test_random.py"]
+            result.skipped.append(("torch: tests/python/test_random.py", "hypothesis is not installed"))
+        environment = {"RTOPK_TEST_SITE": str(site), "OMP_NUM_THREADS": str(max(1, JOBS // 4))}
+        with ThreadPoolExecutor(len(files)) as pool:
+            for outcome in pool.map(
+                lambda file: pytest(f"gpu-torch-{file.stem}", file.name, file, **environment), files
+            ):
+                result.add(outcome)
     command = [sys.executable, ROOT / "bench" / "compare_operators.py", "--library", BUILD / "lib" / "librtopk.so"]
     command += ["--json", arguments.json.with_name("torch-" + arguments.json.name.removeprefix("gpu-"))]
     command += ["--quick"] if arguments.quick else []

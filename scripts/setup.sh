@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh system   packages of the distribution, where they are missing
 #   scripts/setup.sh lint     the same for clang-tidy
+#   scripts/setup.sh browser  the same for a browser, in which a test opens the page of `make paper`
 #   scripts/setup.sh python   a virtual environment in .venv with requirements-dev.txt
 #
 # Where something cannot be installed (no root, no network) it says what is missing and goes on: the build leaves out what
@@ -83,7 +84,7 @@ setup_python() {
   else
     # What the machine's own Python has is better than nothing.
     python3 -m venv --system-site-packages .venv || exit 1
-    for module in numpy torch pytest hypothesis matplotlib; do
+    for module in numpy torch pytest hypothesis matplotlib jinja2; do
       .venv/bin/python -c "import $module" 2>/dev/null || say "still missing: Python package $module - going on without"
     done
   fi
@@ -96,6 +97,14 @@ case "${1:-}" in
     libraries=''
     setup_system
     ;;
+  browser)
+    for browser in chromium chromium-browser google-chrome; do
+      if command -v "$browser" >/dev/null; then exit 0; fi
+    done
+    tools='chromium chromium'
+    libraries=''
+    setup_system
+    ;;
   python) setup_python ;;
-  *) say "usage: scripts/setup.sh system|lint|python"; exit 2 ;;
+  *) say "usage: scripts/setup.sh system|lint|browser|python"; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 // Plans for GPUs, made by hand-written traits: none has to be here.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -148,11 +149,69 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048)).family, rtopk::Family::cuda_filter);
   // A warp for each row would leave most of the device idle.
   EXPECT_NE(plan_of(problem_of(64, 131072, 64)).family, rtopk::Family::cuda_filter);
-  // Half of a row is no filter's work, and what writes whole rows must have read them.
+  // Half of a row is no filter's work.
   EXPECT_NE(plan_of(problem_of(65536, 4096, 2048)).family, rtopk::Family::cuda_filter);
-  Problem dense = problem_of(65536, 4096, 64);
+  for (const rtopk::Form form : {rtopk::Form::dense, rtopk::Form::mask}) {
+    Problem whole = problem_of(65536, 8192, 64);
+    whole.form = form;
+    EXPECT_EQ(plan_of(whole).family, rtopk::Family::cuda_block);
+    for (const rtopk::DType dtype : kDTypes) {
+      whole.cols = 16384;
+      whole.dtype = dtype;
+      const Plan filter = plan_of(whole);
+      EXPECT_EQ(filter.family, rtopk::Family::cuda_filter) << describe(whole);
+      EXPECT_EQ(filter.workspace_bytes, 0u);
+    }
+  }
+}
+
+TEST(CudaPlans, FilterSortsFewResultsWithoutAnotherPass) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  for (const rtopk::DType dtype : kDTypes) {
+    // Values alone: a pass of its own would need the indices in the workspace.
+    Problem problem = problem_of(65536, 4096, 128);
+    problem.dtype = dtype;
+    problem.order = rtopk::Order::by_value;
+    problem.indices = false;
+    Plan plan;
+    ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
+    EXPECT_EQ(plan.workspace_bytes, 0u) << describe(problem);
+    problem.k = 129;
+    ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
+    EXPECT_GE(plan.workspace_bytes, 65536u * 129 * 4) << describe(problem);
+  }
+}
+
+TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  const auto plan_of = [](const Problem& problem, const Traits& traits) {
+    Plan plan;
+    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+    return plan;
+  };
+  const Traits h200 = kGpus[2];
+  for (const auto& [rows, cols, parts] : {std::array<std::int64_t, 3>{1, 131072, 8},
+                                          {64, 131072, 8},
+                                          {132, 32768, 4},
+                                          {256, 65536, 2},
+                                          {1024, 131072, 1}}) {
+    const Plan plan = plan_of(problem_of(rows, cols, 64), h200);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.parts, parts) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.blocks, rows * parts) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.workspace_bytes, 0u);
+  }
+  // Whole rows are written by these blocks too.
+  Problem dense = problem_of(1 << 20, 131072, 64);
   dense.form = rtopk::Form::dense;
-  EXPECT_NE(plan_of(dense).family, rtopk::Family::cuda_filter);
+  EXPECT_EQ(plan_of(dense, h200).family, rtopk::Family::cuda_cluster);
+  // There are no clusters before sm_90.
+  EXPECT_EQ(plan_of(problem_of(64, 131072, 64), kGpus[0]).parts, 1);
+  // Eight blocks would take too long for one row of this length, and half of a row is no list of candidates.
+  EXPECT_EQ(plan_of(problem_of(1, 1 << 27, 64), h200).family, rtopk::Family::cuda_radix);
+  EXPECT_EQ(plan_of(problem_of(64, 131072, 65536), h200).family, rtopk::Family::cuda_radix);
 }
 
 TEST(CudaPlans, AreRefusedForADeviceThatIsNotTheTraits) {

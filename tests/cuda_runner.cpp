@@ -270,7 +270,8 @@ bool take_another_family(rtopk::Plan& plan) {
   }
   const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
   const bool pairs = problem.form == rtopk::Form::pairs || problem.form == rtopk::Form::cbsr;
-  if (!exact || !pairs || sorts) return false;
+  // What cuda_filter sorts by itself needs no workspace; for the rest the plan at hand need not have enough.
+  if (!exact || (pairs && sorts && problem.k > 128)) return false;
   rtopk::Problem larger = problem;
   larger.rows = 1 << 20;
   larger.cols = std::max<std::int64_t>(4096, 8 * problem.k);
@@ -284,7 +285,30 @@ bool take_another_family(rtopk::Plan& plan) {
   return true;
 }
 
-constexpr Variant kVariants[] = {{"cuda", nullptr}, {"cuda, another family", take_another_family}};
+/// cuda_cluster whatever the rows' length and number, with as many blocks for a row as the device allows, or fewer.
+bool take_clusters(rtopk::Plan& plan) {
+  const rtopk::Problem& problem = plan.problem;
+  const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
+  const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
+  constexpr std::int64_t kMostCols = 32768;
+  if (!exact || sorts || problem.cols > kMostCols) return false;
+  rtopk::Traits traits;
+  if (!rtopk::query_traits(problem.device, traits).ok()) return false;
+  // Rows that are four times as long need no less memory, however many blocks share one.
+  rtopk::Problem larger = problem;
+  larger.rows = 1 << 20;
+  larger.cols = std::max(4 * kMostCols, 32 * problem.k);
+  larger.row_stride = 0;
+  larger.form = rtopk::Form::dense;
+  if (!take_numbers(plan, larger, rtopk::Family::cuda_cluster)) return false;
+  plan.parts = traits.compute_capability >= 90 ? 1 << (problem.cols % 4) : 1;
+  plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
+  plan.blocks = std::max<std::int64_t>(problem.rows, 1) * plan.parts;
+  return true;
+}
+
+constexpr Variant kVariants[] = {
+    {"cuda", nullptr}, {"cuda, another family", take_another_family}, {"cuda, clusters", take_clusters}};
 
 class CudaRunner final : public Runner {
  public:

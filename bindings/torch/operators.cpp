@@ -227,6 +227,12 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) { RTOPK_IMPLEMENTATIONS(library); }
 
+// aten::topk for a backend that no tensor has. Called by that key, from above autograd (_functions.py), it is torch.topk's
+// own derivative around this selection: a node in C++, where one of our own could only be in Python.
+STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) {
+  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk_exact));
+}
+
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CompositeExplicitAutograd, library) {
   library.impl("build_text", TORCH_BOX(&rtopk::torch_binding::build_text));
 }

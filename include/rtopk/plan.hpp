@@ -57,17 +57,17 @@ struct Traits {
 
 /// Which code runs.
 enum class Family : std::uint8_t {
-  reference,      ///< Scalar, obvious, slow: what every other family is tested against.
-  cpu_row,        ///< Search by counting over the whole row, which stays in the nearest cache.
-  cpu_stream,     ///< One read of a long row; only what can still win is kept in a buffer and searched.
-  cpu_bisection,  ///< The paper's bisection over the whole row.
-  cuda_warp,      ///< A warp, or a part of one, has a row in its registers; each warp takes several rows in turn.
+  reference,        ///< Scalar, obvious, slow: what every other family is tested against.
+  cpu_row,          ///< Search by counting over the whole row, which stays in the nearest cache.
+  cpu_stream,       ///< One read of a long row; only what can still win is kept in a buffer and searched.
+  cpu_bisection,    ///< The paper's bisection over the whole row.
+  cuda_warp,        ///< A warp, or a part of one, has a row in its registers; each warp takes several rows in turn.
   cuda_tournament,  ///< The few best of a short row, by minima and maxima in a fixed order: no search.
-  cuda_block,     ///< A block reads a row once and keeps what can still win in shared memory.
-  cuda_split,     ///< Several blocks share a row; each selects from its part, then the winners are selected from.
-  cuda_filter,    ///< A warp reads a row once; what reaches a bar that it learnt from other rows is listed and searched.
-  cuda_radix,     ///< The whole device finds the threshold of long rows digit by digit: any length, any k.
-  cuda_scan,      ///< A block reads a long row once for every pass of the paper's bisection.
+  cuda_block,       ///< A block reads a row once and keeps what can still win in shared memory.
+  cuda_filter,  ///< A warp reads a row once; what reaches a bar that it learnt from other rows is listed and searched.
+  cuda_cluster,  ///< A cluster of blocks shares a long row, read once; what is above a bar drawn from a sample is searched.
+  cuda_radix,  ///< The whole device finds the threshold of long rows digit by digit: any length, any k.
+  cuda_scan,   ///< A block reads a long row once for every pass of the paper's bisection.
 };
 
 [[nodiscard]] RTOPK_API const char* name(Family family) noexcept;
@@ -85,7 +85,7 @@ struct Plan {
   std::int32_t lanes_per_row = 0;      ///< CUDA: threads that share a row.
   std::int32_t elements_per_lane = 0;  ///< cuda_warp, cuda_tournament: elements of a row that a thread holds.
   std::int64_t blocks = 0;             ///< CUDA: blocks of the grid.
-  std::int64_t parts = 0;              ///< cuda_split: blocks that share a row.
+  std::int64_t parts = 0;              ///< cuda_cluster, cuda_radix: blocks that share a row.
   std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
 
   std::size_t scratch_bytes = 0;    ///< CPU: of one task.

@@ -9,19 +9,11 @@ from typing import NamedTuple
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from ._registrations import (
-    backward_compact,
-    backward_topk,
-    out_of_range,
-    result_shape,
-    save_compact,
-    save_topk,
-    scattered,
-    wrapped_dim,
-)
+from ._registrations import in_torch_func, out_of_range, result_shape, scattered, wrapped_dim
 
 _OPS = torch.ops.rtopk
 _INT64 = torch.int64
+_is_compiling = torch.compiler.is_compiling
 
 _Tensor = torch.Tensor
 _Result = torch.return_types.topk
@@ -35,40 +27,55 @@ _topk_exact = _OPS._topk_exact.default._op
 def _topk_exact_in_graph(input, k, dim=-1, largest=True, sorted=True):
     values, indices = _OPS._topk_exact.default(input, k, dim, largest, sorted)
     # While torch.func is compiled, a tensor does not tell that a derivative is wanted of it.
-    return (input.gather(dim, indices) if _in_torch_func() else values), indices
+    return (input.gather(dim, indices) if in_torch_func() else values), indices
 
 
-# Up to this many results a gather, whose derivative torch has in C++, costs less than a derivative in Python: that one
-# takes 25 us of the host, a gather of this size 2 us of a GPU.
-_FEW_RESULTS = 1 << 16
+# aten::topk from its derivative on down, with the library's selection below: operators.cpp registers it for a backend
+# that no tensor has. The derivative is torch.topk's, in C++, forwards and backwards and of every order.
+_Key, _Keys = torch._C.DispatchKey, torch._C.DispatchKeySet
+_differentiable_topk = torch.ops.aten.topk.default._handle.redispatch_boxed
+_DERIVATIVE_THEN_SELECTION = _Keys(_Key.AutogradPrivateUse3) | _Keys(_Key.PrivateUse3)
+
+# Naming the keys of a call passes over all others. So it is for tensors that have no others (subclasses, functorch's
+# wrappers, sparse and lazily negated tensors do), while nothing else watches calls (modes, tracers).
+_keys_of, _keys_of_all_calls = torch._C._dispatch_keys, torch._C._dispatch_tls_local_include_set
+_PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
+_PLAIN_KEYS = frozenset(
+    (
+        _Keys(getattr(_Key, device))
+        | _Keys(getattr(_Key, f"Autograd{device}"))
+        | _Keys(getattr(_Key, f"Autocast{device}"))
+        | _Keys(_Key.ADInplaceOrView)
+    ).raw_repr()
+    for device in ("CPU", "CUDA")
+)
+_UNWATCHED = (_Keys(_Key.BackendSelect) | _Keys(_Key.ADInplaceOrView)).raw_repr()
 
 
-class _TopK(torch.autograd.Function):
-    """torch.ops.rtopk.topk for plain eager calls: what torch.library makes of the same formulas takes a tenth of a
-    millisecond a call."""
+def _is_plain(input):
+    return (
+        type(input) in _PLAIN_TYPES
+        and _keys_of(input).raw_repr() in _PLAIN_KEYS
+        and _keys_of_all_calls().raw_repr() == _UNWATCHED
+    )
+
+
+class _WithGradient(torch.autograd.Function):
+    """Any other operator that gives values and where they stand: its derivative for plain eager calls. What
+    torch.library makes of the same formula takes a tenth of a millisecond a call."""
 
     @staticmethod
-    def forward(ctx, input, operator, *arguments):
-        output = operator(input, *arguments)
-        save_topk(ctx, (input, *arguments), output)
-        return output
+    def forward(ctx, input, dim, operator, *arguments):
+        values, indices = operator(input, *arguments)
+        ctx.shape, ctx.dim, ctx.constants = input.shape, dim, 2 + len(arguments)
+        ctx.save_for_backward(indices)
+        ctx.mark_non_differentiable(indices)
+        return values, indices
 
     @staticmethod
-    def backward(ctx, *grads):
-        grad, *rest = backward_topk(ctx, *grads)
-        return grad, None, *rest
-
-
-class _Compact(torch.autograd.Function):
-    """torch.ops.rtopk.compact likewise."""
-
-    @staticmethod
-    def forward(ctx, input, *arguments):
-        output = _OPS._compact.default(input, *arguments)
-        save_compact(ctx, (input, *arguments), output)
-        return output
-
-    backward = staticmethod(backward_compact)
+    def backward(ctx, grad, _):
+        (indices,) = ctx.saved_tensors
+        return scattered(grad, indices, ctx.shape, ctx.dim), *(None,) * ctx.constants
 
 
 def topk(
@@ -112,37 +119,36 @@ def topk(
     tensor([0, 2], dtype=torch.int32)
     """
     exact = max_iter is None and epsilon == 0.0 and index_dtype is _INT64
-    if (
-        exact
-        and dim == -1
-        and out is None
-        and type(k) is int
-        and isinstance(input, _Tensor)
-        and not input.requires_grad
-        and forward_ad._current_level < 0
-    ):
-        if largest is True and sorted is True:
-            return _Result(_topk_exact(input, k))
-        if type(largest) is bool and type(sorted) is bool:
-            return _Result(_topk_exact(input, k, -1, largest, sorted))
+    # The usual call first: every check costs a small selection.
+    if exact and dim == -1 and out is None and type(k) is int and isinstance(input, _Tensor):
+        if not input.requires_grad and forward_ad._current_level < 0:
+            if largest is True and sorted is True:
+                return _Result(_topk_exact(input, k))
+            if type(largest) is bool and type(sorted) is bool:
+                return _Result(_topk_exact(input, k, -1, largest, sorted))
+        elif type(largest) is bool and type(sorted) is bool and not _is_compiling() and _is_plain(input):
+            return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, -1, largest, sorted))
     _check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     _check_bool("largest", largest)
     _check_bool("sorted", sorted)
     if out is not None:
         return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
+    compiling = _is_compiling()
+    wants_grad = _wants_grad(input)
+    if exact and not compiling and (wants_grad or forward_ad._current_level >= 0) and _is_plain(input):
+        return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted))
     options = () if exact else (max_iter or 0, epsilon, index_dtype)
     arguments = (k, dim, largest, sorted, *options)
     operator = _topk_exact if exact else _OPS._topk.default
-    wants_grad = _wants_grad(input)
-    if _is_transformed() or (wants_grad and not torch.compiler.is_compiling() and _few_results(input, k, dim)):
+    if _is_transformed():
         indices = operator(input, *arguments)[1]
         return _Result((input.gather(dim, indices if exact else indices.to(_INT64)), indices))
     if not wants_grad:
         return _Result(operator(input, *arguments))
-    if torch.compiler.is_compiling():
+    if compiling or not _is_plain(input):
         return _Result(_OPS.topk.default(input, *arguments))
-    return _Result(_TopK.apply(input, operator, *arguments))
+    return _Result(_WithGradient.apply(input, dim, operator, *arguments))
 
 
 def maxk(
@@ -165,9 +171,13 @@ def maxk(
     arguments = (k, dim, largest, max_iter or 0, epsilon)
     _check_tensor("maxk", input)
     wrapped_dim(input, dim)
-    if not _is_transformed() and not _wants_grad(input):
-        return _OPS._maxk.default(input, *arguments)
-    # What was kept is what a gradient needs: a byte for every element, where the input would be several.
+    if not _is_transformed():
+        if not _wants_grad(input):
+            return _OPS._maxk.default(input, *arguments)
+        # A gradient needs to know what was kept: its indices where they are few, else a byte for every element.
+        if not _is_compiling() and input.dim() > 0 and 0 < 8 * k < input.size(dim):
+            values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
+            return scattered(values, indices, input.shape, dim)
     return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
 
 
@@ -217,10 +227,11 @@ def compact(
     if _is_transformed():
         selectors = _OPS._compact.default(input, *arguments)[1]
         return CBSR(input.gather(-1, selectors.to(_INT64)), selectors)
-    operator = _OPS._compact.default
-    if _wants_grad(input):
-        operator = _OPS.compact.default if torch.compiler.is_compiling() else _Compact.apply
-    return CBSR(*operator(input, *arguments))
+    if not _wants_grad(input):
+        return CBSR(*_OPS._compact.default(input, *arguments))
+    if _is_compiling() or not _is_plain(input):
+        return CBSR(*_OPS.compact.default(input, *arguments))
+    return CBSR(*_WithGradient.apply(input, -1, _OPS._compact.default, *arguments))
 
 
 def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
@@ -239,16 +250,7 @@ def _wants_grad(input):
 def _is_transformed():
     """Whether derivatives are taken in another way than backwards by autograd: forwards, or by torch.func. Operators of
     one's own cannot tell torch about those; a gather has them all."""
-    return forward_ad._current_level >= 0 or _in_torch_func()
-
-
-@torch.compiler.assume_constant_result
-def _in_torch_func():
-    return torch._C._are_functorch_transforms_active()
-
-
-def _few_results(input, k, dim):
-    return input.dim() == 0 or input.numel() // max(input.size(dim), 1) * k <= _FEW_RESULTS
+    return forward_ad._current_level >= 0 or in_torch_func()
 
 
 # ---- Errors of the kinds that torch.topk has ----

@@ -92,7 +92,16 @@ register_fake("rtopk::_compact", _fake_compact)
 
 def scattered(values, indices, shape, dim):
     """Zeros with `values` at `indices` along `dim`."""
-    return values.new_zeros(shape).scatter(dim, indices.to(torch.int64), values)
+    zeros = values.new_zeros(shape)
+    if indices.dtype is not torch.int64:
+        indices = indices.to(torch.int64)
+    # In place, or the zeros would be written twice. Under vmap they are no batch where only the indices are one.
+    return (zeros.scatter if in_torch_func() else zeros.scatter_)(dim, indices, values)
+
+
+@torch.compiler.assume_constant_result
+def in_torch_func():
+    return torch._C._are_functorch_transforms_active()
 
 
 def save_topk(ctx, inputs, output):

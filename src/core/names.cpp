@@ -83,8 +83,8 @@ const char* name(Family family) noexcept {
     case Family::cuda_warp: return "cuda_warp";
     case Family::cuda_tournament: return "cuda_tournament";
     case Family::cuda_block: return "cuda_block";
-    case Family::cuda_split: return "cuda_split";
     case Family::cuda_filter: return "cuda_filter";
+    case Family::cuda_cluster: return "cuda_cluster";
     case Family::cuda_radix: return "cuda_radix";
     case Family::cuda_scan: return "cuda_scan";
   }

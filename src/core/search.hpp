@@ -11,22 +11,24 @@ namespace rtopk::core {
 // ---------------------------------------------------------------------------------------------------------------------
 // The library's own exact search, over directed keys.
 
+// Count is a type that has room for the number of columns.
+
 /// The threshold lies in [low, high]: count(low) >= k, and count(key) < k for every key > high.
-template <class Key>
+template <class Key, class Count = std::int64_t>
 struct Bracket {
   Key low;
   Key high;
-  std::int64_t count_low;    ///< Elements at or above `low`.
-  std::int64_t count_above;  ///< Elements above `high`, fewer than k.
+  Count count_low;    ///< Elements at or above `low`.
+  Count count_above;  ///< Elements above `high`, fewer than k.
 };
 
 /// A threshold for k elements: `key` with count == k, or, where equal values straddle the border, the k-th value itself
 /// with count > k; then the first k - (elements above key) of the elements equal to it are selected.
-template <class Key>
+template <class Key, class Count = std::int64_t>
 struct Threshold {
   Key key;
-  std::int64_t count;        ///< Elements at or above `key`, at least k.
-  std::int64_t count_above;  ///< If count > k: elements above `key`, fewer than k.
+  Count count;        ///< Elements at or above `key`, at least k.
+  Count count_above;  ///< If count > k: elements above `key`, fewer than k.
   std::int32_t passes;
 };
 
@@ -48,17 +50,17 @@ struct Threshold {
 ///
 /// Proposals may be anything; they cannot make the result wrong. A proposal is moved into the bracket, and after three
 /// passes that have not halved the bracket the next one halves it, so that there are at most 4 * bits passes.
-template <class Key>
+template <class Key, class Count = std::int64_t>
 class ThresholdSearch {
  public:
-  RTOPK_HD constexpr ThresholdSearch(const Bracket<Key>& everything, std::int64_t k)
+  RTOPK_HD constexpr ThresholdSearch(const Bracket<Key, Count>& everything, Count k)
       : bracket_(everything), k_(k), width_to_halve_(everything.high - everything.low) {}
 
   [[nodiscard]] RTOPK_HD constexpr bool done() const {
     return bracket_.low == bracket_.high || bracket_.count_low == k_;
   }
 
-  [[nodiscard]] RTOPK_HD constexpr const Bracket<Key>& bracket() const { return bracket_; }
+  [[nodiscard]] RTOPK_HD constexpr const Bracket<Key, Count>& bracket() const { return bracket_; }
 
   /// Where to count next, given where the caller would.
   [[nodiscard]] RTOPK_HD constexpr Key probe(Key proposal) const {
@@ -67,7 +69,7 @@ class ThresholdSearch {
     return proposal < bracket_.high ? proposal : bracket_.high;
   }
 
-  RTOPK_HD constexpr void record(Key probe, std::int64_t counted) {
+  RTOPK_HD constexpr void record(Key probe, Count counted) {
     ++passes_;
     is_stuck_ = counted == bracket_.count_low || counted == bracket_.count_above;
     if (counted >= k_) {
@@ -96,13 +98,13 @@ class ThresholdSearch {
     is_stuck_ = false;
   }
 
-  [[nodiscard]] RTOPK_HD constexpr Threshold<Key> result() const {
+  [[nodiscard]] RTOPK_HD constexpr Threshold<Key, Count> result() const {
     return {bracket_.low, bracket_.count_low, bracket_.count_above, passes_};
   }
 
  private:
-  Bracket<Key> bracket_;
-  std::int64_t k_;
+  Bracket<Key, Count> bracket_;
+  Count k_;
   Key width_to_halve_;
   std::int32_t passes_since_halved_ = 0;
   std::int32_t passes_ = 0;
@@ -144,11 +146,11 @@ struct Selection {
 ///   Bisection<Real> search(least, greatest, k, limits);
 ///   while (search.next()) search.record(/* elements >= */ count(search.middle()));
 ///   use(search.selection());
-template <class Real>
+template <class Real, class Count = std::int64_t>
 class Bisection {
  public:
   /// Algorithm 2 if max_iter > 0, else Algorithm 1.
-  RTOPK_HD Bisection(Real least, Real greatest, std::int64_t k, std::int32_t max_iter, double epsilon)
+  RTOPK_HD Bisection(Real least, Real greatest, Count k, std::int32_t max_iter, double epsilon)
       : low_(least), high_(greatest), k_(k), max_iter_(max_iter) {
     const Real magnitude = greatest < 0 ? -greatest : greatest;
     width_ = static_cast<Real>(epsilon) * magnitude;  // a lone product: nothing to fuse it with
@@ -171,7 +173,7 @@ class Bisection {
 
   [[nodiscard]] RTOPK_HD Real middle() const { return middle_; }
 
-  RTOPK_HD void record(std::int64_t counted) {
+  RTOPK_HD void record(Count counted) {
     ++passes_;
     counted_ = counted;
     if (counted < k_) {
@@ -192,8 +194,8 @@ class Bisection {
   Real high_;
   Real middle_{};
   Real width_;
-  std::int64_t k_;
-  std::int64_t counted_ = 0;  ///< Of the last pass.
+  Count k_;
+  Count counted_ = 0;  ///< Of the last pass.
   std::int32_t max_iter_;
   std::int32_t passes_ = 0;
   bool high_is_counted_ = false;  ///< The first high is the maximum, which nobody has counted.

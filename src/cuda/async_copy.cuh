@@ -22,8 +22,13 @@ __device__ void copy_async(void* shared, const void* global) {
 template <bool kSparesCache>
 __device__ void copy_async_once(std::uint32_t shared, const void* global) {
   if constexpr (kSparesCache) {
+#if __CUDA_ARCH__ == 900
+    constexpr std::uint64_t policy =
+        0x12f0000000000000;  // what the instruction below gives; as a constant it needs no register
+#else
     std::uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
     asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "l"(policy)
                  : "memory");
   } else {

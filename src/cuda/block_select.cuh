@@ -26,25 +26,24 @@ class BlockSelect : BlockOfThreads<T, W> {
              reinterpret_cast<int*>(shared + Shape::kStages * Shape::kRowBytes + Shape::list_bytes(call.k))),
         call_(call),
         k_(static_cast<int>(call.k)),
+        cols_(static_cast<int>(call.cols)),
         rows_(reinterpret_cast<T*>(shared)),
         note_(reinterpret_cast<Note*>(shared + Shape::shared_bytes(call.k) - Shape::kNoteBytes)) {}
 
   __device__ void run() {
-    const std::int64_t units = call_.rows * call_.parts;
     const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * call_.units_per_worker;
-    const std::int64_t end = min(units, begin + call_.units_per_worker);
+    const std::int64_t end = min(call_.rows, begin + call_.units_per_worker);
     if (begin >= end) return;
     if (threadIdx.x == 0) note_->hint = core::max_key<T> / 2;
-    if (call_.parts == 1) pad(static_cast<int>(call_.cols));
+    pad();
     fetch(begin, 0);
     int stage = 0;
-    for (std::int64_t unit = begin; unit < end; ++unit) {
+    for (std::int64_t number = begin; number < end; ++number) {
       wait_for_copies<0>();
       __syncthreads();
-      if (unit + 1 < end) fetch(unit + 1, stage ^ 1);
-      unit_ = unit;
+      if (number + 1 < end) fetch(number + 1, stage ^ 1);
+      number_ = number;
       row_ = rows_ + stage * Shape::kCols;
-      cols_ = cols_of(unit);
       select();
       __syncthreads();  // the list and the row are free again
       stage ^= 1;
@@ -72,27 +71,17 @@ class BlockSelect : BlockOfThreads<T, W> {
     return note_->expected;
   }
 
-  __device__ int cols_of(std::int64_t unit) const {
-    if (call_.parts == 1) return static_cast<int>(call_.cols);
-    const std::int64_t first = unit % call_.parts * call_.part_cols;
-    return static_cast<int>(min(call_.part_cols, call_.cols - first));
-  }
-
-  __device__ void fetch(std::int64_t unit, int stage) const {
-    const T* from =
-        static_cast<const T*>(call_.input) + unit / call_.parts * call_.stride + unit % call_.parts * call_.part_cols;
+  __device__ void fetch(std::int64_t number, int stage) const {
+    const T* from = static_cast<const T*>(call_.input) + number * call_.stride;
     T* to = rows_ + stage * Shape::kCols;
-    const int cols = cols_of(unit);
-    // A part's length may allow narrower accesses than its address.
-    const int access = call_.parts == 1 || cols * sizeof(T) % call_.access_bytes == 0 ? call_.access_bytes : 0;
-    if (access == 16) {
-      copy_pieces<16>(from, to, cols);
-    } else if (access == 8) {
-      copy_pieces<8>(from, to, cols);
-    } else if (access == 4) {
-      copy_pieces<4>(from, to, cols);
+    if (call_.access_bytes == 16) {
+      copy_pieces<16>(from, to, cols_);
+    } else if (call_.access_bytes == 8) {
+      copy_pieces<8>(from, to, cols_);
+    } else if (call_.access_bytes == 4) {
+      copy_pieces<4>(from, to, cols_);
     } else {
-      for (int col = static_cast<int>(threadIdx.x); col < cols; col += Shape::kThreads) to[col] = from[col];
+      for (int col = static_cast<int>(threadIdx.x); col < cols_; col += Shape::kThreads) to[col] = from[col];
     }
     commit_copies();
   }
@@ -113,9 +102,8 @@ class BlockSelect : BlockOfThreads<T, W> {
     T raw[Shape::kVector];
   };
 
-  /// What lies behind the end of a row can never be selected. Copies do not touch it, so it is written once, unless the rows
-  /// are parts of different lengths.
-  __device__ void pad(int cols) const {
+  /// What lies behind the end of a row can never be selected. Copies do not touch it, so it is written once.
+  __device__ void pad() const {
     using Bits = core::KeyOf<T>;
     Bits bits;
     if constexpr (core::is_floating<T>) {
@@ -125,7 +113,7 @@ class BlockSelect : BlockOfThreads<T, W> {
       bits = call_.smallest ? 0x7fffffffu : 0x80000000u;
     }
     auto* elements = reinterpret_cast<Bits*>(rows_);
-    for (int col = cols + static_cast<int>(threadIdx.x); col < Shape::kCols; col += Shape::kThreads) {
+    for (int col = cols_ + static_cast<int>(threadIdx.x); col < Shape::kCols; col += Shape::kThreads) {
       elements[col] = bits;
       elements[Shape::kCols + col] = bits;
     }
@@ -142,10 +130,6 @@ class BlockSelect : BlockOfThreads<T, W> {
     if (call_.smallest) {
 #pragma unroll
       for (int r = 0; r < R; ++r) x[r] = E::reversed(x[r]);
-    }
-    if (call_.parts > 1 && cols_ < Shape::kCols) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) x[r] = col_of(r) < cols_ ? x[r] : E::least();
     }
   }
 
@@ -180,7 +164,7 @@ class BlockSelect : BlockOfThreads<T, W> {
       if (outcome != Outcome::listed) list_chosen(chosen);
       write_list();
     }
-    if (call_.passes != nullptr && call_.parts == 1 && threadIdx.x == 0) call_.passes[unit_] = passes;
+    if (call_.passes != nullptr && threadIdx.x == 0) call_.passes[number_] = passes;
   }
 
   __device__ unsigned everything() const {
@@ -297,23 +281,19 @@ class BlockSelect : BlockOfThreads<T, W> {
   /// Writes the listed columns.
   __device__ void write_list() {
     __syncthreads();
-    const int count = min(k_, cols_);
-    T* values = static_cast<T*>(call_.values) + unit_ * call_.k;
-    const std::int64_t first_col = call_.parts == 1 ? 0 : unit_ % call_.parts * call_.part_cols;
-    const std::int32_t* columns = call_.columns == nullptr ? nullptr : call_.columns + unit_ * call_.cols;
-    with_indices(call_, unit_, [&](auto* indices) {
+    T* values = static_cast<T*>(call_.values) + number_ * call_.k;
+    with_indices(call_, number_, [&](auto* indices) {
       using Index = std::remove_pointer_t<decltype(indices)>;
-      for (int i = static_cast<int>(threadIdx.x); i < count; i += Shape::kThreads) {
+      for (int i = static_cast<int>(threadIdx.x); i < k_; i += Shape::kThreads) {
         const int col = list_[i];
         if (call_.values != nullptr) values[i] = row_[col];
-        if (call_.indices != nullptr)
-          indices[i] = static_cast<Index>(columns != nullptr ? columns[col] : first_col + col);
+        if (call_.indices != nullptr) indices[i] = static_cast<Index>(col);
       }
     });
   }
 
   __device__ void write_dense(unsigned chosen) const {
-    T* out_row = static_cast<T*>(call_.dense) + unit_ * call_.cols;
+    T* out_row = static_cast<T*>(call_.dense) + number_ * call_.cols;
 #pragma unroll
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
       const int col = col_of(chunk, 0);
@@ -335,7 +315,7 @@ class BlockSelect : BlockOfThreads<T, W> {
   }
 
   __device__ void write_mask(unsigned chosen) const {
-    std::uint8_t* out_row = call_.mask + unit_ * call_.cols;
+    std::uint8_t* out_row = call_.mask + number_ * call_.cols;
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       if (col_of(r) < cols_) out_row[col_of(r)] = static_cast<std::uint8_t>(chosen >> r & 1u);
@@ -344,11 +324,11 @@ class BlockSelect : BlockOfThreads<T, W> {
 
   const Call& call_;
   int k_;
+  int cols_;
   T* rows_;  ///< The row at hand and the next one.
   Note* note_;
-  std::int64_t unit_ = 0;  ///< Row, or part of a row.
+  std::int64_t number_ = 0;  ///< Of the row at hand.
   const T* row_ = nullptr;
-  int cols_ = 0;
   Learnt<Real> learnt_;
 };
 

@@ -164,7 +164,8 @@ __device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real
   const Real mean = LaneGroup<G>::sum_reals(counts ? part * own_mean : Real{0});
   // Within lanes, where the mean of inverses is greater than the inverse of the mean by as much as the spread of a few normal
   // elements varies; and between lanes, which is most of it in rows that are in order.
-  const Real within = static_cast<Real>(lanes * reciprocal(weights)) * static_cast<Real>(number) / (number - 3);
+  const Real within =
+      static_cast<Real>(lanes * reciprocal(weights)) * (static_cast<Real>(number) / static_cast<Real>(number - 3));
   const Real between = LaneGroup<G>::sum_reals(counts ? part * (own_mean - mean) * (own_mean - mean) : Real{0});
   Learnt<Real> expected = expected_at(expectation, mean, (within > 4 * kLeastSpread ? within : Real{0}) + between);
   if (!(weights > 0.0f)) {  // all are spoilt: anything will do
@@ -172,6 +173,43 @@ __device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real
     expected.step = 1;
   }
   return expected;
+}
+
+/// The same from elements: `at` gives those of a lane by number. `whole`: the lane has them all.
+template <int G, int kNumber, class At>
+__device__ auto expected_from_elements(const Expectation& expectation, bool whole, At at) {
+  using Real = decltype(at(0));
+  const auto is_finite = [](Real x) { return abs(x) < static_cast<Real>(INFINITY); };
+  Real pivot = opaque(at(0));  // the sums are seldom needed
+  Real sum = 0;
+  Real squares = 0;
+#pragma unroll
+  for (int i = 1; i < kNumber; ++i) {
+    const Real distance = at(i) - pivot;
+    sum += distance;
+    squares += distance * distance;
+  }
+  if (__any_sync(kWholeWarp, !is_finite(squares))) {
+    // Infinities and NaN are left out.
+    constexpr int kStride = kNumber > 16 ? 2 : 1;
+    int number = 0;
+    sum = 0;
+    squares = 0;
+#pragma unroll
+    for (int i = 0; i < kNumber; i += kStride) {
+      const Real x = opaque(at(i));
+      pivot = number == 0 ? x : pivot;
+      const bool counts = is_finite(x);
+      number += counts ? kStride : 0;
+      const Real distance = counts ? x - pivot : Real{0};
+      sum += distance * kStride;
+      squares += distance * distance * kStride;
+    }
+    const Real scale = static_cast<Real>(kNumber) * static_cast<Real>(reciprocal(static_cast<float>(number)));
+    sum *= scale;
+    squares = 2 * number >= kNumber ? squares * scale : static_cast<Real>(INFINITY);
+  }
+  return expected_from_lanes<G>(expectation, pivot, sum, whole ? squares : static_cast<Real>(INFINITY), kNumber);
 }
 
 }  // namespace rtopk::cuda

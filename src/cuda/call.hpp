@@ -45,10 +45,11 @@ struct Call {
   std::int64_t units_per_worker =
       1;  ///< cuda_warp, cuda_tournament: groups of rows of a warp; cuda_block: rows of a block.
 
-  // cuda_split: a row is selected from in parts, then the winners are selected from.
-  std::int64_t parts = 1;  ///< How many rows of `part_cols` columns a row is taken for; the last may be shorter.
-  std::int64_t part_cols = 0;
-  const std::int32_t* columns = nullptr;  ///< What to write for each column of the input; null: its number.
+  // cuda_cluster: see cluster_shape.hpp.
+  std::int32_t parts = 1;
+  std::int32_t log_samples = 0;
+  std::int32_t bar_rank = 0;
+  std::int32_t list_capacity = 0;
 
   Expectation expectation;
 };

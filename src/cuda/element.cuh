@@ -77,6 +77,16 @@ struct SearchedAsFloat {
   }
   static __device__ float real(float x) { return x; }
   static __device__ float from_real(float x) { return x; }
+  static __device__ float lesser_or_nan(float a, float b) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+  static __device__ float greater_or_nan(float a, float b) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
 };
 
 template <>
@@ -119,6 +129,8 @@ struct Element<double> : PushPlainly<double> {
   }
   static __device__ double real(double x) { return x; }
   static __device__ double from_real(double x) { return x; }
+  static __device__ double lesser_or_nan(double a, double b) { return is_nan(a) || a < b ? a : b; }
+  static __device__ double greater_or_nan(double a, double b) { return is_nan(a) || a > b ? a : b; }
 };
 
 template <>
@@ -143,6 +155,8 @@ struct Element<std::int32_t> : PushPlainly<std::int32_t> {
   }
   static __device__ float real(std::int32_t x) { return static_cast<float>(x); }
   static __device__ std::int32_t from_real(float x) { return __float2int_ru(x); }  // saturates; NaN gives 0
+  static __device__ std::int32_t lesser_or_nan(std::int32_t a, std::int32_t b) { return min(a, b); }
+  static __device__ std::int32_t greater_or_nan(std::int32_t a, std::int32_t b) { return max(a, b); }
 };
 
 /// The directed key of the original bits.

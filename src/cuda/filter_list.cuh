@@ -5,42 +5,11 @@
 
 #include "filter_bar.cuh"
 #include "filter_border.cuh"
+#include "filter_result.cuh"
 #include "filter_stream.cuh"
 #include "lane_group.cuh"
-#include "result_row.cuh"
 
 namespace rtopk::cuda {
-
-/// Stores to global memory, if a condition holds, without a branch.
-template <class Pointer, class Bits>
-__device__ void store_if(bool condition, Pointer* to, int position, Bits bits) {
-  const auto yes = static_cast<unsigned>(condition);
-  if constexpr (sizeof(Bits) == 8) {
-    asm volatile(
-        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 8, %0; @p st.global.b64 [a], %2; }" ::
-            "l"(to),
-        "r"(position), "l"(bits), "r"(yes)
-        : "memory");
-  } else if constexpr (sizeof(Bits) == 4) {
-    asm volatile(
-        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 4, %0; @p st.global.b32 [a], %2; }" ::
-            "l"(to),
-        "r"(position), "r"(bits), "r"(yes)
-        : "memory");
-  } else if constexpr (sizeof(Bits) == 2) {
-    asm volatile(
-        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 2, %0; @p st.global.b16 [a], %2; }" ::
-            "l"(to),
-        "r"(position), "h"(bits), "r"(yes)
-        : "memory");
-  } else {
-    asm volatile(
-        "{ .reg .pred p; .reg .s64 a; setp.ne.u32 p, %3, 0; mad.wide.s32 a, %1, 1, %0; @p st.global.b8 [a], %2; }" ::
-            "l"(to),
-        "r"(position), "h"(static_cast<std::uint16_t>(bits)), "r"(yes)
-        : "memory");
-  }
-}
 
 template <class T>
 struct FilterState {
@@ -82,6 +51,7 @@ class FilterList {
   using Key = typename FilterKey<T>::Key;
   using State = FilterState<T>;
   using Distance = KeyDistance<Key>;
+  using Result = FilterResult<T, kShort>;
   static_assert(sizeof(State) <= Shape::kStateBytes);
 
   /// In `shared` lie the state, the elements and their columns, which are in ascending order.
@@ -110,7 +80,7 @@ class FilterList {
     const FilterList list(call, shared);
     const int number = list.peek().capacity;
     const Border<Key> border = list.find(number, static_cast<int>(call.k));
-    keep(call, shared, number, border);
+    Result::keep(call, list.elements(), list.columns(number), number, border);
     Bar<T> bar = Bar<T>::above(border.edge, call.smallest);
     // Each element better than those before it, perhaps: then a sample knows what is still to come.
     const bool samples = list.peek().pruned == 1 && list.peek().may_sample && bar.way != Bar<T>::Way::closed;
@@ -140,7 +110,6 @@ class FilterList {
     const Key sampled_floor = list.peek().sampled_floor;
     if (number < k || (sampled_floor != 0 && list.count(number, sampled_floor) < k)) return {false, list.again(row)};
     const Border<Key> border = list.find(number, k);
-    list.write(row, number, border);
     const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
     Distance step = 0;
     if (astray) {
@@ -150,6 +119,7 @@ class FilterList {
       step =
           Distance{0.7f} * distance(border.edge, middle.edge) * Distance{reciprocal(static_cast<float>(k - half + 1))};
     }
+    Result::write(call, list.elements(), list.columns(list.peek().capacity), row, number, border);
     State state = list.state();
     if (call.passes != nullptr && LaneGroup<32>::lane() == 0) call.passes[row] = state.passes + border.passes;
     if (!astray && number > k) {
@@ -219,75 +189,6 @@ class FilterList {
   /// Candidates that reach a key.
   __device__ int count(int number, Key key) const {
     return KeysInMemory<T>(elements(), number, call_.smallest).count(key);
-  }
-
-  /// Moves what is selected to the beginning of a full list.
-  static __device__ __noinline__ void keep(const Call& call, char* shared, int number, Border<Key> border) {
-    const FilterList list(call, shared);
-    const int lane = LaneGroup<32>::lane();
-    const unsigned lanes_below = (1u << lane) - 1u;
-    const bool smallest = call.smallest;
-    T* const elements = list.elements();
-    std::int32_t* const columns = list.columns(list.peek().capacity);
-    int kept = 0;
-    int tied = 0;
-#pragma unroll 1
-    for (int i = lane; i < number; i += 32) {  // a full list is a multiple of 32
-      const T element = elements[i];
-      const std::int32_t column = columns[i];
-      const Key key = FilterKey<T>::of(element, smallest);
-      const unsigned ties = __ballot_sync(kWholeWarp, key == border.edge);
-      const bool within = (ties >> lane & 1u) != 0 && tied + __popc(ties & lanes_below) < border.quota;
-      tied += __popc(ties);
-      const bool chosen = key > border.edge || within;
-      const unsigned all = __ballot_sync(kWholeWarp, chosen);
-      __syncwarp();  // all lanes have read what may be overwritten now
-      if (chosen) {
-        elements[kept + __popc(all & lanes_below)] = element;
-        columns[kept + __popc(all & lanes_below)] = column;
-      }
-      kept += __popc(all);
-    }
-    __syncwarp();
-  }
-
-  __device__ void write(std::int64_t row, int number, const Border<Key>& border) const {
-    with_indices(call_, row, [&](auto* indices) { write(row, indices, number, border); });
-  }
-
-  /// One loop for borders with and without ties: the less code, the less of it must be fetched.
-  template <class Index>
-  __device__ void write(std::int64_t row, Index* indices, int number, const Border<Key>& border) const {
-    const int lane = LaneGroup<32>::lane();
-    const unsigned lanes_below = (1u << lane) - 1u;
-    const bool smallest = call_.smallest;
-    const bool has_values = call_.values != nullptr;
-    const bool has_indices = call_.indices != nullptr;
-    T* const values = static_cast<T*>(call_.values) + row * call_.k;
-    const T* element_at = elements() + lane;
-    const std::int32_t* column_at = columns(peek().capacity) + lane;
-    int position = 0;
-    int tied = 0;
-#pragma unroll 1
-    for (int left = number - lane; left + lane > 0; left -= 32) {
-      const T element = *element_at;
-      const std::int32_t column = *column_at;
-      const Key key = left > 0 ? FilterKey<T>::of(element, smallest) : Key{0};
-      bool chosen = key > border.edge;
-      if (border.quota > 0) {
-        const unsigned ties = __ballot_sync(kWholeWarp, left > 0 && key == border.edge);
-        chosen = chosen || ((ties >> lane & 1u) != 0 && tied + __popc(ties & lanes_below) < border.quota);
-        tied += __popc(ties);
-      }
-      const unsigned all = __ballot_sync(kWholeWarp, chosen);
-      const int at = position + __popc(all & lanes_below);
-      store_if(chosen && has_values, values, at, core::bits_of(element));
-      store_if(chosen && has_indices, indices, at, static_cast<Index>(column));
-      position += __popc(all);
-      element_at += 32;
-      column_at += 32;
-    }
-    __syncwarp();
   }
 
   /// The bar for a row of which too few elements have reached the last one. A sample says how the row is; if that was it, or

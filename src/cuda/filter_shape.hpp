@@ -6,6 +6,7 @@
 namespace rtopk::cuda {
 
 inline constexpr int kFilterWarpsPerBlock = 2;
+inline constexpr int kFilterMostSorted = 128;  ///< The largest k whose results a warp puts in order by itself.
 
 /// A warp streams a row in pieces. Each lane has one line of neighbouring elements of a piece.
 template <class T>

@@ -9,6 +9,21 @@ namespace rtopk::cuda {
 
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
+/// The same, but the compiler does not know: what depends on it is computed here, neither before nor in another way.
+template <class X>
+__device__ X opaque(X x) {
+  if constexpr (sizeof(X) == 8) {
+    if constexpr (std::is_pointer_v<X>) {
+      asm volatile("" : "+l"(x));
+    } else {
+      asm volatile("" : "+d"(x));
+    }
+  } else {
+    asm volatile("" : "+f"(x));
+  }
+  return x;
+}
+
 /// Of a thread's elements in `eligible`, a bit for each, those whose position is below `quota`. `first` has the position of the
 /// first of each chunk of kVector neighbours.
 template <int kVector, int kChunks>

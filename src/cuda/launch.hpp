@@ -19,6 +19,7 @@ struct Grid {
   std::size_t shared_bytes;
   int device;
   cudaStream_t stream;
+  std::int32_t blocks_per_cluster = 1;
 };
 
 template <class T>
@@ -29,6 +30,8 @@ template <class T>
 cudaError_t launch_block(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
 cudaError_t launch_filter(const Plan& plan, const Call& call, const Grid& grid);
+template <class T>
+cudaError_t launch_cluster(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
 cudaError_t launch_radix(const Plan& plan, const Call& call, const Grid& grid);
 template <class T>
@@ -56,8 +59,23 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
     }
   }
   void* pointers[] = {&arguments...};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(grid.blocks)),
-                          dim3(static_cast<unsigned>(grid.threads)), pointers, grid.shared_bytes, grid.stream);
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const dim3 blocks(static_cast<unsigned>(grid.blocks));
+  const dim3 threads(static_cast<unsigned>(grid.threads));
+  if (grid.blocks_per_cluster == 1) {
+    return cudaLaunchKernel(function, blocks, threads, pointers, grid.shared_bytes, grid.stream);
+  }
+  cudaLaunchAttribute clusters{};
+  clusters.id = cudaLaunchAttributeClusterDimension;
+  clusters.val.clusterDim = {static_cast<unsigned>(grid.blocks_per_cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = grid.stream;
+  config.attrs = &clusters;
+  config.numAttrs = 1;
+  return cudaLaunchKernelExC(&config, function, pointers);
 }
 
 }  // namespace rtopk::cuda

@@ -3,12 +3,12 @@
 
 #include "backend.hpp"
 #include "block_shape.hpp"
+#include "cluster_shape.hpp"
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
 #include "filter_shape.hpp"
 #include "radix_shape.hpp"
 #include "scan_shape.hpp"
-#include "split_shape.hpp"
 #include "tournament_shape.hpp"
 #include "warp_shape.hpp"
 #include "workspace.hpp"
@@ -37,7 +37,7 @@ std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
   const std::int64_t of_each = tiles / multiprocessors;
   const std::int64_t fewest =
       quotient_up(tiles, kMostBlocks);  // at four warps to a block, far more than is ever needed
-  return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 40 ? 2 : 1});
+  return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 100 ? 2 : 1});
 }
 
 template <class Shape>
@@ -49,10 +49,14 @@ std::int64_t warp_shared_bytes(const Problem& problem) {
 bool plan_warp(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return for_warp_variants([&]<int G, int R>() {
+    return for_warp_variants<T>([&]<int G, int R>() {
       using Shape = WarpShape<T, G, R>;
       if (problem.cols > Shape::kCols || warp_shared_bytes<Shape>(problem) > traits.shared_bytes_per_block)
         return false;
+      // Lanes list their results one after the other: where there are many, 8 lanes of 32 elements are quicker (256 columns, bf16,
+      // k 128: 1.19 and 1.42 times the floor; k 32: 1.63 and 1.47).
+      constexpr std::int64_t kMostResultsPerLane = 16;
+      if (G == 4 && R == 64 && problem.k > kMostResultsPerLane * G) return false;
       const std::int64_t tiles = std::max(quotient_up(problem.rows, Shape::kRows), std::int64_t{1});
       const std::int64_t run = tiles_per_warp(tiles, traits.multiprocessors);
       if (quotient_up(tiles, run * kWarpsPerBlock) > kMostBlocks) return false;
@@ -136,44 +140,51 @@ bool plan_block(const Traits& traits, Plan& plan) {
   return true;
 }
 
-/// Several blocks for each row, where what their parts select is again a row that a block can hold.
-bool plan_split(const Traits& traits, Plan& plan) {
-  constexpr std::int64_t kPartLengths[] = {16384, 8192, 4096, 2048};
-  constexpr std::int64_t kWinnersAtOnce = std::int64_t{1} << 22;
-  constexpr std::int64_t kRun = 4;
+/// The shared memory of cuda_cluster's block.
+std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
+  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, parts).capacity;
+  std::int64_t bytes = 0;
+  core::with_element_type(problem.dtype, [&]<class T>(T*) { bytes = ClusterShape<T>::shared_bytes(capacity, part); });
+  return bytes;
+}
+
+/// A cluster of blocks for each row of which little is selected. Before sm_90 a cluster is one block.
+bool plan_cluster(const Traits& traits, Plan& plan) {
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  constexpr std::int64_t kLeastPartCols = 4096;
+  // A longer row by itself should be done sooner by cuda_radix, with blocks on all multiprocessors. Not measured yet.
+  constexpr std::int64_t kMostPartBytesOfFew = 1 << 20;
   const Problem& problem = plan.problem;
-  if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
-  if (problem.cols > std::int64_t{0x7fffffff} - 4 * kPartLengths[0]) return false;
-  const std::int64_t shared = traits.shared_bytes_per_block;
-  std::int64_t best = 0;
-  for (const std::int64_t length : kPartLengths) {
-    const std::int64_t parts = quotient_up(problem.cols, length);
-    const std::int64_t part = part_cols(problem, parts);
-    const BlockNumbers numbers = block_numbers(problem.dtype, part, problem.k, shared);
-    const std::int64_t last = problem.cols - (parts - 1) * part;
-    const bool fits = numbers.threads != 0 && parts >= 2 && last >= problem.k && 4 * problem.k <= part &&
-                      block_numbers(problem.dtype, parts * problem.k, problem.k, shared).threads != 0;
-    if (!fits) continue;
-    best = parts;
-    // Small parts only where long ones would leave multiprocessors without work; a block of 8192 shares one with others.
-    if (length <= 8192 && problem.rows * parts >= 16 * traits.multiprocessors) break;
-    if (length <= 4096) break;
+  if (problem.cols > kClusterMostCols || problem.k > problem.cols / 8) return false;
+  const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  // As few blocks for a row as keep six sevenths of the places busy that registers allow, in the last round of blocks too; if
+  // there are none such, those that keep the most.
+  double best = 0;
+  for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kClusterMostParts : 1); parts *= 2) {
+    const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
+    const std::int64_t bytes = cluster_shared_bytes(problem, parts);
+    if (parts > 1 && part < kLeastPartCols) break;
+    if (part > kClusterMostPartCols || bytes > traits.shared_bytes_per_block || rows > kMostBlocks / parts) continue;
+    if (part * element > kMostPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) continue;
+    const std::int64_t places = std::min(std::int64_t{kClusterBlocksPerMultiprocessor},
+                                         (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
+    const std::int64_t rounds = quotient_up(rows * parts, places * traits.multiprocessors);
+    const double busy = static_cast<double>(rows * parts) /
+                        static_cast<double>(rounds * kClusterBlocksPerMultiprocessor * traits.multiprocessors);
+    if (busy <= best) continue;
+    best = busy;
+    plan.family = Family::cuda_cluster;
+    plan.parts = parts;
+    plan.threads = kClusterThreads;
+    plan.lanes_per_row = static_cast<std::int32_t>(parts) * kClusterThreads;
+    plan.shared_bytes = static_cast<std::size_t>(bytes);
+    plan.blocks = rows * parts;
+    if (7 * busy >= 6) break;
   }
-  if (best == 0) return false;
-  const BlockNumbers numbers = block_numbers(problem.dtype, part_cols(problem, best), problem.k, shared);
-  plan.family = Family::cuda_split;
-  plan.parts = best;
-  plan.threads = numbers.threads;
-  plan.lanes_per_row = numbers.threads;
-  plan.shared_bytes = numbers.shared_bytes;
-  // As many rows at a time as keep the device busy and leave their winners in the cache.
-  const std::int64_t busy = quotient_up(16 * traits.multiprocessors, best);
-  const std::int64_t rows =
-      std::clamp(kWinnersAtOnce / (best * problem.k), std::int64_t{1}, std::max(problem.rows, std::int64_t{1}));
-  const std::int64_t rows_at_once = std::min(std::max(rows, busy), std::max(problem.rows, std::int64_t{1}));
-  plan.rows_per_block = rows_at_once * best >= 8 * kRun * traits.multiprocessors ? std::min(kRun, best) : 1;
-  plan.blocks = quotient_up(rows_at_once * best, plan.rows_per_block);
-  return true;
+  return best > 0;
 }
 
 /// The shared memory of cuda_filter's block, and how many of them find room.
@@ -198,10 +209,15 @@ FilterNumbers filter_numbers(DType dtype, std::int64_t k, std::int64_t shared_by
 /// A warp for each row, where rows are many and little of them is selected.
 bool plan_filter(const Traits& traits, Plan& plan) {
   constexpr std::int64_t kLeastCols = 2048;
-  constexpr std::int64_t kMostK = 2048;                    // the list of candidates must leave room for other warps
+  constexpr std::int64_t kMostBlockCols = 8192;  // of dense rows and masks: cuda_block writes them well up to here
+  constexpr std::int64_t kMostK = 2048;          // the list of candidates must leave room for other warps
   constexpr std::int64_t kLeastRowsPerMultiprocessor = 8;  // with fewer, too little is on its way at a time
   const Problem& problem = plan.problem;
-  if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
+  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
+  if (writes_rows && problem.cols <= kMostBlockCols &&
+      block_numbers(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block).threads != 0) {
+    return false;
+  }
   if (problem.cols < kLeastCols || problem.cols > kMostFilteredCols || problem.k > kMostK) return false;
   // Measured, f32, times the floor, cuda_filter and cuda_block: 2048 columns, k 64: 1.37 and 1.67, 256: 1.58 and 1.52; 4096,
   // 512: 1.26 and 1.42; 8192, 2048: 1.77 and 1.29.
@@ -270,7 +286,7 @@ bool tiles_are_known(const Plan& plan) {
   bool known = false;
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
     if (plan.family == Family::cuda_warp) {
-      for_warp_variants([&]<int G, int R>() {
+      for_warp_variants<T>([&]<int G, int R>() {
         using Shape = WarpShape<T, G, R>;
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
         known = tiles_fit<Shape>(plan, kWarpsPerBlock, warp_shared_bytes<Shape>(problem));
@@ -313,14 +329,23 @@ Status check_numbers(const Plan& plan) {
     }
     return {};
   }
-  if (plan.family == Family::cuda_block || plan.family == Family::cuda_split) {
-    const bool split = plan.family == Family::cuda_split;
-    if (split && plan.parts < 2) return invalid("parts", plan.parts, "2 or more");
-    const std::int64_t cols = split ? part_cols(problem, plan.parts) : problem.cols;
-    if (split && (problem.cols > 0x7fffffff || problem.cols - (plan.parts - 1) * cols < problem.k)) {
-      return invalid("parts", plan.parts, "so few that the last part has k elements");
+  if (plan.family == Family::cuda_cluster) {
+    const bool power = plan.parts >= 1 && plan.parts <= kClusterMostParts && (plan.parts & (plan.parts - 1)) == 0;
+    if (!power) return invalid("parts", plan.parts, "1, 2, 4 or 8");
+    const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+    if (problem.cols > kClusterMostCols ||
+        cluster_part_cols(problem.cols, plan.parts, element) > kClusterMostPartCols) {
+      return invalid("problem.cols", problem.cols, "fewer for cuda_cluster");
     }
-    const BlockNumbers most = block_numbers(problem.dtype, cols, problem.k, std::int64_t{1} << 30);
+    if (plan.threads != kClusterThreads) return invalid("threads", plan.threads, "256");
+    if (plan.blocks != rows * plan.parts) return invalid("blocks", plan.blocks, "plan.parts for each row");
+    if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts)) {
+      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
+    }
+    return {};
+  }
+  if (plan.family == Family::cuda_block) {
+    const BlockNumbers most = block_numbers(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
       return invalid("threads", plan.threads, "the number that make_plan gave");
@@ -330,11 +355,7 @@ Status check_numbers(const Plan& plan) {
     if (plan.shared_bytes < numbers.shared_bytes) {
       return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
     }
-    if (split) {
-      if (block_numbers(problem.dtype, plan.parts * problem.k, problem.k, std::int64_t{1} << 30).threads == 0) {
-        return invalid("parts", plan.parts, "so few that their winners are a row of cuda_block");
-      }
-    } else if (plan.blocks < quotient_up(rows, plan.rows_per_block)) {
+    if (plan.blocks < quotient_up(rows, plan.rows_per_block)) {
       return invalid("blocks", plan.blocks, "enough for all rows");
     }
     return {};
@@ -361,7 +382,7 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
   Plan made{.problem = problem};
   const bool exact = !bisects(problem);
   const bool planned = (exact && plan_tournament(traits, made)) || plan_warp(traits, made) ||
-                       (exact && (plan_filter(traits, made) || plan_block(traits, made) || plan_split(traits, made)));
+                       (exact && (plan_filter(traits, made) || plan_block(traits, made) || plan_cluster(traits, made)));
   if (!planned) plan_any_length(traits, made);
   made.workspace_bytes = workspace_of(made).bytes;
   plan = made;
@@ -370,15 +391,14 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
 
 Status check_plan(const Plan& plan) noexcept {
   const bool exact = !bisects(plan.problem);
-  const bool pairs = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
   const bool suits = plan.family == Family::cuda_warp || (plan.family == Family::cuda_scan && !exact) ||
                      (exact && (plan.family == Family::cuda_tournament || plan.family == Family::cuda_block ||
-                                plan.family == Family::cuda_radix ||
-                                ((plan.family == Family::cuda_split || plan.family == Family::cuda_filter) && pairs)));
+                                plan.family == Family::cuda_cluster || plan.family == Family::cuda_filter ||
+                                plan.family == Family::cuda_radix));
   if (!suits) {
     return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s",
                         name(plan.family),
-                        exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_split, cuda_filter or cuda_radix"
+                        exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
                               : "cuda_warp or cuda_scan");
   }
   if (Status status = check_numbers(plan); !status.ok()) return status;

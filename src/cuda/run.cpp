@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backend.hpp"
-#include "block_shape.hpp"
 #include "call.hpp"
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
@@ -12,7 +11,6 @@
 #include "expectation.hpp"
 #include "launch.hpp"
 #include "runtime.hpp"
-#include "split_shape.hpp"
 #include "workspace.hpp"
 
 namespace rtopk::cuda {
@@ -58,74 +56,6 @@ Call make_call(const Plan& plan, const void* input, const Output& output) {
   return call;
 }
 
-/// A block for each row of `cols` elements.
-template <class T>
-cudaError_t launch_block_per_row(std::int64_t cols, const Call& call, Grid grid) {
-  cudaError_t error = cudaErrorInvalidValue;
-  for_block_variants([&]<int W>() {
-    using Shape = BlockShape<T, W>;
-    if (cols > Shape::kCols) return false;
-    grid.blocks = call.rows;
-    grid.threads = Shape::kThreads;
-    grid.shared_bytes = static_cast<std::size_t>(Shape::shared_bytes(call.k));
-    error = launch_block<T>(Plan{}, call, grid);
-    return true;
-  });
-  return error;
-}
-
-/// The winners of the parts of a row are in index order, part after part; so ties among them go to the lowest index too.
-template <class T>
-cudaError_t launch_split(const Plan& plan, const Call& whole, const Grid& grid) {
-  const Problem& problem = plan.problem;
-  const SplitLayout layout = split_layout(plan);
-  char* workspace = static_cast<char*>(whole.workspace);
-  auto* values = reinterpret_cast<T*>(workspace + layout.values);
-  auto* columns = reinterpret_cast<std::int32_t*>(workspace + layout.columns);
-  const std::int64_t index_bytes = static_cast<std::int64_t>(size_of(problem.index_type));
-  const std::int64_t rows_at_once = split_rows_at_once(plan);
-  const std::int64_t winners = plan.parts * problem.k;
-
-  Call parts = whole;
-  parts.parts = plan.parts;
-  parts.part_cols = part_cols(problem, plan.parts);
-  parts.values = values;
-  parts.indices = columns;
-  parts.index_type = IndexType::i32;
-  parts.passes = nullptr;
-  parts.units_per_worker = plan.rows_per_block;
-  parts.expectation = expectation_of(parts.part_cols, problem.k);
-
-  Call merge = whole;
-  merge.input = values;
-  merge.columns = columns;
-  merge.cols = winners;
-  merge.stride = winners;
-  merge.access_bytes = widest_access(values, winners * static_cast<std::int64_t>(sizeof(T)),
-                                     winners * static_cast<std::int64_t>(sizeof(T)));
-  merge.units_per_worker = 1;
-  // What the parts have selected is what a row's greatest elements are, so the rows of winners are not normal: the first
-  // guess is poor, and there are few of them.
-  merge.expectation = expectation_of(winners, problem.k);
-
-  cudaError_t error = cudaSuccess;
-  for (std::int64_t row = 0; row < problem.rows && error == cudaSuccess; row += rows_at_once) {
-    const std::int64_t rows = std::min(rows_at_once, problem.rows - row);
-    parts.rows = rows;
-    parts.input = static_cast<const T*>(whole.input) + row * whole.stride;
-    Grid of_parts = grid;
-    of_parts.blocks = (rows * plan.parts + plan.rows_per_block - 1) / plan.rows_per_block;
-    error = launch_block<T>(plan, parts, of_parts);
-    if (error != cudaSuccess) break;
-    merge.rows = rows;
-    if (whole.values != nullptr) merge.values = static_cast<T*>(whole.values) + row * problem.k;
-    if (whole.indices != nullptr) merge.indices = static_cast<char*>(whole.indices) + row * problem.k * index_bytes;
-    if (whole.passes != nullptr) merge.passes = whole.passes + row;
-    error = launch_block_per_row<T>(winners, merge, grid);
-  }
-  return error;
-}
-
 template <class T>
 cudaError_t launch_family(const Plan& plan, Call& call, const Grid& grid) {
   switch (plan.family) {
@@ -136,8 +66,8 @@ cudaError_t launch_family(const Plan& plan, Call& call, const Grid& grid) {
       call.units_per_worker = plan.rows_per_block * plan.lanes_per_row / plan.threads;
       return launch_tournament<T>(plan, call, grid);
     case Family::cuda_block: call.units_per_worker = plan.rows_per_block; return launch_block<T>(plan, call, grid);
-    case Family::cuda_split: return launch_split<T>(plan, call, grid);
     case Family::cuda_filter: return launch_filter<T>(plan, call, grid);
+    case Family::cuda_cluster: return launch_cluster<T>(plan, call, grid);
     case Family::cuda_scan: return launch_scan<T>(plan, call, grid);
     default: return launch_radix<T>(plan, call, grid);
   }

@@ -9,7 +9,7 @@ namespace rtopk::cuda {
 template <class T>
 cudaError_t launch_warp(const Plan& plan, const Call& call, const Grid& grid) {
   cudaError_t error = cudaErrorInvalidValue;
-  for_warp_variants([&]<int G, int R>() {
+  for_warp_variants<T>([&]<int G, int R>() {
     if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
     static std::atomic<std::uint64_t> allowed[3];
     if (call.bisection) {

@@ -10,6 +10,7 @@
 #include "call.hpp"
 #include "element.cuh"
 #include "lane_group.cuh"
+#include "marks.cuh"
 #include "result_row.cuh"
 #include "warp_shape.hpp"
 
@@ -67,11 +68,27 @@ struct WarpRow {
                  : "memory");
     return loaded;
   }
+  /// The shared address of the r-th element of this lane.
+  __device__ std::uint32_t element_address(int r) const {
+    const int distance = r * static_cast<int>(sizeof(T));
+    if constexpr (!Shape::kSwizzled) return vector_address(0) + distance;
+    if constexpr (Shape::kVectors <= 8) return vector_address(0) ^ distance;  // as in vector_address
+    return vector_address(r / Shape::kVector) + r % Shape::kVector * static_cast<int>(sizeof(T));
+  }
   __device__ void replace_vector(int i, const Vector& vector) const {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(vector_address(i)), "r"(vector.bits.x),
                  "r"(vector.bits.y), "r"(vector.bits.z), "r"(vector.bits.w)
                  : "memory");
   }
+
+  /// The r-th element of this lane.
+  __device__ T element_at(int r) const { return *static_cast<const T*>(__cvta_shared_to_generic(element_address(r))); }
+  /// As load() gives it.
+  __device__ Value value_at(int r) const {
+    const Value value = E::value(element_at(r));
+    return call.smallest ? E::reversed(value) : value;
+  }
+  __device__ core::KeyOf<T> key_at(int r) const { return directed_key(element_at(r), call.smallest); }
 
   __device__ void load(Value (&x)[R]) const {
 #pragma unroll
@@ -124,21 +141,24 @@ struct WarpRow {
   }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // What was chosen: a mark for each element of the lane, the first one's in the highest bit (row_marks.cuh).
+  // What was chosen: a mark for each element of the lane, the first one's in the highest bit (marks.cuh).
+
+  /// Those of elements before the row's end.
+  static __device__ Marks<R> marks_inside(int cols) { return Marks<R>::first(cols - Group::lane() * R); }
 
   /// Of the elements in `eligible` the first `quota` in index order.
-  static __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
-    int mine = __popc(eligible);
+  static __device__ Marks<R> first_in_index_order(Marks<R> eligible, int quota) {
+    const int mine = eligible.count();
     const int before = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
-    const int allowed = max(0, min(mine, quota - before));
-#pragma unroll 1
-    for (; mine > allowed; --mine) eligible &= eligible - 1;
+    const int allowed = quota - before;
+    if (allowed <= 0) return Marks<R>::none();
+    eligible.drop_last(mine - allowed);
     return eligible;
   }
 
   /// kOrders: the call may want the results in order by value.
   template <bool kOrders>
-  __device__ void write(unsigned chosen) const {
+  __device__ void write(const Marks<R>& chosen) const {
     if (call.form == Form::dense) return write_dense(chosen);
     if (call.form == Form::mask) return write_mask(chosen);
     list_chosen(chosen);
@@ -148,31 +168,26 @@ struct WarpRow {
     write_list();
   }
 
-  __device__ void list_chosen(unsigned chosen) const {
-    const int mine = __popc(chosen);
+  __device__ void list_chosen(const Marks<R>& chosen) const {
+    const int mine = chosen.count();
     const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
     auto next = static_cast<std::uint32_t>(__cvta_generic_to_shared(list + first));
-    const int last_col = Group::lane() * R + 31;
-#pragma unroll 1
-    while (chosen != 0) {
-      const int bit = 31 - __clz(static_cast<int>(chosen));
-      chosen ^= 1u << bit;
-      asm volatile("st.shared.u16 [%0], %1;" ::"r"(next), "h"(static_cast<std::uint16_t>(last_col - bit)) : "memory");
+    chosen.for_each([&](int, int, int r) {
+      asm volatile("st.shared.u16 [%0], %1;" ::"r"(next), "h"(static_cast<std::uint16_t>(col_of(r))) : "memory");
       next += 2;
-    }
+    });
     __syncwarp();
   }
 
-  __device__ void write_dense(unsigned chosen) const {
+  __device__ void write_dense(const Marks<R>& chosen) const {
     // By way of the tile, so that neighbouring lanes write neighbouring vectors. What is behind the row's end must stay there.
-    const int inside = max(0, cols() - Group::lane() * R);
-    const unsigned kept = chosen | (inside >= 32 ? 0u : ~0u >> inside);
+    const Marks<R> kept = chosen | Marks<R>::first(R).without(marks_inside(cols()));
 #pragma unroll
     for (int i = 0; i < Shape::kVectors; ++i) {
       Vector out = vector_at(i);
 #pragma unroll
       for (int j = 0; j < Shape::kVector; ++j) {
-        if ((kept << (i * Shape::kVector + j) & 0x80000000u) == 0) out.raw[j] = T{};
+        if (!kept.has(i * Shape::kVector + j)) out.raw[j] = T{};
       }
       replace_vector(i, out);
     }
@@ -190,19 +205,24 @@ struct WarpRow {
     }
   }
 
-  __device__ void write_mask(unsigned chosen) const {
+  __device__ void write_mask(const Marks<R>& chosen) const {
     std::uint8_t* out_row = call.mask + row * call.cols;
     if (call.mask_access_bytes >= 4) {
 #pragma unroll
       for (int r = 0; r < R; r += 4) {
-        const unsigned four = chosen << r >> 28;  // the first of them in the highest bit; it goes to the lowest byte
+        // The first of them in the highest bit; it goes to the lowest byte.
+        const unsigned four = chosen.words[r / 32] << (r % 32) >> 28;
         const unsigned bytes = (four >> 3 | four << 6 | four << 15 | four << 24) & 0x01010101u;
         if (col_of(r) < cols()) *reinterpret_cast<std::uint32_t*>(out_row + col_of(r)) = bytes;
       }
     } else {
+#pragma unroll
+      for (int w = 0; w < Marks<R>::kWords; ++w) {
+        unsigned left = chosen.words[w];
 #pragma unroll 1
-      for (int r = 0; r < R; ++r) {
-        if (col_of(r) < cols()) out_row[col_of(r)] = static_cast<std::uint8_t>(chosen << r >> 31);
+        for (int r = 32 * w; r < min(R, 32 * w + 32); ++r, left <<= 1) {
+          if (col_of(r) < cols()) out_row[col_of(r)] = static_cast<std::uint8_t>(left >> 31);
+        }
       }
     }
   }

@@ -4,7 +4,7 @@
 
 #include "border_search.cuh"
 #include "core/search.hpp"
-#include "row_marks.cuh"
+#include "marks.cuh"
 #include "warp_row.cuh"
 
 namespace rtopk::cuda {
@@ -20,11 +20,6 @@ struct WarpSearch {
   using Arithmetic = core::ArithmeticOf<T>;
   using Group = LaneGroup<G>;
 
-  /// A row as directed keys; 0, which no probe reaches, behind its end.
-  struct Keys {
-    Key key[R];
-  };
-
   struct Border {
     Key key;
     int count;        ///< Elements at or above `key`.
@@ -32,24 +27,24 @@ struct WarpSearch {
     bool ties;
   };
 
-  static __device__ Keys keys_of(const Row& row) {
-    Keys keys;
-#pragma unroll
+  /// Calls `f` with the number and the directed key of each of the lane's elements. They are read from the tile every time:
+  /// registers that this took would be missed where they count.
+  template <class F>
+  static __device__ void for_each_key(const Row& row, F&& f) {
+#pragma unroll 1
     for (int i = 0; i < Shape::kVectors; ++i) {
       const typename Row::Vector loaded = row.vector_at(i);
 #pragma unroll
       for (int j = 0; j < Shape::kVector; ++j) {
         const int r = i * Shape::kVector + j;
-        keys.key[r] = Row::col_of(r) < row.cols() ? directed_key(loaded.raw[j], row.call.smallest) : Key{0};
+        if (Row::col_of(r) < row.cols()) f(r, directed_key(loaded.raw[j], row.call.smallest));
       }
     }
-    return keys;
   }
 
-  static __device__ int count(const Keys& keys, Key threshold) {
+  static __device__ int count(const Row& row, Key threshold) {
     int counted = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r) counted += keys.key[r] >= threshold ? 1 : 0;
+    for_each_key(row, [&](int, Key key) { counted += key >= threshold ? 1 : 0; });
     return Group::sum(counted);
   }
 
@@ -80,29 +75,27 @@ struct WarpSearch {
   }
 
   /// The border of `rank`. `from` and `to` are where it is expected: anything will do.
-  static __device__ Border search(const Row& row, const Keys& keys, int rank, Key from, Key to, int& passes) {
+  static __device__ Border search(const Row& row, int rank, Key from, Key to, int& passes) {
     const bool smallest = row.call.smallest;
-    core::ThresholdSearch<Key> search({0, core::max_key<T>, row.cols(), 0}, rank);
+    core::ThresholdSearch<Key, int> search({0, core::max_key<T>, row.cols(), 0}, rank);
     for (int pass = 0; __any_sync(kWholeWarp, !search.done()); ++pass) {
       const bool active = !search.done();
-      const core::Bracket<Key> bracket = search.bracket();
+      const core::Bracket<Key, int> bracket = search.bracket();
       const bool stuck = active && (search.is_stuck() || pass % 4 == 2);
       if (__any_sync(kWholeWarp, stuck)) {
         Key least = bracket.high;
         Key greatest = bracket.low;
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-          const Key key = keys.key[r];
-          if (key >= bracket.low && key <= bracket.high && Row::col_of(r) < row.cols()) {
+        for_each_key(row, [&](int, Key key) {
+          if (key >= bracket.low && key <= bracket.high) {
             least = key < least ? key : least;
             greatest = key > greatest ? key : greatest;
           }
-        }
+        });
         least = Group::least(least);
         greatest = Group::greatest(greatest);
         if (stuck) search.narrow(least, greatest);
       }
-      const core::Bracket<Key> now = search.bracket();
+      const core::Bracket<Key, int> now = search.bracket();
       Key proposal = static_cast<Key>(now.low + (now.high - now.low) / 2 + 1);
       if (pass == 0) {
         proposal = from;
@@ -117,24 +110,21 @@ struct WarpSearch {
         if (E::is_finite(E::from_real(low)) && E::is_finite(E::from_real(high))) proposal = key_near(between, smallest);
       }
       const Key probe = search.probe(proposal);
-      const int counted = count(keys, probe);
+      const int counted = count(row, probe);
       if (active && !search.done()) search.record(probe, counted);
     }
-    const core::Threshold<Key> result = search.result();
+    const core::Threshold<Key, int> result = search.result();
     passes += result.passes;
-    return {result.key, static_cast<int>(result.count), static_cast<int>(result.count_above), result.count > rank};
+    return {result.key, result.count, result.count_above, result.count > rank};
   }
 
-  static __device__ unsigned choose(const Row& row, const Keys& keys, const Border& border) {
-    unsigned chosen = 0;
-    unsigned tied = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (Row::col_of(r) < row.cols()) {
-        chosen |= keys.key[r] > border.key ? 0x80000000u >> r : 0u;
-        tied |= keys.key[r] == border.key ? 0x80000000u >> r : 0u;
-      }
-    }
+  static __device__ Marks<R> choose(const Row& row, const Border& border) {
+    Marks<R> chosen = Marks<R>::none();
+    Marks<R> tied = Marks<R>::none();
+    for_each_key(row, [&](int r, Key key) {
+      if (key > border.key) chosen.add(r);
+      if (key == border.key) tied.add(r);
+    });
     if (!__any_sync(kWholeWarp, border.ties)) return chosen | tied;
     return chosen | Row::first_in_index_order(tied, border.ties ? row.k() - border.count_above : Shape::kCols);
   }
@@ -143,12 +133,11 @@ struct WarpSearch {
   /// often share it.
   template <bool kOrders>
   static __device__ void select(const Row& row, Key& hint) {
-    const Keys keys = keys_of(row);
     int passes = 0;
     const Key above_hint = hint < core::max_key<T> ? static_cast<Key>(hint + 1) : hint;
-    const Border border = search(row, keys, row.k(), hint, above_hint, passes);
+    const Border border = search(row, row.k(), hint, above_hint, passes);
     hint = border.key;
-    row.template write<kOrders>(choose(row, keys, border));
+    row.template write<kOrders>(choose(row, border));
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
   }
 
@@ -172,26 +161,19 @@ struct WarpSearch {
     }
   }
 
-  /// The least and the greatest element of a row, and whether all are finite.
+  /// The least and the greatest element of a row. Either is not finite if there is an element that is not.
   struct Range {
     Value least;
     Value greatest;
-    bool finite;
   };
 
   static __device__ void extend(Range& range, Value x) {
-    if constexpr (core::is_floating<T>) {
-      range.least = fmin(range.least, x);
-      range.greatest = fmax(range.greatest, x);
-      range.finite = range.finite && E::is_finite(x);
-    } else {
-      range.least = min(range.least, x);
-      range.greatest = max(range.greatest, x);
-    }
+    range.least = E::lesser_or_nan(range.least, x);
+    range.greatest = E::greater_or_nan(range.greatest, x);
   }
 
   static __device__ Range range_of(const Row& row, const Value (&x)[R]) {
-    Range range{E::greatest(), E::least(), true};
+    Range range{E::greatest(), E::least()};
     if (row.cols() == Shape::kCols) {
 #pragma unroll
       for (int r = 0; r < R; ++r) extend(range, x[r]);
@@ -201,73 +183,50 @@ struct WarpSearch {
         if (Row::col_of(r) < row.cols()) extend(range, x[r]);
       }
     }
-    return {Group::least(range.least), Group::greatest(range.greatest), !Group::any(!range.finite)};
+#pragma unroll
+    for (int distance = G / 2; distance > 0; distance /= 2) {
+      const Range other{__shfl_xor_sync(kWholeWarp, range.least, distance),
+                        __shfl_xor_sync(kWholeWarp, range.greatest, distance)};
+      range.least = E::lesser_or_nan(range.least, other.least);
+      range.greatest = E::greater_or_nan(range.greatest, other.greatest);
+    }
+    return range;
   }
 
-  /// `hint` is where the search of the row before ended; NaN: not known.
-  static __device__ void bisect(const Row& row, Arithmetic& hint) {
+  static __device__ void bisect(const Row& row) {
     const Call& call = row.call;
+    const int k = row.k();
     Value x[R];
     row.load(x);
     const Range range = range_of(row, x);
-    const bool finite = range.finite;
-    const Arithmetic least = arithmetic(range.least, call.smallest);
-    const Arithmetic greatest = arithmetic(range.greatest, call.smallest);
-    // More than k elements are known to reach one of these, fewer than k the other. The first middles of a long search lie so
-    // far from where the row before had its border that two counts around that spare theirs.
-    Arithmetic reached = -static_cast<Arithmetic>(INFINITY);
-    Arithmetic missed = static_cast<Arithmetic>(INFINITY);
-    const auto learn = [&](Arithmetic threshold, bool counts) {
-      const int counted = Group::sum(__popc(marks_of<T>(x, least_at(threshold, call.smallest))));
-      if (counts && counted > row.k()) reached = max(reached, threshold);
-      if (counts && counted < row.k()) missed = min(missed, threshold);
-      return counted;
-    };
-    constexpr int kLongSearch = 6;
-    if (call.max_iter >= kLongSearch && __any_sync(kWholeWarp, hint == hint)) {
-      const Arithmetic distance = (greatest - least) / 32;
-      learn(max(hint - distance, least), hint == hint);
-      learn(min(hint + distance, greatest), hint == hint);
-    }
-    core::Bisection<Arithmetic> search(least, greatest, row.k(), call.max_iter, call.epsilon);
+    const bool finite = E::is_finite(range.least) && E::is_finite(range.greatest);
+    core::Bisection<Arithmetic, int> search(arithmetic(range.least, call.smallest),
+                                            arithmetic(range.greatest, call.smallest), k, call.max_iter, call.epsilon);
     bool goes_on = finite && search.next();
+    Marks<R> counted = Marks<R>::none();            // the elements of the last pass,
+    Marks<R> fill = Row::marks_inside(row.cols());  // and those of the last one with at least k
     while (__any_sync(kWholeWarp, goes_on)) {
-      const Arithmetic middle = search.middle();
-      const bool decided = call.max_iter > 0 && (middle <= reached || middle >= missed);
-      int counted = middle <= reached ? row.k() + 1 : 0;
-      if (__any_sync(kWholeWarp, goes_on && !decided)) {
-        const int now = learn(middle, goes_on && !decided);
-        counted = decided ? counted : now;
-      }
+      const Marks<R> marks = marks_of<T>(x, least_at(search.middle(), call.smallest));
+      const int number = Group::sum(marks.count());
       if (goes_on) {
-        search.record(counted);
+        counted = marks;
+        fill = Marks<R>::either(number >= k, marks, fill);
+        search.record(number);
         goes_on = search.next();
       }
     }
     const core::Selection<Arithmetic> selection = search.selection();
-    const bool stops_early = call.max_iter > 0 || call.epsilon > 0;
-    if (finite) hint = Arithmetic{0.5} * (selection.fill + selection.sure);
     if (call.passes != nullptr && Group::lane() == 0) call.passes[row.row] = finite ? selection.passes : 0;
-    unsigned chosen = 0;
-    if (stops_early && !__any_sync(kWholeWarp, !finite || !selection.fill_only)) {
-      const unsigned fill = marks_of<T>(x, least_at(selection.fill, call.smallest));
-      row.template write<true>(Row::first_in_index_order(fill, row.k()));
-      return;
-    }
-    if (stops_early) {
-      const unsigned fill = marks_of<T>(x, least_at(selection.fill, call.smallest));
-      const unsigned sure = selection.fill_only ? 0u : marks_of<T>(x, least_at(selection.sure, call.smallest));
-      const int places = row.k() - (selection.fill_only ? 0 : static_cast<int>(selection.count_sure));
-      chosen = sure | Row::first_in_index_order(fill & ~sure, places);
-    }
+    const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), counted);
+    Marks<R> chosen = sure | Row::first_in_index_order(fill.without(sure), k - static_cast<int>(selection.count_sure));
+    const bool stops_early = call.max_iter > 0 || call.epsilon > 0;
     if (__any_sync(kWholeWarp, !stops_early || !finite)) {
       int ignored = 0;
-      const Keys keys = keys_of(row);
-      const Border border = WarpSearch::search(row, keys, row.k(), 0, 0, ignored);
-      const unsigned exact = choose(row, keys, border);
-      if (!stops_early || !finite) chosen = exact;
+      const Border border = WarpSearch::search(row, k, 0, 0, ignored);
+      const Marks<R> exact = choose(row, border);
+      chosen = Marks<R>::either(!stops_early || !finite, exact, chosen);
     }
-    row.template write<true>(chosen);
+    row.template write<false>(chosen);
   }
 };
 

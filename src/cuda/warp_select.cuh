@@ -4,9 +4,9 @@
 // The few rows that resist are put off to the end, and searched by keys (warp_search.cuh).
 #pragma once
 
-#include "row_marks.cuh"
+#include "warp_lane.cuh"
+#include "warp_rank.cuh"
 #include "warp_search.cuh"
-#include "warp_select_packed.cuh"
 #include "warp_tiles.cuh"
 
 namespace rtopk::cuda {
@@ -14,104 +14,143 @@ namespace rtopk::cuda {
 /// What a kernel is compiled for: calls that are seldom needed would cost the others registers.
 enum class WarpTask { select, select_in_order, bisect };
 
+/// Two thresholds with the border between them, how many elements too many and too few reach them, and which. At first neither
+/// was counted, but they lie so far off that steps are as long as what was learnt says.
+template <class Real, int R>
+struct Interval {
+  static constexpr Real kFar = 127.5;  ///< Ranks; not a whole number, so that it is told from what was counted.
+
+  Real low;
+  Real high;
+  Real off_low;
+  Real off_high;
+  Marks<R> reached_low;
+  Marks<R> reached_high;
+
+  __device__ void open(const Learnt<Real>& learnt) {
+    low = learnt.border - kFar * learnt.step;
+    high = learnt.border + kFar * learnt.step;
+    off_low = kFar;
+    off_high = -kFar;
+    reached_low = Marks<R>::none();
+    reached_high = Marks<R>::none();
+  }
+  __device__ void take(Real at, int off, const Marks<R>& reached) {
+    const Real counted = static_cast<Real>(off);
+    low = off >= 0 ? at : low;
+    off_low = off >= 0 ? counted : off_low;
+    reached_low = Marks<R>::either(off >= 0, reached, reached_low);
+    high = off <= 0 ? at : high;
+    off_high = off <= 0 ? counted : off_high;
+    reached_high = Marks<R>::either(off <= 0, reached, reached_high);
+  }
+  [[nodiscard]] __device__ bool has_low() const { return off_low != kFar && off_low > 0; }
+  [[nodiscard]] __device__ bool has_high() const { return off_high != -kFar && off_high < 0; }
+  [[nodiscard]] __device__ Real width() const { return off_low - off_high; }
+
+  /// Where the border should be if ranks were evenly spaced and the counts `farther` more.
+  [[nodiscard]] __device__ Real between(Real farther) const {
+    const float share = static_cast<float>(off_low + farther) * reciprocal(static_cast<float>(width() + 2 * farther));
+    return low + (high - low) * static_cast<Real>(share);
+  }
+};
+
 template <class T, int G, int R>
 class WarpSelect {
  public:
   using Row = WarpRow<T, G, R>;
+  using Lane = WarpLane<T, G, R>;
   using E = Element<T>;
   using Value = typename E::Value;
   using Real = typename E::Real;
   using Group = LaneGroup<G>;
   using Bracket = ThresholdBracket<T>;
+  using Rank = WarpRank<T, G, R>;
 
   /// Chooses from the rows of the warp. False if they must be put off.
-  __device__ bool choose(const Row& row, unsigned& chosen) {
-    Value x[R];
-    row.load(x);
+  __device__ bool choose(const Row& row, Marks<R>& chosen) {
+    const Lane lane(row);
     const int k = row.k();
+    bool estimates = __any_sync(kWholeWarp, !learnt_.known);
+    Interval<Real, R> interval;
+    Marks<R> reached;
     Real at;
     int off;
     int first_off;
-    // Interpolation between thresholds of which one or both were never counted, but lie so far off that the first steps are as
-    // long as what was learnt says. Most rows end here.
-    constexpr Real kFar = 127.5;  // ranks; not a whole number, so that it is told from what was counted
-    constexpr int kFirstPasses = 3;
-    constexpr int kFastPasses = 10;
-    constexpr int kClose = 24;  // ranks
-    Real low;
-    Real high;
-    Real off_low;
-    Real off_high;
-    bool unfinished;
     int passes = 0;
-    bool estimates = lonely_ || __any_sync(kWholeWarp, !learnt_.known);
-    bool again;
-    do {
-      again = false;
-      if (estimates) {
-        Learnt<Real> own = expected(row, x);
-        own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
-        if (lonely_ || !learnt_.known) learnt_ = own;
-      }
+    bool unfinished;
+    while (true) {
+      if (estimates) estimate(row, lane);
+      interval.open(learnt_);
       at = learnt_.border;
-      chosen = marks_of<T>(x, E::from_real(at));
-      off = Group::sum(__popc(chosen)) - k;
+      reached = lane.marks(threshold_at(at));
+      off = Group::sum(reached.count()) - k;
       first_off = off;
-      low = at - kFar * learnt_.step;
-      high = at + kFar * learnt_.step;
-      off_low = kFar;
-      off_high = -kFar;
-      unfinished = __any_sync(kWholeWarp, off != 0);
-      const int start = passes++;
-      int most = learnt_.tied ? 0 : start + kFirstPasses;
-      while (unfinished && passes < most) {
-        do {
-          const Real counted = static_cast<Real>(off);
-          low = off > 0 ? at : low;
-          off_low = off > 0 ? counted : off_low;
-          high = off < 0 ? at : high;
-          off_high = off < 0 ? counted : off_high;
-          const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
-          const Real between = low + (high - low) * static_cast<Real>(share);
-          at = off != 0 ? between : at;  // a row that is done stays where it is while others of the warp go on
-          chosen = marks_of<T>(x, E::from_real(at));
-          off = Group::sum(__popc(chosen)) - k;
-          ++passes;
-          unfinished = __any_sync(kWholeWarp, off != 0);
-        } while (unfinished && passes < most);
-        most = start + kFastPasses;
-        if (__any_sync(kWholeWarp, abs(off) > kClose)) {
-          // The row is nothing like those before it: it is asked itself. If that was done already, there are ties or tails.
-          again = !estimates;
-          lonely_ = again;
-          estimates = again;
-          most = 0;
-        }
-      }
-    } while (again);
-    Value threshold = E::from_real(at);
-    bool any_ties = false;
-    if (unfinished) {
-      Bracket bracket;
-      if (off_low != kFar) bracket.take(E::from_real(low), static_cast<int>(off_low));
-      if (off_high != -kFar) bracket.take(E::from_real(high), static_cast<int>(off_high));
-      bool ties = false;
-      if (!go_on(x, k, bracket, threshold, off, passes, chosen, ties)) return put_off();
-      any_ties = __any_sync(kWholeWarp, ties);
-      if (any_ties) chosen = with_ties(x, threshold, bracket, ties, k, chosen);
+      ++passes;
+      unfinished = approach(lane, k, interval, at, reached, off, passes);
+      if (!unfinished || estimates || learnt_.tied) break;
+      // The rows are nothing like those before them: they are asked themselves.
+      learnt_.known = false;
+      lonely_ = true;
+      estimates = true;
     }
-    if (__any_sync(kWholeWarp, !E::is_finite(threshold) || threshold == E::least())) return put_off();
-    learn<T>(learnt_, threshold, first_off, passes, any_ties);
+    bool many_ties = false;
+    Value border;
+    if (!unfinished) {
+      if (__any_sync(kWholeWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
+      border = threshold_at(interval.between(1));
+      const Marks<R> between = interval.reached_low.without(interval.reached_high);
+      chosen = interval.reached_high | Rank::best_of(row, between, -static_cast<int>(interval.off_high));
+    } else {
+      lonely_ = false;
+      border = threshold_at(at);
+      chosen = reached;
+      Bracket bracket;
+      if (interval.has_low()) bracket.take(threshold_at(interval.low), static_cast<int>(interval.off_low));
+      if (interval.has_high()) bracket.take(threshold_at(interval.high), static_cast<int>(interval.off_high));
+      bool ties = false;
+      if (!go_on(lane, k, bracket, border, off, passes, chosen, ties)) return put_off();
+      if (__any_sync(kWholeWarp, ties)) chosen = with_ties(lane, border, bracket, ties, k, chosen, many_ties);
+      if (__any_sync(kWholeWarp, !is_finite(border) || border == E::least())) return put_off();
+    }
+    learn<T>(learnt_, border, first_off, passes, many_ties);
+    if (lonely_) learnt_.known = false;
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
     return true;
   }
 
  private:
+  static __device__ Value threshold_at(Real x) { return Lane::nearest(E::from_real(x)); }
+  static __device__ bool is_finite(Real x) { return E::is_finite(threshold_at(x)); }
+
+  /// Interpolates until few elements lie between the thresholds, in all rows of the warp. Each step goes a little too far, so
+  /// that there is soon one on either side. Most rows end here; if they do not, it returns true.
+  __device__ bool approach(const Lane& lane, int k, Interval<Real, R>& interval, Real& at, Marks<R>& reached, int& off,
+                           int& passes) const {
+    constexpr int kTooFar = 96;  // ranks: there are ties, or the scale is altogether another one
+    constexpr int kMostPasses = 5;
+    const int most = learnt_.tied || __any_sync(kWholeWarp, abs(off) > kTooFar) ? 0 : passes + kMostPasses;
+    Real farther = 3;  // ranks
+    while (true) {
+      interval.take(at, off, reached);
+      const bool done = interval.width() <= Real{Rank::kRanked};
+      const bool unfinished = __any_sync(kWholeWarp, !done);
+      if (!unfinished || passes >= most) return unfinished;
+      at =
+          done ? at : interval.between(farther);  // a row that is done stays where it is while others of the warp go on
+      reached = lane.marks(threshold_at(at));
+      off = Group::sum(reached.count()) - k;
+      ++passes;
+      farther += farther;  // if that was not far enough, what was learnt is wrong
+    }
+  }
+
   /// The search where interpolation alone does not do: with ties, or values of another scale than what was learnt.
-  __device__ bool go_on(const Value (&x)[R], int k, Bracket& bracket, Value& threshold, int& off, int& passes,
-                        unsigned& chosen, bool& ties) const {
+  __device__ bool go_on(const Lane& lane, int k, Bracket& bracket, Value& threshold, int& off, int& passes,
+                        Marks<R>& chosen, bool& ties) const {
     const int most_passes = passes + 40;
     const int start = passes;
+    const int first_unusual = learnt_.tied ? 3 : 5;
     Real at = E::real(threshold);
     Real step = learnt_.step;
 #pragma unroll 1
@@ -120,27 +159,27 @@ class WarpSelect {
       const Real stepped = at + static_cast<Real>(off) * step;
       step *= Real{1.5};  // so that a row of another scale is caught up with
       if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
-      Value next = E::from_real(at);
+      Value next = threshold_at(at);
       bool is_neighbour = false;
-      const int turn = start == 1 ? passes : passes - start + 3;
-      if (turn >= first_unusual_pass<T>(learnt_.tied)) {
+      const int turn = passes - start + (learnt_.tied ? 1 : 3);
+      if (turn >= first_unusual) {
         if (passes == most_passes) return false;
         if (takes_neighbour(turn)) {
           // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
-          const bool nan = has_nan(x);
+          const bool nan = lane.has_nan();
           if (__any_sync(kWholeWarp, off != 0 && !bracket.has_high() && nan)) return false;
-          next = greatest_below(x, bracket.high, bracket.has_high());
+          next = lane.greatest_below(bracket.high, bracket.has_high());
           is_neighbour = true;
         } else if (takes_middle(turn)) {
-          next = bracket.middle_key();
+          next = Lane::nearest(bracket.middle_key());
         }
         at = off != 0 ? E::real(next) : at;
       }
       threshold = off != 0 ? next : threshold;
       const int before = off;
-      const unsigned marks = marks_of<T>(x, threshold);
-      chosen = ties ? chosen : marks;
-      off = Group::sum(__popc(marks)) - k;
+      const Marks<R> marks = lane.marks(threshold);
+      chosen = Marks<R>::either(ties, chosen, marks);
+      off = Group::sum(marks.count()) - k;
       // Too few elements reach what is above the neighbour, too many the neighbour itself.
       ties = ties || (is_neighbour && before != 0 && off > 0);
       off = ties ? 0 : off;
@@ -149,34 +188,11 @@ class WarpSelect {
     return true;
   }
 
-  static __device__ bool has_nan(const Value (&x)[R]) {
-    bool found = false;
-#pragma unroll
-    for (int r = 0; r < R; ++r) found = found || E::is_nan(x[r]);
-    return Group::any(found);
-  }
-
-  static __device__ Value greatest_below(const Value (&x)[R], Value high, bool has_high) {
-    Value greatest = E::least();
-#pragma unroll
-    for (int r = 0; r < R; ++r) greatest = (x[r] < high || !has_high) && x[r] > greatest ? x[r] : greatest;
-    return E::from_sort_key(Group::greatest(E::sort_key(greatest)));
-  }
-
-  static __device__ Learnt<Real> expected(const Row& row, const Value (&x)[R]) {
-    constexpr int kNumber = R / 2;  // enough for an estimate
-    const Real pivot = E::real(x[0]);
-    Real sum = 0;
-    Real squares = 0;
-#pragma unroll
-    for (int i = 1; i < kNumber; ++i) {
-      const Real distance = E::real(x[2 * i]) - pivot;
-      sum += distance;
-      squares += distance * distance;
-    }
-    const bool whole = Row::col_of(R - 1) < row.cols() && E::is_finite(x[0]);
-    squares = whole ? squares : static_cast<Real>(INFINITY);
-    return expected_from_lanes<G>(row.call.expectation, pivot, sum, squares, kNumber);
+  /// What is to be expected of rows of which nothing was learnt.
+  __device__ void estimate(const Row& row, const Lane& lane) {
+    Learnt<Real> own = lane.expected(row);
+    own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
+    if (!learnt_.known) learnt_ = own;
   }
 
   __device__ bool put_off() {
@@ -185,11 +201,14 @@ class WarpSelect {
   }
 
   /// What is above the ties, and the first of them.
-  static __device__ unsigned with_ties(const Value (&x)[R], Value threshold, const Bracket& bracket, bool ties, int k,
-                                       unsigned chosen) {
-    const unsigned reached = marks_of<T>(x, threshold);
-    const unsigned above = ties ? (bracket.has_high() ? marks_of<T>(x, bracket.high) : 0u) : chosen;
-    return above | Row::first_in_index_order(ties ? reached & ~above : 0u, bracket.has_high() ? -bracket.off_high : k);
+  static __device__ Marks<R> with_ties(const Lane& lane, Value threshold, const Bracket& bracket, bool ties, int k,
+                                       const Marks<R>& chosen, bool& many) {
+    const Marks<R> none = Marks<R>::none();
+    const Marks<R> over = Marks<R>::either(bracket.has_high(), lane.marks(bracket.high), none);
+    const Marks<R> above = Marks<R>::either(ties, over, chosen);
+    const Marks<R> equal = Marks<R>::either(ties, lane.marks(threshold).without(above), none);
+    many = __any_sync(kWholeWarp, Group::sum(equal.count()) > Rank::kRanked);
+    return above | Row::first_in_index_order(equal, bracket.has_high() ? -bracket.off_high : k);
   }
 
   Learnt<Real> learnt_;
@@ -198,7 +217,7 @@ class WarpSelect {
 
 /// The tiles that were put off.
 template <class T, int G, int R, bool kOrders>
-__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, std::uint64_t numbers) {
+__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
   core::KeyOf<T> hint = core::max_key<T> / 2;
   tiles.for_some(numbers,
                  [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrders>(row, hint); });
@@ -207,8 +226,10 @@ __device__ void search_tiles(const WarpTiles<T, G, R>& tiles, std::uint64_t numb
 /// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
-  if (kTask == WarpTask::select) return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
-  return sizeof(T) == 8 ? 2 : 4;
+  if (kTask == WarpTask::select_in_order)
+    return sizeof(T) == 8 ? 2 : std::min(4, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
+  if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // an element to a register
+  return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
 }
 
 template <class T, int G, int R, WarpTask kTask>
@@ -218,19 +239,16 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
   const WarpTiles<T, G, R> tiles(call, shared);
   tiles.pad();
   if constexpr (kTask == WarpTask::bisect) {
-    core::ArithmeticOf<T> hint = NAN;
-    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row, hint); });
+    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
   } else {
-    std::conditional_t<sizeof(T) == 2, WarpSelectPacked<T, G, R>, WarpSelect<T, G, R>> rows;
-    std::uint64_t put_off = 0;
-    int failures = 0;
+    WarpSelect<T, G, R> rows;
+    unsigned put_off = 0;
     constexpr bool kOrders = kTask == WarpTask::select_in_order;
     tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
-      unsigned chosen = 0;
+      Marks<R> chosen;
       // After three that resist, the others are not even tried.
-      if (failures >= 3 || !rows.choose(row, chosen)) {
-        ++failures;
-        put_off |= std::uint64_t{1} << number;
+      if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
+        put_off |= 1u << number;
       } else {
         row.template write<kOrders>(chosen);
       }

@@ -26,7 +26,6 @@ class WarpTiles {
     first_row_ = begin * Shape::kRows + Group::index_in_warp();
     const std::int64_t left = (call_.rows - first_row_ + Shape::kRows - 1) / Shape::kRows;
     own_ = static_cast<int>(max(std::int64_t{0}, min(left, static_cast<std::int64_t>(count_))));
-    // A group behind the last row does a row again, and writes the same.
     if (own_ == 0) first_row_ = call_.rows - 1;
   }
 
@@ -42,47 +41,48 @@ class WarpTiles {
   template <class F>
   __device__ void for_each(F f) const {
     if (count_ == 0) return;
-    const std::int64_t distance = call_.stride * Shape::kRows;
-    const T* from = static_cast<const T*>(call_.input) + first_row_ * call_.stride;
-    std::int64_t row = first_row_;
-    fetch(0, from);
+    fetch(0, first_row_);
     int at = 0;  // where the tile at hand lies
 #pragma unroll 1
     for (int number = 0; number < count_; ++number) {
       wait_for_copies<0>();
       __syncwarp();
-      if (number + 1 < own_) from += distance;
-      if (number + 1 < count_) fetch(Shape::kTileElements - at, from);
-      f(Row{call_, tiles_ + at, list_, row}, number);
+      if (number + 1 < count_) fetch(Shape::kTileElements - at, row_of(number + 1));
+      f(Row{call_, tiles_ + at, list_, row_of(number)}, number);
       __syncwarp();
-      if (number + 1 < own_) row += Shape::kRows;
       at = Shape::kTileElements - at;
     }
   }
 
   /// Calls `f` with the rows of the tiles that have a bit in `numbers`.
   template <class F>
-  __device__ void for_some(std::uint64_t numbers, F f) const {
+  __device__ void for_some(unsigned numbers, F f) const {
 #pragma unroll 1
     for (; numbers != 0; numbers &= numbers - 1) {
-      const int number = __ffsll(static_cast<long long>(numbers)) - 1;
-      const std::int64_t row = first_row_ + max(0, min(number, own_ - 1)) * Shape::kRows;
-      fetch(0, static_cast<const T*>(call_.input) + row * call_.stride);
+      const int number = __ffs(static_cast<int>(numbers)) - 1;
+      fetch(0, row_of(number));
       wait_for_copies<0>();
       __syncwarp();
-      f(Row{call_, tiles_, list_, row});
+      f(Row{call_, tiles_, list_, row_of(number)});
       __syncwarp();
     }
   }
 
  private:
-  /// Starts to copy this group's row, which begins at `from`, into the tile `to` elements behind the first.
-  __device__ void fetch(int to, const T* from) const {
+  /// This group's row of a tile. A group behind the last row does its last one again, and writes the same.
+  __device__ std::int64_t row_of(int number) const {
+    return first_row_ + static_cast<std::int64_t>(max(0, min(number, own_ - 1))) * Shape::kRows;
+  }
+
+  /// Starts to copy a row into the tile `to` elements behind the first.
+  __device__ void fetch(int to, std::int64_t row) const {
+    const T* from = static_cast<const T*>(call_.input) + row * call_.stride;
     if (call_.access_bytes != 16) {
       Row::fetch_narrow(from, tiles_ + to, static_cast<int>(call_.cols), call_.access_bytes);
     } else if (call_.cols < Shape::kCols) {
       fetch_vectors<true, false>(to, from);
     } else if (call_.spares_cache) {
+      __syncwarp();  // a branch then, not sixteen copies under two predicates
       fetch_vectors<false, true>(to, from);
     } else {
       fetch_vectors<false, false>(to, from);
@@ -94,7 +94,7 @@ class WarpTiles {
   __device__ void fetch_vectors(int to, const T* from) const {
     const int first = Shape::place_of_vector(Group::index_in_warp() * G * Shape::kVectors + Group::lane());
     const std::uint32_t mine = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_ + to)) + 16 * first;
-    from += Group::lane() * Shape::kVector;
+    from = opaque(from + Group::lane() * Shape::kVector);  // one address then, and distances from it that are known
 #pragma unroll
     for (int i = 0; i < Shape::kVectors; ++i) {
       if (!kShorter || (i * G + Group::lane()) * Shape::kVector < static_cast<int>(call_.cols)) {

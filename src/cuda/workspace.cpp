@@ -2,9 +2,9 @@
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "filter_shape.hpp"
 #include "radix_shape.hpp"
 #include "sort_shape.hpp"
-#include "split_shape.hpp"
 #include "warp_shape.hpp"
 
 namespace rtopk::cuda {
@@ -15,7 +15,6 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::size_t family_bytes(const Plan& plan) {
-  if (plan.family == Family::cuda_split) return split_layout(plan).bytes;
   if (plan.family != Family::cuda_radix || plan.parts <= 1) return 0;
   const std::int64_t rows = std::max(plan.blocks / plan.parts, std::int64_t{1});
   switch (size_of(plan.problem.dtype)) {
@@ -38,7 +37,7 @@ std::size_t sort_bytes(const Problem& problem) {
 std::int64_t most_sorted_by_warp(DType dtype, std::int32_t lanes_per_row) noexcept {
   std::int64_t most = 0;
   core::with_element_type(dtype, [&]<class T>(T*) {
-    for_warp_variants([&]<int G, int R>() {
+    for_warp_variants<T>([&]<int G, int R>() {
       if (G != lanes_per_row) return false;
       most = WarpShape<T, G, R>::kSorted;
       return true;
@@ -52,7 +51,10 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (problem.order != Order::by_value || problem.k == 1) return false;
   if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
   if (plan.family == Family::cuda_tournament) return false;
-  return plan.family != Family::cuda_warp || problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
+  if (plan.family == Family::cuda_filter) return problem.k > kFilterMostSorted;
+  const bool bisects = problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
+  return plan.family != Family::cuda_warp || bisects ||
+         problem.k > most_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {

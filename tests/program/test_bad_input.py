@@ -207,6 +207,7 @@ def test_more_threads_than_memory_or_rows(rtopk):
         ["verify", "--help"],
         ["bench", "--help"],
         ["plan", "--help"],
+        ["study", "--help"],
         ["info", "--help"],
     ],
 )

@@ -10,6 +10,7 @@ EVERY_COMMAND = [
     ["verify", "--random", "4x4", "-k", "1"],
     ["bench", "--shape", "4x4x2"],
     ["plan", "--shape", "4x4x2"],
+    ["study", "table1", "--rows", "2"],
     ["info"],
 ]
 

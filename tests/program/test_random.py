@@ -26,6 +26,9 @@ HASHES = {
     ("uniform", "f64"): "7b1a03be992d945d",
     ("lognormal", "f32"): "24bf1cc7089788b6",
     ("lognormal", "f64"): "28d92a31de37b134",
+    ("student", "f32"): "d9faaf4a8a994cf7",
+    ("student", "f64"): "3981964d5c412559",
+    ("quantized", "f16"): "331a5303b4ede1d4",
     ("ties", "f32"): "d650da9f057ea56e",
     ("ties", "i32"): "cfec859f311547ad",
     ("constant", "f32"): "6877a73dbd7e9a1e",
@@ -72,6 +75,19 @@ def test_uniform(matrix):
 def test_lognormal(matrix):
     normal = matrix("100x1000", "--dtype", "f64")
     np.testing.assert_allclose(matrix("100x1000", "--dist", "lognormal", "--dtype", "f64"), np.exp(normal), rtol=1e-13)
+
+
+def test_student(matrix):
+    x = matrix("1000x1000", "--dist", "student", "--dtype", "f64").ravel()
+    for t, share in ((0.0, 0.5), (1.885618, 0.1), (4.302653, 0.025), (22.327125, 0.001)):  # a table of Student's t
+        for tail in ((x > t).mean(), (x < -t).mean()):
+            assert abs(tail - share) < 5 * np.sqrt(share / x.size)
+
+
+def test_quantized(matrix):
+    normal = matrix("100x1000", "--dtype", "f64")
+    x = matrix("100x1000", "--dist", "quantized", "--dtype", "f64")
+    assert np.abs(x - normal).max() <= 1 / 32 and (x * 16 == np.round(x * 16)).all()
 
 
 def test_ties_and_constant(matrix):

@@ -56,6 +56,13 @@ def test_verify_and_bench_draw(tmp_path):
     assert [frame.split(":")[0] for frame in frames(drawn)] == ["bench 1/2", "bench 2/2"]
 
 
+def test_study_draws():
+    drawn, printed = on_terminal("study", "table1", "--rows", 50000)
+    assert frames(drawn)[0].startswith("study table1, M=256 [") and drawn.endswith("\r\x1b[K")
+    assert printed.startswith("Table 1")
+    assert on_terminal("study", "table1", "--rows", 50000, "--quiet") == ("", "")
+
+
 def test_quiet():
     drawn, printed = on_terminal("select", "--random", "50000x256", "-k", 4, "--quiet")
     assert drawn == "" and printed == ""

@@ -10,6 +10,8 @@ if "RTOPK_TEST_SITE" in os.environ:
 
 # For tests under torch.use_deterministic_algorithms; cuBLAS looks at it before its first product.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+# Inductor would start a process for every core, which takes longer than the few small graphs of the tests.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 rtopk = pytest.importorskip("rtopk", reason="the package is not installed: pip install . (see CONTRIBUTING.md)")

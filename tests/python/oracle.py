@@ -13,7 +13,12 @@ def sorted_topk(x, k, dim=-1, largest=True):
     # Zeros of one sign: a sort may tell them apart. Values are looked up in the input, to keep its bits.
     key = torch.where(x == 0, torch.zeros_like(x), x)
     indices = torch.sort(key, dim=dim, descending=largest, stable=True).indices.narrow(dim, 0, k)
-    return x.gather(dim, indices), indices
+    return looked_up(x, dim, indices), indices
+
+
+def looked_up(x, dim, indices):
+    """x.gather(dim, indices) as bits: torch's own makes every NaN of bfloat16 the same one."""
+    return x.resolve_neg().view(_BITS[x.element_size()]).gather(dim, indices).view(x.dtype)
 
 
 def by_index(values, indices, dim=-1):
@@ -21,7 +26,7 @@ def by_index(values, indices, dim=-1):
     if values.dim() == 0:
         return values, indices
     indices, order = indices.sort(dim=dim)
-    return values.gather(dim, order), indices
+    return looked_up(values, dim, order), indices
 
 
 def mask_of(x, k, dim=-1, largest=True):

@@ -5,7 +5,7 @@ import torch
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 import rtopk
-from rtopk import _functions
+from test_accelerate import Seen
 
 FUNCTIONS = {
     "topk": lambda x: rtopk.topk(x, 3).values,
@@ -22,12 +22,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.fixture(params=["few results", "many results"])
-def either_way(request, monkeypatch):
-    """Small and large selections are differentiated in different ways."""
-    monkeypatch.setattr(_functions, "_FEW_RESULTS", 1 << 16 if request.param == "few results" else 0)
-
-
 def distinct(*shape, device):
     """Far enough apart that a step of a finite difference does not change the order, and irregular enough that no
     midpoint of the paper's search is an element."""
@@ -41,7 +35,7 @@ def distinct(*shape, device):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradcheck(name, device, either_way):
+def test_gradcheck(name, device):
     # Squared, so that the second derivative is not zero.
     function = FUNCTIONS[name]
     x = distinct(4, 6, device=device)
@@ -63,7 +57,7 @@ def test_forward_mode(name, device):
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
-def test_the_gradient_is_torchs(dtype, dim, device, either_way):
+def test_the_gradient_is_torchs(dtype, dim, device):
     values = torch.stack([torch.randperm(40) for _ in range(40)], dim=1 - dim if dim >= 0 else 0).to(dtype).to(device)
     ours, theirs = values.clone().requires_grad_(), values.clone().requires_grad_()
     weights = torch.randn(40, 40, device=device).to(dtype).narrow(dim, 0, 7)
@@ -79,7 +73,7 @@ def test_selected_zeros_get_a_gradient(device):
     assert torch.equal(x.grad, torch.tensor([[0.0, 1.0, 0.0, 1.0]], device=device))
 
 
-def test_indices_and_masks_have_no_gradient(either_way):
+def test_indices_and_masks_have_no_gradient():
     x = torch.randn(3, 8, requires_grad=True)
     assert not rtopk.topk(x, 2).indices.requires_grad
     assert not rtopk.topk_mask(x, 2).requires_grad
@@ -91,7 +85,7 @@ def test_indices_and_masks_have_no_gradient(either_way):
         assert rtopk.topk(x, 2).values.is_inference()
 
 
-def test_integers_and_scalars(either_way):
+def test_integers_and_scalars():
     assert torch.equal(
         rtopk.maxk(torch.tensor([3, 1, 2], dtype=torch.int32), 2), torch.tensor([3, 0, 2], dtype=torch.int32)
     )
@@ -100,8 +94,53 @@ def test_integers_and_scalars(either_way):
     assert x.grad == 3
 
 
-def test_maxk_keeps_a_byte_for_each_element(device):
-    saved = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.nbytes), lambda t: t):
-        rtopk.maxk(torch.randn(100, 64, device=device, requires_grad=True), 8)
-    assert sum(saved) == 100 * 64
+@pytest.mark.parametrize("k, bytes_of_a_row", [(1, 8), (7, 56), (8, 64), (60, 64)])
+def test_maxk_keeps_at_most_a_byte_for_each_element(k, bytes_of_a_row, device):
+    saved = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.update({t.data_ptr(): t}), lambda t: t):
+        rtopk.maxk(torch.randn(100, 64, device=device, requires_grad=True), k)
+    assert sum(tensor.nbytes for tensor in saved.values()) == 100 * bytes_of_a_row
+
+
+def test_topk_keeps_its_indices_alone(device):
+    saved = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.update({t.data_ptr(): t}), lambda t: t):
+        results = [rtopk.topk(torch.randn(100, 64, device=device, requires_grad=True), 8) for _ in range(2)]
+    assert saved.keys() == {indices.data_ptr() for _, indices in results}
+
+
+class Marked(torch.Tensor):
+    """A subclass that torch's functions give back."""
+
+
+def test_tensors_that_are_not_plain_have_the_gradient_too(device):
+    """Plain ones are differentiated by torch.topk's own node in C++, past everything else that may want the call."""
+    x = distinct(4, 6, device=device)
+    expected = torch.autograd.grad(torch.topk(x, 3).values.square().sum(), x)[0]
+    assert rtopk.topk(x, 3).values.grad_fn.name() == "TopkBackward0"
+
+    with Seen() as seen:
+        values = rtopk.topk(x, 3).values
+    assert "rtopk.topk.default" in seen.names
+    assert torch.equal(torch.autograd.grad(values.square().sum(), x)[0], expected)
+
+    marked = x.as_subclass(Marked)
+    values = rtopk.topk(marked, 3).values
+    assert isinstance(values, Marked)
+    assert torch.equal(torch.autograd.grad(values.square().sum(), x)[0], expected)
+
+    negated = torch.complex(torch.zeros_like(x), -x).conj().imag  # x, with the sign not yet applied
+    assert negated.is_neg()
+    values = rtopk.topk(negated, 3).values
+    assert torch.equal(values, torch.topk(x, 3).values)
+    assert torch.equal(torch.autograd.grad(values.square().sum(), x)[0], expected)
+
+
+def test_a_gradient_of_a_batch_of_gradients():
+    x = distinct(4, 6, device="cpu")
+    for function in FUNCTIONS.values():
+        results = function(x)
+        directions = torch.randn(5, *results.shape, dtype=x.dtype)
+        (batched,) = torch.autograd.grad(results, x, directions, retain_graph=True, is_grads_batched=True)
+        for direction, gradient in zip(directions, batched, strict=True):
+            assert torch.equal(torch.autograd.grad(results, x, direction, retain_graph=True)[0], gradient)

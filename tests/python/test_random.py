@@ -27,7 +27,11 @@ def problems(draw):
         x = (x * 2).round()
     elif kind == "special" and dtype != torch.int32:
         x = torch.tensor(SPECIAL, dtype=torch.float64)[torch.randint(len(SPECIAL), x.shape)]
-    x = x.to(dtype)[tuple(slice(None, None, step) for step in steps)]
+    x = x.to(dtype)
+    if kind == "special" and dtype == torch.bfloat16:
+        # NaN of many bits: whether torch makes one or another of a float64's depends on the machine.
+        x = torch.where(x.isnan() & (torch.rand(x.shape) < 0.5), torch.tensor(-1, dtype=torch.int16).view(dtype), x)
+    x = x[tuple(slice(None, None, step) for step in steps)]
     if shape:
         x = x.permute(draw(st.permutations(range(len(shape)))))
     dim = draw(st.integers(-x.dim(), x.dim() - 1)) if shape else draw(st.sampled_from([-1, 0]))
@@ -65,19 +69,14 @@ def test_torch_agrees(problem, largest):
 
 @settings(max_examples=100)
 @given(problems(), st.booleans())
-def test_gradients(problem, many):
+def test_gradients(problem, early):
     x, dim, k = problem
     if not x.is_floating_point():
         return
-    few = rtopk._functions._FEW_RESULTS
-    rtopk._functions._FEW_RESULTS = -1 if many else few
-    try:
-        leaf = x.clone().requires_grad_()
-        values, indices = rtopk.topk(leaf, k, dim)
-        weights = torch.randn(values.shape).to(x.dtype)
-        (values * weights).sum().backward()
-    finally:
-        rtopk._functions._FEW_RESULTS = few
+    leaf = x.clone().requires_grad_()
+    values, indices = rtopk.topk(leaf, k, dim, max_iter=3 if early else None)
+    weights = torch.randn(values.shape).to(x.dtype)
+    (values * weights).sum().backward()
     expected = torch.zeros_like(x).scatter(dim, indices, weights)
     assert torch.equal(leaf.grad, expected)
     dense = x.clone().requires_grad_()

@@ -84,10 +84,13 @@ def test_compile(backend, dynamic, device):
     torch.compiler.reset()
     network = Network().to(device)
     compiled = torch.compile(network, backend=backend, fullgraph=True, dynamic=dynamic)
-    for rows in (8, 12, 17):
+    # Inductor takes seconds for a graph: one, where aot_eager makes those of every size, with and without a gradient.
+    thorough = backend == "aot_eager"
+    for rows in (8, 12, 17) if thorough or dynamic else (8,):
         x = torch.randn(rows, 16, device=device)
-        with torch.no_grad():
-            torch.testing.assert_close(compiled(x), network(x))
+        if thorough:
+            with torch.no_grad():
+                torch.testing.assert_close(compiled(x), network(x))
         for ours, eager in zip(gradients(network, compiled, x), gradients(network, network, x), strict=True):
             torch.testing.assert_close(ours, eager)
 

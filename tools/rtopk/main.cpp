@@ -38,6 +38,7 @@ int run_program(int argc, char** argv) {
   add_verify_command(app, chosen);
   add_bench_command(app, chosen);
   add_plan_command(app, chosen);
+  add_study_command(app, chosen);
   add_info_command(app, chosen);
   app.footer(
       "`rtopk COMMAND --help` says more about a command.\n"
@@ -47,6 +48,7 @@ int run_program(int argc, char** argv) {
       "  rtopk verify scores.npy top.npz              is that right?\n"
       "  rtopk select --random 65536x768 -k 32        the same for a random matrix, only shown\n"
       "  rtopk bench --shape 65536x768x32             how fast, beside a copy and std::nth_element\n"
+      "  rtopk study table1                           a table of the paper, recomputed beside the published numbers\n"
       "\n"
       "Exit codes: 0 success, 1 a selection breaks the contract, 2 bad input (one line on stderr says what).");
   try {
@@ -58,7 +60,7 @@ int run_program(int argc, char** argv) {
     const std::string command = where == &app ? "rtopk" : "rtopk " + where->get_name();
     return fail_with(fmt::format("{} (see {} --help)", error.what(), command));
   }
-  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan or info (see rtopk --help)");
+  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan, study or info (see rtopk --help)");
   return chosen();
 }
 

@@ -30,7 +30,8 @@ template <>
 inline constexpr auto values_of<Search> = std::to_array({Search::fast, Search::bisection});
 template <>
 inline constexpr auto values_of<Distribution> = std::to_array({Distribution::normal, Distribution::uniform,
-                                                               Distribution::lognormal, Distribution::ties,
+                                                               Distribution::lognormal, Distribution::student,
+                                                               Distribution::quantized, Distribution::ties,
                                                                Distribution::constant});
 
 template <typename T>

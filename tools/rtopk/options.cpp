@@ -98,9 +98,19 @@ void add_machine_flags(CLI::App& app, MachineFlags& flags) {
 
 void add_distribution_flags(CLI::App& app, RandomFlags& flags) {
   add_choice(app, "--dist", flags.distribution,
-             "How its elements are distributed (default normal). ties: the whole numbers -8..7")
+             "How its elements are distributed (default normal). student: heavy tails; quantized: normal, in "
+             "sixteenths; ties: the whole numbers -8..7")
       ->group("Random input");
-  app.add_option("--seed", flags.seed, "Same seed, same matrix, on every machine (default 0)")
+  // Read here, for the library's own reading takes -1 and numbers past 64 bits for the greatest seed.
+  const auto read_seed = [&flags](const std::string& text) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, flags.seed);
+    if (error != std::errc{} || stop != end) {
+      throw CLI::ValidationError("--seed", fmt::format("'{}' is no whole number from 0 to {}", text,
+                                                       std::numeric_limits<std::uint64_t>::max()));
+    }
+  };
+  app.add_option_function<std::string>("--seed", read_seed, "Same seed, same matrix, on every machine (default 0)")
       ->type_name("S")
       ->group("Random input");
 }

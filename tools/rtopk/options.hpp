@@ -80,5 +80,6 @@ void add_verify_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_plan_command(CLI::App& app, Action& chosen);
 void add_info_command(CLI::App& app, Action& chosen);
+void add_study_command(CLI::App& app, Action& chosen);
 
 }  // namespace rtopk::tool

@@ -73,6 +73,12 @@ double exponential(double x) {
   return sum * std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
 }
 
+/// The inverse of the distribution function of Student's t with two degrees of freedom, at a number in (0, 1).
+double student(std::uint64_t bits) {
+  const double u = (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+  return (2.0 * u - 1.0) / std::sqrt(2.0 * u * (1.0 - u));
+}
+
 struct Normals {
   double even;
   double odd;
@@ -131,10 +137,12 @@ void fill(const RandomSpec& spec, std::int64_t first, std::int64_t count, void* 
   const auto word = [&](std::int64_t index) { return bits_at(key, static_cast<std::uint64_t>(index)); };
   switch (spec.distribution) {
     case Distribution::normal:
-    case Distribution::lognormal: {
-      const bool log = spec.distribution == Distribution::lognormal;
+    case Distribution::lognormal:
+    case Distribution::quantized: {
       const auto put = [&](double value, std::int64_t i) {
-        store<dtype>(log ? exponential(value) : value, true, out, i);
+        if (spec.distribution == Distribution::lognormal) value = exponential(value);
+        if (spec.distribution == Distribution::quantized) value = std::floor(value * 16.0 + 0.5) / 16.0;
+        store<dtype>(value, true, out, i);
       };
       // Elements 2j and 2j + 1 come from words 2j and 2j + 1 together; a range may begin or end within a pair.
       const auto pair_at = [&](std::int64_t even) { return normal_pair(word(even), word(even + 1)); };
@@ -150,6 +158,9 @@ void fill(const RandomSpec& spec, std::int64_t first, std::int64_t count, void* 
     }
     case Distribution::uniform:
       for (std::int64_t i = 0; i < count; ++i) store<dtype>(unit(word(first + i)), true, out, i);
+      break;
+    case Distribution::student:
+      for (std::int64_t i = 0; i < count; ++i) store<dtype>(student(word(first + i)), true, out, i);
       break;
     case Distribution::ties:
       for (std::int64_t i = 0; i < count; ++i) {
@@ -172,6 +183,8 @@ const char* name(Distribution distribution) noexcept {
     case Distribution::normal: return "normal";
     case Distribution::uniform: return "uniform";
     case Distribution::lognormal: return "lognormal";
+    case Distribution::student: return "student";
+    case Distribution::quantized: return "quantized";
     case Distribution::ties: return "ties";
     case Distribution::constant: return "constant";
   }

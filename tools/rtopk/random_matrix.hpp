@@ -8,7 +8,7 @@
 
 namespace rtopk::tool {
 
-enum class Distribution : std::uint8_t { normal, uniform, lognormal, ties, constant };
+enum class Distribution : std::uint8_t { normal, uniform, lognormal, student, quantized, ties, constant };
 
 [[nodiscard]] const char* name(Distribution distribution) noexcept;
 
@@ -16,9 +16,11 @@ enum class Distribution : std::uint8_t { normal, uniform, lognormal, ties, const
 ///   normal     mean 0, deviation 1
 ///   uniform    in [0, 1)
 ///   lognormal  exp of normal
+///   student    Student's t with two degrees of freedom: tails so heavy that the variance is infinite
+///   quantized  normal, rounded to sixteenths
 ///   ties       the whole numbers -8..7, zero with either sign: most rows have many equal elements
 ///   constant   1
-/// For i32, normal, uniform and lognormal are first multiplied by 2^20, so that they stay distinct.
+/// For i32, all but ties and constant are first multiplied by 2^20, so that they stay distinct.
 struct RandomSpec {
   Distribution distribution = Distribution::normal;
   std::uint64_t seed = 0;

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Puts what compare_operators.py measured on a GPU into the documentation, between its two marks.
+
+python bench/operator_tables.py [bench/results/torch-h200.json] [docs/python.md]
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from compare_operators import SELECTIONS
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- begin: bench/operator_tables.py -->\n", "<!-- end -->\n"
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def milliseconds(times):
+    return " + ".join(f"{time / 1000:.3g}" for time in times) if times else "–"
+
+
+def model_name(model):
+    shape = f"{model['rows']} x {model['hidden']}, k = {model['k']}, {model['dtype']}"
+    return f"{model['name']} ({shape})"
+
+
+def models(record, key):
+    rows = [[model_name(model), *(milliseconds(model[key].get(name)) for name in SELECTIONS)] for model in record]
+    return table(["forward + backward, ms", *SELECTIONS], rows)
+
+
+def text_of(record, source):
+    facts = record["environment"]
+    parts = [
+        f"Measured on an {facts['device']} with torch {facts['torch']} by `bench/compare_operators.py`; {source} has"
+        " all of it. Models, the time of the GPU:\n",
+        models(record["models"], "microseconds"),
+        "The same steps, the time of the host, which calls ahead while the GPU works:\n",
+        models(record["models"], "host_microseconds"),
+        "A small call (4 x 16, k = 4), the time of the host:\n",
+        table(
+            ["call", "torch.topk, us", "rtopk.topk, us", "ratio"],
+            [
+                [line["call"], f"{line['torch_us']:.1f}", f"{line['rtopk_us']:.1f}", f"{line['ratio']:.2f}"]
+                for line in record["small_calls"]
+            ],
+        ),
+    ]
+    if "operator" in record:
+        parts += [
+            "The operator beside the library's own call:\n",
+            table(
+                ["rows x columns, k", "library, us", "operator, us", "ratio"],
+                [
+                    [
+                        f"{line['rows']} x {line['cols']}, {line['k']}",
+                        f"{line['kernel_us']:.1f}",
+                        f"{line['operator_us']:.1f}",
+                        f"{line['ratio']:.3f}",
+                    ]
+                    for line in record["operator"]
+                ],
+            ),
+        ]
+    return "\n".join(parts)
+
+
+def main():
+    paths = [ROOT / "bench" / "results" / "torch-h200.json", ROOT / "docs" / "python.md"]
+    source, page = [Path(given) for given in sys.argv[1:]] + paths[len(sys.argv) - 1 :]
+    text = page.read_text()
+    if BEGIN not in text or END not in text:
+        sys.exit(f"{page} does not have the lines {BEGIN.strip()} and {END.strip()}")
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    made = text_of(json.loads(source.read_text()), f"bench/results/{source.name}")
+    written = page.with_name(page.name + ".part")
+    written.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+    written.replace(page)
+    print(f"written: {page}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Recomputes the RTop-K paper's tables and figures, and writes them beside the published numbers as one page.
+
+    make paper                        # sets everything up first; QUICK=1 for less of everything
+    python3 bench/paper.py            # the same with what is built: the program and the library under build/
+    python3 bench/paper.py --build build/gpu --out /somewhere --quick
+
+Three steps: the search's statistics (rtopk study), the kernels against torch.topk (paper_kernels.py; on a GPU if there
+is one), and the page (paper_page.py). All of it is left in the folder: study*.json, kernels.json, summary.json (means,
+and what agrees with the paper), run.json, and index.html, made from those alone.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import paper_page
+import paper_summary
+from checkout import commit
+from paper_grids import DISTRIBUTIONS
+
+ROOT = Path(__file__).resolve().parent.parent
+# Of the statistics where the paper has none, and in a quick run: shares are then known to half a percent.
+DATA_ROWS, QUICK_ROWS, QUICK_DATA_ROWS = 20000, 5000, 3000
+START = time.monotonic()
+
+
+def say(text):
+    print(f"[{time.monotonic() - START:4.0f} s] {text}", flush=True)
+
+
+def relative(path):
+    """Without the folders of this machine where that is possible: commands are shown on the page."""
+    path = Path(path).absolute()
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def run(title, command):
+    """Runs a command and shows its last line while it runs: in place on a terminal, now and then elsewhere."""
+    say(title)
+    terminal = sys.stdout.isatty()
+    shown = time.monotonic()
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    lines = []
+    for line in process.stdout:
+        lines = [*lines[-30:], line.rstrip()]
+        if terminal:
+            print(f"\r\033[K    {line.rstrip()[:100]}", end="", flush=True)
+        elif time.monotonic() - shown > 10:
+            shown = time.monotonic()
+            say(f"  ... {line.rstrip()[:150]}")
+    if terminal:
+        print("\r\033[K", end="")
+    if process.wait() != 0:
+        print("\n".join(lines))
+    return process.returncode
+
+
+def study(arguments, name, parts, rows, *flags):
+    """One file of statistics."""
+    command = [relative(arguments.program), "study", *parts, *flags, "--seed", arguments.seed]
+    command += ["--rows", rows] if rows else []
+    command += ["--device", "cpu"] if arguments.device == "cpu" else []
+    command += ["--json", relative(arguments.out) / f"{name}.json"]
+    say(f"statistics: {' '.join(flags[1:]) or 'normal'} elements")
+    # Its tables are not wanted here; its progress, on the standard error, is.
+    if subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
+        sys.exit("rtopk study failed")
+
+
+def statistics(arguments):
+    study(arguments, "study", [], arguments.rows or (QUICK_ROWS if arguments.quick else None))
+    rows = arguments.rows or (QUICK_DATA_ROWS if arguments.quick else DATA_ROWS)
+    for name in DISTRIBUTIONS:
+        if name != "normal":
+            study(arguments, f"study-{name}", ["table1", "rule"], rows, "--dist", name)
+
+
+def kernels(arguments):
+    path = arguments.out / "kernels.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "bench/paper_kernels.py", "--device", arguments.device, "--seed", arguments.seed]
+    command += ["--library", relative(arguments.library), "--json", relative(path)]
+    command += ["--quick"] if arguments.quick else []
+    command += ["--dry-run"] if arguments.made_up_times else []
+    code = run(f"kernels against torch.topk, on a {arguments.device.upper()}", command)
+    if not path.exists():
+        sys.exit("nothing was measured")
+    return code
+
+
+def write_json(path, content):
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=1) + "\n")
+    part.replace(path)
+
+
+def page(arguments):
+    out = arguments.out
+    for name in ("study", "kernels", *(f"study-{name}" for name in DISTRIBUTIONS if name != "normal")):
+        if not (out / f"{name}.json").exists():
+            sys.exit(f"{out / name}.json is not there: run the step that writes it first")
+    read = {path.stem: json.loads(path.read_text()) for path in out.glob("*.json")}
+    studies = {"normal": read["study"]} | {name: read[f"study-{name}"] for name in DISTRIBUTIONS if name != "normal"}
+    write_json(out / "summary.json", paper_summary.summary_of(studies, read["kernels"]))
+    data = sorted(path.name for path in out.glob("*.json"))
+    facts = {
+        "command": shlex.join(["python3", str(relative(sys.argv[0])), *sys.argv[1:]]),
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "quick": arguments.quick,
+        "statistics_seconds": round(sum(part["seconds"] for study in studies.values() for part in study["parts"]), 1),
+        "files": [name for name in data if name != "run.json"],
+    }
+    write_json(out / "run.json", facts)
+    paper_page.write(out)
+
+
+def has_gpu(program):
+    done = subprocess.run([program, "info", "--json"], capture_output=True, text=True, check=True)
+    return bool(json.loads(done.stdout)["gpus"])
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "paper", help="default: build/paper")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="where bin/rtopk and lib/librtopk.so are")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, shapes and repetitions")
+    parser.add_argument("--device", choices=["gpu", "cpu"], help="default: a GPU if there is one")
+    parser.add_argument("--seed", type=int, default=0, help="of all random rows, default %(default)s")
+    parser.add_argument("--rows", type=int, help="of every statistic; default: as many as the paper has")
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), help="steps; default: all of them")
+    parser.add_argument("--made-up-times", action="store_true", help="measure nothing: for tests of the page")
+    arguments = parser.parse_args()
+    if arguments.seed < 0:
+        parser.error(f"--seed {arguments.seed} is negative")
+    if arguments.rows is not None and arguments.rows < 2:
+        parser.error(f"--rows {arguments.rows} is less than 2")
+    arguments.program = arguments.build / "bin" / "rtopk"
+    arguments.library = arguments.build / "lib" / "librtopk.so"
+    needed = {"statistics": arguments.program, "kernels": arguments.library}
+    for path in (needed[step] for step in arguments.only if step in needed):
+        if not path.exists():
+            sys.exit(f"{path} is not there: build it first (`make paper` does), or name the build with --build")
+    if arguments.device is None:
+        arguments.device = "gpu" if arguments.program.exists() and has_gpu(arguments.program) else "cpu"
+    return arguments
+
+
+STEPS = {step.__name__: step for step in (statistics, kernels, page)}
+
+
+def main():
+    arguments = parse_arguments()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    failed = [name for name, step in STEPS.items() if name in arguments.only and step(arguments)]
+    if "page" in arguments.only:
+        say(f"the page is {arguments.out / 'index.html'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

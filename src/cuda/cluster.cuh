@@ -1,0 +1,56 @@
+// Blocks of a cluster: they run at the same time and read each other's shared memory. Before sm_90 a cluster is one block.
+#pragma once
+
+#include <cstdint>
+
+namespace rtopk::cuda {
+
+/// What any thread of the cluster did before it arrived comes before what any does after it has waited.
+__device__ inline void cluster_arrive() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#endif
+}
+
+/// Arrives for the last time: this thread reads no other block's memory any more, and wrote nothing for them. It must still
+/// wait before it ends, because others may read this block's.
+__device__ inline void cluster_leave() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
+
+__device__ inline void cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#else
+  __syncthreads();
+#endif
+}
+
+__device__ inline void cluster_sync() {
+  cluster_arrive();
+  cluster_wait();
+}
+
+/// Where another block of the cluster has in its shared memory what this one has at `mine`.
+template <class X>
+__device__ const X* of_block(const X* mine, int block) {
+#if __CUDA_ARCH__ >= 900
+  std::uint64_t theirs;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(theirs) : "l"(mine), "r"(block));
+  return reinterpret_cast<const X*>(theirs);
+#else
+  return mine;
+#endif
+}
+
+/// Asks for memory that will be read soon; both numbers are multiples of 16. Only a hint.
+__device__ inline void prefetch_to_cache(const void* from, std::uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+#endif
+}
+
+}  // namespace rtopk::cuda
