@@ -369,10 +369,11 @@ TEST_P(Aggregate, SmallestGraphs) {
 TEST_P(Aggregate, WhatDoesNotExistAddsNothing) {
   Random random(seed() + 203);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (const IndexType selector_type : {IndexType::u8, IndexType::u16}) {
+    for (const std::int64_t cols : {200, 201, 3000}) {
+      const IndexType selector_type = cols == 200 ? IndexType::u8 : IndexType::u16;
       for (const bool deterministic : {false, true}) {
         const Aggregation p{
-            .pass = pass, .cols = 200, .k = 20, .selector_type = selector_type, .deterministic = deterministic};
+            .pass = pass, .cols = cols, .k = 20, .selector_type = selector_type, .deterministic = deterministic};
         TestGraph graph = graph_of(random_degrees(40, 600, random), 30, random);
         for (std::int64_t& column : graph.columns) {
           if (random.between(0, 9) == 0) column = random.coin() ? random.between(30, 40) : -random.between(1, 1 << 30);
@@ -381,7 +382,7 @@ TEST_P(Aggregate, WhatDoesNotExistAddsNothing) {
         // The last selectors of some nodes are beyond the columns, and still ascend.
         for (std::int64_t node = 0; node < 30; node += 3) {
           for (std::int64_t i = 15; i < 20; ++i) {
-            instance.selectors[static_cast<std::size_t>(node * 20 + i)] = 220 + i;
+            instance.selectors[static_cast<std::size_t>(node * 20 + i)] = cols + 20 + i;
           }
         }
         expect_right(instance);
@@ -460,6 +461,46 @@ TEST_P(Aggregate, ChangedPlansAreRight) {
         Options options;
         options.change = [rows](AggregationPlan& plan) { plan.rows_per_worker = rows; };
         expect_right(instance, options);
+      }
+    }
+  }
+}
+
+TEST_P(Aggregate, StreamsAreRight) {
+  if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "the CPU has no such plans";
+  Random random(seed() + 209);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      for (const std::int64_t cols : {100, 256, 300, 3000}) {
+        const IndexType selector_type = cols > 256 ? IndexType::u16 : IndexType::u8;
+        for (const std::int64_t k : {1, 32, 50, 96}) {
+          const bool odd = random.coin();
+          const Aggregation p{.pass = pass,
+                              .cols = cols,
+                              .k = k,
+                              .dtype = dtype,
+                              .selector_type = selector_type,
+                              .graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64,
+                              .weighted = random.coin(),
+                              .mean = random.coin()};
+          const Instance instance(p, graph_of(random_degrees(150, 900, random), 70, random), random);
+          Options options;
+          options.misalignment = odd ? 1 : 0;
+          options.change = [&](AggregationPlan& plan) {
+            const bool forward = pass == Pass::forward;
+            plan.family =
+                forward ? rtopk::AggregationFamily::cuda_stream : rtopk::AggregationFamily::cuda_stream_scatter;
+            plan.rows_per_worker = random.between(1, 32);
+            plan.edges_at_once = 0;
+            plan.window_cols = forward ? (cols > 2048 ? 2048 : cols > 256 ? 512 : 256) : 0;
+            const std::int64_t pitch = cols <= 256 ? 256 : (cols + 15) / 16 * 16;
+            const std::int64_t of_warp = forward       ? (plan.window_cols + 32) * 4
+                                         : cols > 2048 ? 0
+                                                       : 2 * pitch * static_cast<std::int64_t>(rtopk::size_of(dtype));
+            plan.shared_bytes = static_cast<std::size_t>(4 * of_warp);
+          };
+          expect_right(instance, options);
+        }
       }
     }
   }

@@ -9,7 +9,7 @@
 #include "cuda/aggregate_pieces.cuh"
 #include "cuda/aggregate_shape.hpp"
 
-namespace rtopk::cuda {
+namespace rtopk::cuda::tuned {
 
 /// V values of an edge's node and their selectors.
 template <class T, class Selector, int V>
@@ -94,7 +94,7 @@ class RowStreamer {
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(call_, number, lane_, call_.k <= kLanes * V, [&](const Run& run) { stream(run); });
+    tuned::for_runs(call_, number, lane_, call_.k <= kLanes * V, [&](const Run& run) { stream(run); });
   }
 
  private:
@@ -309,4 +309,4 @@ __global__ void __launch_bounds__(256) combine_many_kernel(const __grid_constant
   }
 }
 
-}  // namespace rtopk::cuda
+}  // namespace rtopk::cuda::tuned

@@ -7,7 +7,7 @@
 #include "cuda/async_copy.cuh"
 #include "stream.cuh"
 
-namespace rtopk::cuda {
+namespace rtopk::cuda::tuned {
 
 /// kPlaced: a product goes to the place of its edge in A^T instead (call.degree_starts: the places).
 template <class T, class Selector, class Index, bool kWeighted, int V, int kLoads, bool kPlaced>
@@ -20,7 +20,7 @@ class RowScatterer {
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(call_, number, lane_, true, [&](const Run& run) {
+    tuned::for_runs(call_, number, lane_, true, [&](const Run& run) {
       if (run.edges == 0 || call_.graph.nodes == 0) return;
       for (int element = 0; element < call_.k; element += lanes_ * V) scatter(run, element);
     });
@@ -200,4 +200,4 @@ __global__ void __launch_bounds__(kAggregateThreads) sum_products_kernel(const _
              });
 }
 
-}  // namespace rtopk::cuda
+}  // namespace rtopk::cuda::tuned

@@ -54,7 +54,7 @@ for name, (n, e, spread) in SHAPES.items():
         d = x[c].double(); return d.sum(0), d.abs().sum(0)
     def expect_b(r, c):
         d = dy[c][:, s[r].long()].double(); return d.sum(0), d.abs().sum(0)
-    for kind, variants, base in (("forward", (4, 52, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24), base_f), ("gather", (100, 110), base_b), ("scatter", (200, 210, 211, 212, 213, 214), base_b)):
+    for kind, variants, base in (("forward", (4, 52, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24), base_f), ("gather", (100, 110), base_b), ("scatter", (200, 210, 211, 212, 213, 214, 215), base_b)):
         for variant in variants:
             cells = {}; ok = True
             for piece in (64, 128, 256, 512, 1024):

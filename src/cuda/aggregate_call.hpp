@@ -35,9 +35,10 @@ struct AggregateCall {
   std::int32_t rows_per_worker = 1;
   std::int32_t cols = 0;
   std::int32_t k = 0;
-  std::int32_t window_shift = 0;  ///< rows: log2 of the columns that share a bank.
+  std::int32_t window_shift = 0;  ///< rows: log2 of the columns that share a bank. stream: log2 of the window.
   bool mean = false;
-  bool writes_quads = false;  ///< rows: four columns of a result row can be stored at once.
+  bool writes_quads = false;  ///< rows, stream: four columns of a result row can be stored at once.
+  bool copies_quads = false;  ///< stream_scatter: rows of dY can be copied by 16 bytes.
 };
 
 }  // namespace rtopk::cuda

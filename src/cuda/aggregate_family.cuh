@@ -9,6 +9,8 @@
 #include "aggregate_launch.hpp"
 #include "aggregate_rows.cuh"
 #include "aggregate_scatter.cuh"
+#include "aggregate_stream.cuh"
+#include "aggregate_stream_scatter.cuh"
 
 namespace rtopk::cuda {
 
@@ -34,6 +36,13 @@ cudaError_t with_selector(IndexType type, F&& f) {
   return f(static_cast<std::uint16_t*>(nullptr));
 }
 
+/// Calls f with whether edges have weights as a constant.
+template <class F>
+cudaError_t with_weighted(bool weighted, F&& f) {
+  if (weighted) return f(std::true_type{});
+  return f(std::false_type{});
+}
+
 template <class T>
 cudaError_t launch_combine(const AggregateCall& call, std::int32_t width, Grid grid) {
   if (call.slots == 0) return cudaSuccess;
@@ -55,15 +64,23 @@ cudaError_t launch_rows(const AggregateCall& call, int vector, const Grid& grid)
 }
 
 template <class T>
-cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, Grid grid) {
-  const std::int64_t count = plan.problem.nodes * plan.problem.k;
-  if (const cudaError_t error =
-          cudaMemsetAsync(call.atomic_sums, 0, static_cast<std::size_t>(count) * sizeof(float), grid.stream);
-      error != cudaSuccess) {
-    return error;
-  }
+cudaError_t launch_stream(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+  while (vector > 1 && 32 * vector / 2 >= call.k) vector /= 2;
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
+      return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
+        static std::atomic<std::uint64_t> allowed;
+        return launch(&stream_kernel<T, Selector, kWeighted, V>, allowed, grid, call);
+      });
+    });
+  });
+}
+
+/// Adds up what edges bring, in f32.
+template <class T>
+cudaError_t launch_edge_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
   const bool staged = grid.shared_bytes > 0;
-  const cudaError_t error = with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
     return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
       static std::atomic<std::uint64_t> allowed[2];
       if constexpr (sizeof(Selector) > 1) {
@@ -72,6 +89,36 @@ cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& cal
       return launch(&scatter_kernel<T, Selector, V, true>, allowed[1], grid, call);
     });
   });
+}
+
+template <class T>
+cudaError_t launch_run_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+  const bool staged = grid.shared_bytes > 0;
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
+      return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
+        static std::atomic<std::uint64_t> allowed[2];
+        if constexpr (sizeof(Selector) > 1) {
+          if (!staged) {
+            return launch(&stream_scatter_kernel<T, Selector, kWeighted, V, false>, allowed[0], grid, call);
+          }
+        }
+        return launch(&stream_scatter_kernel<T, Selector, kWeighted, V, true>, allowed[1], grid, call);
+      });
+    });
+  });
+}
+
+template <class T>
+cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, Grid grid) {
+  const std::int64_t count = plan.problem.nodes * plan.problem.k;
+  if (const cudaError_t error =
+          cudaMemsetAsync(call.atomic_sums, 0, static_cast<std::size_t>(count) * sizeof(float), grid.stream);
+      error != cudaSuccess) {
+    return error;
+  }
+  const cudaError_t error = streams(plan) ? launch_run_scatter<T>(plan, call, vector, grid)
+                                          : launch_edge_scatter<T>(plan, call, vector, grid);
   if (error != cudaSuccess || std::is_same_v<T, float>) return error;
   static std::atomic<std::uint64_t> allowed;
   grid.blocks = std::min<std::int64_t>((count + kFinishThreads - 1) / kFinishThreads, 1 << 16);
@@ -95,7 +142,11 @@ cudaError_t launch_aggregation(const AggregationPlan& plan, const AggregateCall&
   grid.blocks = blocks_for(call, plan.threads);
   cudaError_t error = cudaSuccess;
   switch (plan.family) {
-    case AggregationFamily::cuda_scatter: return launch_scatter<T>(plan, call, vector, grid);
+    case AggregationFamily::cuda_scatter:
+    case AggregationFamily::cuda_stream_scatter: return launch_scatter<T>(plan, call, vector, grid);
+    case AggregationFamily::cuda_stream:
+      error = launch_stream<T>(plan, call, vector, grid);
+      return error == cudaSuccess ? launch_combine<T>(call, call.cols, grid) : error;
     case AggregationFamily::cuda_gather:
       error = launch_gather<T>(plan, call, grid);
       return error == cudaSuccess ? launch_combine<T>(call, call.k, grid) : error;

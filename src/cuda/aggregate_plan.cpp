@@ -21,6 +21,7 @@ constexpr std::int64_t kPieces = 262144;
 constexpr std::int64_t kLeastPiece = 128;
 constexpr std::int64_t kLargestPiece = 1024;
 constexpr std::int64_t kLargestAcceptedPiece = std::int64_t{1} << 28;
+constexpr std::int64_t kLargestStreamedPiece = std::int64_t{1} << 24;
 
 // A warp takes several rows, so that it sets up once.
 constexpr std::int64_t kRowsPerWorker = 4;
@@ -51,6 +52,10 @@ std::size_t shared_bytes_per_warp(const AggregationPlan& plan) noexcept {
   std::int64_t words = 0;
   if (plan.family == AggregationFamily::cuda_rows) {
     words = 32 * cols_per_bank(plan) + 64;  // RowSums::words
+  } else if (plan.family == AggregationFamily::cuda_stream) {
+    words = plan.window_cols + 32;  // RowStreamer::words
+  } else if (plan.family == AggregationFamily::cuda_stream_scatter && cols <= kMostStagedCols) {
+    return static_cast<std::size_t>(2 * stream_scatter_pitch(cols)) * size_of(plan.problem.dtype);
   } else if (plan.family == AggregationFamily::cuda_scatter && cols <= kMostStagedCols) {
     words = std::max<std::int64_t>(cols, 256);  // scatter_words
   }
@@ -66,7 +71,7 @@ AggregateWorkspace aggregate_workspace(const AggregationPlan& plan) noexcept {
     bytes += round_up(count * size, 256);
     return begin;
   };
-  if (combines(plan)) {
+  if (!scatters(plan)) {
     const std::int64_t width = problem.pass == Pass::forward ? problem.cols : problem.k;
     layout.slot_rows = part(slots_of(plan), sizeof(std::int32_t));
     layout.partial_sums = part(slots_of(plan) * width, sizeof(float));
@@ -109,12 +114,14 @@ Status check_plan(const AggregationPlan& plan) noexcept {
                         static_cast<long long>(value), accepted);
   };
   const bool forward = plan.problem.pass == Pass::forward;
-  const bool fits = forward ? plan.family == AggregationFamily::cuda_rows
-                            : plan.family == AggregationFamily::cuda_gather ||
-                                  (plan.family == AggregationFamily::cuda_scatter && !plan.problem.deterministic);
+  const bool fits =
+      forward ? plan.family == AggregationFamily::cuda_rows || plan.family == AggregationFamily::cuda_stream
+              : plan.family == AggregationFamily::cuda_gather || (scatters(plan) && !plan.problem.deterministic);
   if (!fits) {
     return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this pass on a GPU: %s",
-                        name(plan.family), forward ? "cuda_rows" : "cuda_gather, or cuda_scatter if not deterministic");
+                        name(plan.family),
+                        forward ? "cuda_rows or cuda_stream"
+                                : "cuda_gather, or cuda_scatter or cuda_stream_scatter if not deterministic");
   }
   if (plan.rows_per_worker < 1 || plan.rows_per_worker > kMostRows) {
     return invalid("rows_per_worker", plan.rows_per_worker, "1 to 2^31 - 1");
@@ -122,6 +129,11 @@ Status check_plan(const AggregationPlan& plan) noexcept {
   if (plan.piece_edges < 32 || plan.piece_edges > kLargestAcceptedPiece ||
       !std::has_single_bit(static_cast<std::uint64_t>(plan.piece_edges))) {
     return invalid("piece_edges", plan.piece_edges, "a power of two from 32 to 2^28");
+  }
+  if (streams(plan)) {
+    // A warp counts the edges of its rows in 32 bits.
+    if (plan.rows_per_worker > 32) return invalid("rows_per_worker", plan.rows_per_worker, "1 to 32");
+    if (plan.piece_edges > kLargestStreamedPiece) return invalid("piece_edges", plan.piece_edges, "up to 2^24");
   }
   const std::int64_t warps = slots_of(plan) + (walked_rows(plan) + plan.rows_per_worker - 1) / plan.rows_per_worker;
   if (warps > kMostRows - kAggregateThreads / 32) return invalid("piece_edges", plan.piece_edges, "larger pieces");
@@ -135,6 +147,11 @@ Status check_plan(const AggregationPlan& plan) noexcept {
         (plan.problem.selector_type == IndexType::u8 && plan.window_cols < plan.problem.cols)) {
       return invalid("window_cols", plan.window_cols, "as make_plan picks it");
     }
+  }
+  if (plan.family == AggregationFamily::cuda_stream &&
+      (plan.window_cols < 256 || plan.window_cols > kMostWindowCols ||
+       !std::has_single_bit(static_cast<std::uint64_t>(plan.window_cols)))) {
+    return invalid("window_cols", plan.window_cols, "a power of two from 256 to 2048");
   }
   AggregationPlan derived = plan;
   derive(derived);

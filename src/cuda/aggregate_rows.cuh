@@ -140,14 +140,15 @@ class RowAggregator {
   }
 
   __device__ void add(const EdgeElements<T, Selector, V>& edge, float weight, int first_column) {
+    const auto cols = static_cast<unsigned>(min(sums_.window(), call_.cols - first_column));
     float* at[V];
     float sum[V];
     bool inside[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      // 8-bit selectors always lead to words of this warp.
+      // 8-bit selectors always lead to words of this warp, and those beyond the columns to words that nobody reads.
       const auto column = static_cast<unsigned>(edge.selectors.each[i]) - static_cast<unsigned>(first_column);
-      inside[i] = sizeof(Selector) == 1 || column < static_cast<unsigned>(sums_.window());
+      inside[i] = sizeof(Selector) == 1 || column < cols;
       if (inside[i]) {
         at[i] = sums_.at(column);
         sum[i] = *at[i];
@@ -195,7 +196,7 @@ class RowAggregator {
 
 /// With four edges side by side more warps are worth more than more loads of each.
 template <class T, class Selector, int kEdges, int V, int kLoads = kEdges == 4 ? 1 : 4,
-          int kBlocks = kEdges == 4 ? 10 : 7>
+          int kBlocks = kEdges == 4 ? 10 : 5>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks) rows_kernel(const __grid_constant__ AggregateCall call) {
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -50,7 +50,7 @@ AggregateCall make_call(const AggregationPlan& plan, const AggregationCall& call
   made.gradient = call.gradient;
   made.result = call.result;
   made.slots = made.graph.rows > 0 ? static_cast<std::int32_t>(slots_of(plan)) : 0;
-  if (combines(plan)) {
+  if (!scatters(plan)) {
     made.slot_rows = reinterpret_cast<std::int32_t*>(workspace + layout.slot_rows);
     made.partial_sums = reinterpret_cast<float*>(workspace + layout.partial_sums);
   } else {
@@ -63,9 +63,12 @@ AggregateCall make_call(const AggregationPlan& plan, const AggregationCall& call
   made.k = static_cast<std::int32_t>(p.k);
   if (plan.family == AggregationFamily::cuda_rows) {
     made.window_shift = std::countr_zero(static_cast<std::uint64_t>(cols_per_bank(plan)));
+  } else if (plan.family == AggregationFamily::cuda_stream) {
+    made.window_shift = std::countr_zero(static_cast<std::uint64_t>(plan.window_cols));
   }
   made.mean = p.mean && !gathers;  // a gather has it in the factors of its edges
   made.writes_quads = p.cols % 4 == 0 && is_aligned(call.result, 4 * size_of(p.dtype));
+  made.copies_quads = static_cast<std::size_t>(p.cols) * size_of(p.dtype) % 16 == 0 && is_aligned(call.gradient, 16);
   return made;
 }
 

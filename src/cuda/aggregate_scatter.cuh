@@ -37,6 +37,9 @@ class EdgeScatterer {
   __device__ EdgeScatterer(const AggregateCall& call, float* staged, int lane)
       : call_(call), staged_(staged), lane_(lane) {
     while (lanes_ < 32 && lanes_ * V < call.k) lanes_ *= 2;
+    if constexpr (sizeof(Selector) == 1) {  // selectors beyond the columns pick zeros
+      for (int column = call.cols + lane; column < 256; column += 32) staged[column] = 0.0f;
+    }
   }
 
   __device__ void scatter(const Piece& piece) {

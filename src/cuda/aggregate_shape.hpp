@@ -15,9 +15,14 @@ inline constexpr std::int32_t kAggregateThreads = 128;  ///< Of a block; every k
   return plan.needs_transposed() ? plan.problem.nodes : plan.problem.rows;
 }
 
-/// Whether long rows leave sums of their pieces behind that are still to be added up.
-[[nodiscard]] constexpr bool combines(const AggregationPlan& plan) noexcept {
-  return plan.family != AggregationFamily::cuda_scatter;
+/// Whether sums are made by atomic additions.
+[[nodiscard]] constexpr bool scatters(const AggregationPlan& plan) noexcept {
+  return plan.family == AggregationFamily::cuda_scatter || plan.family == AggregationFamily::cuda_stream_scatter;
+}
+
+/// Whether a warp takes rows as one stream of edges: see aggregate_runs.cuh.
+[[nodiscard]] constexpr bool streams(const AggregationPlan& plan) noexcept {
+  return plan.family == AggregationFamily::cuda_stream || plan.family == AggregationFamily::cuda_stream_scatter;
 }
 
 /// See aggregate_pieces.cuh.
@@ -28,6 +33,11 @@ inline constexpr std::int32_t kAggregateThreads = 128;  ///< Of a block; every k
 /// cuda_rows: columns that share a bank, and by how many bits a column is shifted to find its bank.
 [[nodiscard]] constexpr std::int64_t cols_per_bank(const AggregationPlan& plan) noexcept {
   return plan.window_cols * plan.edges_at_once / 32;
+}
+
+/// cuda_stream_scatter: elements between the two rows of dY that a warp has. 8-bit selectors cannot leave them.
+[[nodiscard]] constexpr std::int64_t stream_scatter_pitch(std::int64_t cols) noexcept {
+  return cols <= 256 ? 256 : (cols + 15) / 16 * 16;
 }
 
 /// Of one warp.
