@@ -58,8 +58,11 @@ struct Graph {
   const float* weights = nullptr;    ///< edges, if weighted.
 };
 
-/// The memory of one run. What the pass does not read is ignored. The selectors of a node are distinct; one that is not
-/// below cols is ignored.
+/// The memory of one run. What the pass does not read is ignored.
+///
+/// The selectors of a node are distinct, in any order; of two that are equal, what one of them brings may be lost. One that is
+/// not below cols brings nothing, and its place in a gradient is zero. Ascending selectors, as a selection writes them, are
+/// the fastest on a GPU.
 struct AggregationCall {
   Graph graph{};                    ///< A.
   Graph transposed{};               ///< A^T, for a plan that gathers: see AggregationPlan::needs_transposed.
