@@ -8,31 +8,12 @@
 
 #include "execution.hpp"
 #include "selection.hpp"
+#include "tensor_checks.hpp"
 
 namespace rtopk::torch_binding {
 namespace {
 
 using torch::headeronly::ScalarType;
-
-void check_dims(const char* name, const Tensor& tensor, std::int64_t dims) {
-  if (tensor.dim() != dims) {
-    refuse(std::string(name) + " has " + std::to_string(tensor.dim()) +
-           " dimensions; accepted: " + std::to_string(dims));
-  }
-}
-
-void check_size(const char* name, const Tensor& tensor, std::int64_t dim, std::int64_t size, const char* why) {
-  if (tensor.size(dim) != size) {
-    refuse(std::string(name) + " has size " + std::to_string(tensor.size(dim)) + " in dimension " +
-           std::to_string(dim) + "; accepted: " + std::to_string(size) + ", " + why);
-  }
-}
-
-void check_device(const char* name, const Tensor& tensor, const Tensor& like) {
-  if (tensor.is_cpu() != like.is_cpu() || tensor.get_device_index() != like.get_device_index()) {
-    refuse(std::string(name) + " is on another device than columns; accepted: all tensors on one device");
-  }
-}
 
 /// A graph as the library takes it, and the tensors that hold its memory.
 struct HeldGraph {
@@ -59,40 +40,16 @@ HeldGraph held(const Tensor& row_starts, const Tensor& columns, const MaybeTenso
   if ((type != ScalarType::Int && type != ScalarType::Long) || row_starts.scalar_type() != type) {
     refuse("row_starts and columns are not of one index type; accepted: both int32 or both int64");
   }
-  check_device("row_starts", row_starts, columns);
+  check_device("row_starts", row_starts, columns, "columns");
   HeldGraph graph{torch::stable::contiguous(row_starts), torch::stable::contiguous(columns), std::nullopt};
   if (weights) {
     check_dims("weights", *weights, 1);
     check_size("weights", *weights, 0, columns.numel(), "the number of edges");
     if (weights->scalar_type() != ScalarType::Float) refuse("weights is not float32; accepted: float32 or None");
-    check_device("weights", *weights, columns);
+    check_device("weights", *weights, columns, "columns");
     graph.weights = torch::stable::contiguous(*weights);
   }
   return graph;
-}
-
-std::int32_t dtype_of(const Tensor& tensor) {
-  std::int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
-  return dtype;
-}
-
-Tensor empty_matrix(std::int64_t rows, std::int64_t cols, const Tensor& like) {
-  return empty_contiguous({.count = 2, .each = {rows, cols}}, dtype_of(like), like);
-}
-
-Tensor empty_vector(std::int64_t count, const Tensor& like) {
-  return empty_contiguous({.count = 1, .each = {count}}, dtype_of(like), like);
-}
-
-IndexType selector_type_of(const Tensor& selectors, std::int64_t cols) {
-  check_dims("selectors", selectors, 2);
-  const ScalarType type = selectors.scalar_type();
-  if (type != ScalarType::Byte && type != ScalarType::UInt16) refuse("selectors is neither uint8 nor uint16");
-  if (cols < 1 || cols > (type == ScalarType::Byte ? 256 : 65536)) {
-    refuse("cols is " + std::to_string(cols) + "; accepted: 1 to 256 with selectors of uint8, to 65536 with uint16");
-  }
-  return type == ScalarType::Byte ? IndexType::u8 : IndexType::u16;
 }
 
 DType float_type_of(const char* name, const Tensor& tensor) {
@@ -120,8 +77,8 @@ Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTen
   const IndexType selector_type = selector_type_of(selectors, cols);
   check_size("selectors", selectors, 0, values.size(0), "the rows of values");
   check_size("selectors", selectors, 1, values.size(1), "the columns of values");
-  check_device("values", values, columns);
-  check_device("selectors", selectors, columns);
+  check_device("values", values, columns, "columns");
+  check_device("selectors", selectors, columns, "columns");
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   Tensor result = empty_matrix(graph.rows(), cols, values);
@@ -161,9 +118,9 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
   check_dims("grad", grad, 2);
   check_size("grad", grad, 0, graph.rows(), "the rows of the graph");
   const IndexType selector_type = selector_type_of(selectors, grad.size(1));
-  check_device("t_columns", t_columns, columns);
-  check_device("grad", grad, columns);
-  check_device("selectors", selectors, columns);
+  check_device("t_columns", t_columns, columns, "columns");
+  check_device("grad", grad, columns, "columns");
+  check_device("selectors", selectors, columns, "columns");
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor result = empty_matrix(selectors.size(0), selectors.size(1), grad);

@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "aggregation.hpp"
+#include "product.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
 
@@ -207,6 +208,10 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "transpose_graph(Tensor row_starts, Tensor columns, Tensor? weights, SymInt n) -> (Tensor t_row_starts,"
       " Tensor t_columns, Tensor? t_weights)");
+  // Products of compact rows, on the CPU alone.
+  library.def("_add_product(Tensor(a!) onto, Tensor values, Tensor selectors, Tensor matrix) -> ()");
+  library.def("_product_values_gradient(Tensor grad, Tensor selectors, Tensor matrix) -> Tensor");
+  library.def("_product_matrix_gradient(Tensor grad, Tensor values, Tensor selectors, SymInt cols) -> Tensor");
   library.def("build_text() -> str");
 }
 
@@ -224,7 +229,12 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("_compact", TORCH_BOX(&rtopk::torch_binding::compact))
 
 // A build without the CUDA backend takes CUDA tensors too: to say what is missing.
-STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) {
+  RTOPK_IMPLEMENTATIONS(library);
+  library.impl("_add_product", TORCH_BOX(&rtopk::torch_binding::add_product));
+  library.impl("_product_values_gradient", TORCH_BOX(&rtopk::torch_binding::product_values_gradient));
+  library.impl("_product_matrix_gradient", TORCH_BOX(&rtopk::torch_binding::product_matrix_gradient));
+}
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) { RTOPK_IMPLEMENTATIONS(library); }
 
 // aten::topk for a backend that no tensor has. Called by that key, from above autograd (_functions.py), it is torch.topk's

@@ -2,15 +2,16 @@
 #include <rtopk/aggregate.hpp>
 
 #include "core/aggregate_checks.hpp"
+#include "core/checks.hpp"
 #include "cpu/aggregate.hpp"
 #if defined(RTOPK_HAVE_CUDA)
 #include "cuda/backend.hpp"
 #endif
 
 namespace rtopk {
-namespace {
 
 #if !defined(RTOPK_HAVE_CUDA)
+namespace {
 /// What a build without the CUDA backend answers.
 namespace cuda {
 
@@ -24,14 +25,8 @@ Status make_plan(const Transposition&, TranspositionPlan&) { return refuse(); }
 Status run(const TranspositionPlan&, const Graph&, const TransposedGraph&, void*, void*) { return refuse(); }
 
 }  // namespace cuda
-#endif
-
-Status check_launch(const Launch& launch) {
-  if (launch.executor == nullptr || launch.executor->parallel_for != nullptr) return {};
-  return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
-}
-
 }  // namespace
+#endif
 
 Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPlan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;
@@ -54,7 +49,7 @@ Status run(const AggregationPlan& plan, const AggregationCall& call, Workspace w
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
   const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
   if (Status status = on_cuda ? cuda::check_plan(plan) : cpu::check_plan(plan); !status.ok()) return status;
-  if (Status status = check_launch(launch); !status.ok()) return status;
+  if (Status status = core::check_launch(launch); !status.ok()) return status;
   if (core::is_empty(plan.problem)) return {};
   if (Status status = core::check_call(plan, call, workspace); !status.ok()) return status;
   if (on_cuda) return cuda::run(plan, call, workspace.data, launch.stream);

@@ -125,6 +125,11 @@ Status check_problem(const Problem& problem) noexcept {
   return {};
 }
 
+Status check_launch(const Launch& launch) noexcept {
+  if (launch.executor == nullptr || launch.executor->parallel_for != nullptr) return {};
+  return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
+}
+
 Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept {
   const Problem& p = plan.problem;
   const std::size_t element = size_of(p.dtype);

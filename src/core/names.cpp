@@ -2,6 +2,7 @@
 
 #include <rtopk/aggregate.hpp>
 #include <rtopk/plan.hpp>
+#include <rtopk/product.hpp>
 #include <rtopk/types.hpp>
 
 namespace rtopk {
@@ -95,6 +96,15 @@ const char* name(Pass pass) noexcept {
   switch (pass) {
     case Pass::forward: return "forward";
     case Pass::backward: return "backward";
+  }
+  return "?";
+}
+
+const char* name(ProductTerm term) noexcept {
+  switch (term) {
+    case ProductTerm::product: return "product";
+    case ProductTerm::values_gradient: return "values_gradient";
+    case ProductTerm::matrix_gradient: return "matrix_gradient";
   }
   return "?";
 }

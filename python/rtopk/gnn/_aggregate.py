@@ -74,6 +74,21 @@ def _fake_transpose_graph(row_starts, columns, weights, n):
     return row_starts.new_empty(n + 1), columns.new_empty(columns.shape), t_weights
 
 
+@register_fake("rtopk::_add_product")
+def _fake_add_product(onto, values, selectors, matrix):
+    return None
+
+
+@register_fake("rtopk::_product_values_gradient")
+def _fake_product_values_gradient(grad, selectors, matrix):
+    return grad.new_empty(selectors.shape)
+
+
+@register_fake("rtopk::_product_matrix_gradient")
+def _fake_product_matrix_gradient(grad, values, selectors, cols):
+    return grad.new_empty(cols, grad.shape[1])
+
+
 # ---- Derivatives ----
 
 
