@@ -131,16 +131,35 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_no_dense_copy_of_the_rows_is_made():
-    """Of everything that a step keeps for its derivative, and of SAGE's own linear map, nothing but the sum over the
-    neighbours, the norm and the first layer's rows has the size of the dense rows."""
+@pytest.mark.parametrize("edges,kept_matrices", [(4000, 0), (40000, 1)])
+def test_no_dense_copy_of_the_rows_is_made(edges, kept_matrices):
+    """Of what a convolution keeps for its derivative, nothing but the sum over many neighbours has the size of the dense
+    rows: it is what their linear map needs. Few neighbours are summed after it."""
     nodes, cols = 1000, 64
     conv = MaxKSAGEConv(cols, cols, 4)
-    graph = Graph.from_edge_index(torch.randint(nodes, (2, 4000)), nodes)
+    graph = Graph.from_edge_index(torch.randint(nodes, (2, edges)), nodes)
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
         conv(torch.randn(nodes, cols, requires_grad=True), graph)
-    assert sum(size >= nodes * cols for size in kept) == 1  # the sums, for the derivative of their linear map
+    assert sum(size >= nodes * cols for size in kept) == kept_matrices
+
+
+def test_sums_and_their_map_in_either_order(monkeypatch):
+    nodes, cols, out = 300, 96, 40
+    conv = MaxKSAGEConv(cols, out, 8)
+    graph = Graph.from_edge_index(torch.randint(nodes, (2, 900)), nodes)
+    x = torch.randn(nodes, cols)
+    grad = torch.randn(nodes, out)
+    results = []
+    for most_degree in (0, 32):
+        monkeypatch.setattr("rtopk.gnn.rows._MOST_DEGREE", most_degree)
+        conv.zero_grad()
+        leaf = x.clone().requires_grad_()
+        y = conv(leaf, graph)
+        y.backward(grad)
+        results.append([y.detach(), leaf.grad, *(p.grad.clone() for p in conv.parameters())])
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-4)
 
 
 def test_edge_index_in_a_graphs_place():

@@ -79,7 +79,7 @@ class MaxKSAGEConv(_MaxKConv):
 
     def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
         rows = self.selected(x)
-        neighbours = self.neighbours(rows.aggregate(as_graph(graph, len(x)), "mean"))
+        neighbours = rows.aggregate_linear(as_graph(graph, len(x)), "mean", self.neighbours)
         return rows.add_linear(neighbours, self.own.weight)
 
 

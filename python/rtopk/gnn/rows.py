@@ -18,6 +18,10 @@ _OPS = torch.ops.rtopk
 # second-level cache holds. It bounds the memory; the products are large enough for full speed.
 _BLOCK_ROWS = 1 << 15
 
+# Edges of a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
+# (Neoverse N1) for a node, forward and backward, and costs 0.15 us for an edge.
+_MOST_DEGREE = 32
+
 
 class CompactRows:
     """The k selected elements of every row. No dense copy of all rows is ever made of them."""
@@ -32,6 +36,14 @@ class CompactRows:
 
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
         return aggregate(graph, self.values, self.selectors, self.cols, reduce)
+
+    def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
+        """linear(aggregate(rows)). Either may come first: sums of compact rows are cheaper than those of dense ones, but
+        products of compact rows leave out zeros that their sums no longer have."""
+        if not _multiplies_compact(self.values) or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
+            return linear(self.aggregate(graph, reduce))
+        mapped = self.add_linear(self.values.new_zeros(len(self.values), linear.out_features), linear.weight)
+        return csr_product(graph.matrices(reduce), mapped).add_(linear.bias)
 
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """onto + rows @ weight.T, in the memory of `onto`."""
@@ -53,6 +65,9 @@ class DenseRows:
 
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
         return csr_product(graph.matrices(reduce), self.rows)
+
+    def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
+        return linear(self.aggregate(graph, reduce))
 
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return onto + F.linear(self.rows, weight)
