@@ -133,7 +133,7 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
 
 @pytest.mark.parametrize("edges,kept_matrices", [(4000, 0), (40000, 1)])
 def test_no_dense_copy_of_the_rows_is_made(edges, kept_matrices):
-    """Of what a convolution keeps for its derivative, nothing but the sum over many neighbours has the size of the dense
+    """Of what a convolution keeps for its derivative, nothing but a sum over many neighbours has the size of the dense
     rows: it is what their linear map needs. Few neighbours are summed after it."""
     nodes, cols = 1000, 64
     conv = MaxKSAGEConv(cols, cols, 4)

@@ -38,7 +38,7 @@ class CompactRows:
         return aggregate(graph, self.values, self.selectors, self.cols, reduce)
 
     def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
-        """linear(aggregate(rows)). Either may come first: sums of compact rows are cheaper than those of dense ones, but
+        """linear(aggregate(rows)). Either may come first: sums of compact rows are cheaper than of dense ones, but
         products of compact rows leave out zeros that their sums no longer have."""
         if not _multiplies_compact(self.values) or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce))
