@@ -253,14 +253,13 @@ def models(device, repeats, quick):
         x = inputs(case, device)
         check(case, x, device)
         functions = {name: steps_of(case.build(s, device), x) for name, s in case.selections.items()}
-        times, host_times = interleaved(device, functions, repeats)
-        results.append(case.record | {"microseconds": times, "host_microseconds": host_times})
+        times, _ = interleaved(device, functions, repeats)
+        results.append(case.record | {"microseconds": times})
     for case, result in zip(cases(device, quick), results, strict=True):
         functions = {"accelerate()": steps_of(case.build(case.selections["torch.topk"], device), inputs(case, device))}
         with rtopk.accelerate():
-            times, host_times = interleaved(device, functions, repeats)
+            times, _ = interleaved(device, functions, repeats)
         result["microseconds"] |= times
-        result["host_microseconds"] |= host_times
     return results
 
 
@@ -282,12 +281,12 @@ def print_operator(results):
         print(f"{shape:<26} {line['kernel_us']:9.1f} {line['operator_us']:9.1f} {line['ratio']:6.3f}")
 
 
-def print_models(results, title, key):
-    print(f"\n{title:<22}" + "".join(f"{name:>19}" for name in SELECTIONS))
+def print_models(results):
+    print(f"\n{'forward + backward, us':<22}" + "".join(f"{name:>19}" for name in SELECTIONS))
     for line in results:
         cells = ""
         for name in SELECTIONS:
-            times = line[key].get(name)
+            times = line["microseconds"].get(name)
             cells += f"{times[0]:>9.0f} +{times[1]:>8.0f}" if times else f"{'-':>19}"
         print(f"{line['name']:<22}{cells}")
 
@@ -324,9 +323,7 @@ def main():
         record["operator"] = operator_and_kernel(arguments.library, repeats, arguments.quick)
         print_operator(record["operator"])
     record["models"] = models(device, repeats, arguments.quick)
-    print_models(record["models"], "forward + backward, us", "microseconds")
-    if device == "cuda":
-        print_models(record["models"], "the same of the host", "host_microseconds")
+    print_models(record["models"])
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         written = arguments.json.with_name(arguments.json.name + ".part")

@@ -8,8 +8,6 @@ import json
 import sys
 from pathlib import Path
 
-from compare_operators import SELECTIONS
-
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- begin: bench/operator_tables.py -->\n", "<!-- end -->\n"
 
@@ -28,9 +26,12 @@ def model_name(model):
     return f"{model['name']} ({shape})"
 
 
-def models(record, key):
-    rows = [[model_name(model), *(milliseconds(model[key].get(name)) for name in SELECTIONS)] for model in record]
-    return table(["forward + backward, ms", *SELECTIONS], rows)
+def models(record):
+    selections = list(record[0]["microseconds"])
+    rows = [
+        [model_name(model), *(milliseconds(model["microseconds"].get(name)) for name in selections)] for model in record
+    ]
+    return table(["forward + backward, ms", *selections], rows)
 
 
 def text_of(record, source):
@@ -38,9 +39,7 @@ def text_of(record, source):
     parts = [
         f"Measured on an {facts['device']} with torch {facts['torch']} by `bench/compare_operators.py`; {source} has"
         " all of it. Models, the time of the GPU:\n",
-        models(record["models"], "microseconds"),
-        "The same steps, the time of the host, which calls ahead while the GPU works:\n",
-        models(record["models"], "host_microseconds"),
+        models(record["models"]),
         "A small call (4 x 16, k = 4), the time of the host:\n",
         table(
             ["call", "torch.topk, us", "rtopk.topk, us", "ratio"],

@@ -193,9 +193,9 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
   };
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, parts] : {std::array<std::int64_t, 3>{1, 131072, 8},
-                                          {64, 131072, 8},
-                                          {132, 32768, 4},
-                                          {256, 65536, 2},
+                                          {64, 131072, 4},
+                                          {132, 32768, 2},
+                                          {256, 65536, 1},
                                           {1024, 131072, 1}}) {
     const Plan plan = plan_of(problem_of(rows, cols, 64), h200);
     EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
@@ -204,7 +204,7 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
     EXPECT_EQ(plan.workspace_bytes, 0u);
   }
   // Whole rows are written by these blocks too.
-  Problem dense = problem_of(1 << 20, 131072, 64);
+  Problem dense = problem_of(64, 131072, 64);
   dense.form = rtopk::Form::dense;
   EXPECT_EQ(plan_of(dense, h200).family, rtopk::Family::cuda_cluster);
   // There are no clusters before sm_90.

@@ -291,16 +291,18 @@ bool take_clusters(rtopk::Plan& plan) {
   const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
   const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
   constexpr std::int64_t kMostCols = 32768;
-  if (!exact || sorts || problem.cols > kMostCols) return false;
+  constexpr std::int64_t kMostK = 4096;
+  if (!exact || sorts || problem.cols > kMostCols || problem.k > kMostK) return false;
   rtopk::Traits traits;
   if (!rtopk::query_traits(problem.device, traits).ok()) return false;
-  // Rows that are four times as long need no less memory, however many blocks share one.
+  // Where much longer rows find room these do too, however many blocks share one.
   rtopk::Problem larger = problem;
   larger.rows = 1 << 20;
-  larger.cols = std::max(4 * kMostCols, 32 * problem.k);
+  larger.cols = std::max(4 * kMostCols, 64 * problem.k);
   larger.row_stride = 0;
   larger.form = rtopk::Form::dense;
   if (!take_numbers(plan, larger, rtopk::Family::cuda_cluster)) return false;
+  plan.shared_bytes = static_cast<std::size_t>(traits.shared_bytes_per_block);
   plan.parts = traits.compute_capability >= 90 ? 1 << (problem.cols % 4) : 1;
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
   plan.blocks = std::max<std::int64_t>(problem.rows, 1) * plan.parts;

@@ -47,7 +47,8 @@ struct Call {
 
   // cuda_cluster: see cluster_shape.hpp.
   std::int32_t parts = 1;
-  std::int32_t log_samples = 0;
+  std::int32_t log_draws = 0;
+  std::int32_t neighbours = 1;
   std::int32_t bar_rank = 0;
   std::int32_t list_capacity = 0;
 

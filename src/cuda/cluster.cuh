@@ -45,12 +45,4 @@ __device__ const X* of_block(const X* mine, int block) {
 #endif
 }
 
-/// Asks for memory that will be read soon; both numbers are multiples of 16. Only a hint.
-__device__ inline void prefetch_to_cache(const void* from, std::uint32_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
-               : "memory");
-#endif
-}
-
 }  // namespace rtopk::cuda

@@ -9,10 +9,11 @@ namespace rtopk::cuda {
 template <class T>
 cudaError_t launch_cluster(const Plan& plan, const Call& call, const Grid& grid) {
   static std::atomic<std::uint64_t> allowed;
-  const ClusterSample sample = cluster_sample(call.cols, call.k, plan.parts);
+  const ClusterSample sample = cluster_sample(call.cols, call.k, sizeof(T));
   Call shared = call;
   shared.parts = static_cast<std::int32_t>(plan.parts);
-  shared.log_samples = sample.log_samples;
+  shared.log_draws = sample.log_draws;
+  shared.neighbours = sample.neighbours;
   shared.bar_rank = sample.rank;
   shared.list_capacity = static_cast<std::int32_t>(sample.capacity);
   Grid clusters = grid;

@@ -2,14 +2,21 @@
 //
 // A bar is drawn from a sample of the whole row, so that a little more than k elements reach it whatever their distribution
 // and their order. Every block reads its part once, lists what is above the bar and counts what is equal to it. Then each of
-// them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the sample and
-// the lists have to be waited for.
+// them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the lists have to
+// be waited for.
+//
+// The part is copied to shared memory ahead of its use; the first of it while the sample is drawn. Every thread reads what it has
+// copied itself, so that tiles need no barriers. What is rare is written to be short: a kernel that is started once has to fetch
+// its code too.
 #pragma once
 
+#include "async_copy.cuh"
 #include "cluster.cuh"
+#include "cluster_bar.cuh"
+#include "cluster_border.cuh"
 #include "cluster_marks.cuh"
 #include "cluster_shape.hpp"
-#include "filter_bar.cuh"
+#include "cluster_sums.cuh"
 #include "filter_border.cuh"
 #include "result_row.cuh"
 #include "row_block.cuh"
@@ -17,69 +24,19 @@
 
 namespace rtopk::cuda {
 
-/// Directed keys. Those of elements of 16 bits are made from floats, which is quicker.
-template <class T>
-struct ClusterKey {
-  using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
-  using Key = typename FilterKey<Wide>::Key;
-  static constexpr Key kGreatest = FilterKey<Wide>::kGreatest;
-  static __device__ Key of(T raw, bool smallest) { return FilterKey<Wide>::of(Element<T>::value(raw), smallest); }
-};
-
 /// What a block's threads find out together; the others of the cluster read of it what is said.
 template <class Key>
 struct ClusterState {
-  int listed;                        ///< Elements above the bar, whether the list had room or not. Read by others.
-  int reaching;                      ///< Elements at or above it. Read by others.
-  int counts[2][8];                  ///< Elements at or above each of several thresholds, in turn. Read by others.
-  int first[kClusterMostParts + 1];  ///< Where the lists of all blocks begin if they lie side by side.
+  int listed;        ///< Elements above the bar, whether the list had room or not. Read by others.
+  int reaching;      ///< Elements at or above it. Read by others.
+  int counts[2][8];  ///< Elements at or above each of several thresholds, in turn. Read by others.
+  int above_before;  ///< Of the parts before this one, elements above the border,
+  int ties_before;   ///< and those equal to it;
+  int ties;          ///< and those of this part.
+  BlockSums::Memory sums;
   Key bar;
-  Key partials[2][kClusterWarps];
-  BlockScratch sums;
-};
-
-/// Keys in shared memory, searched by the whole block: what find_border wants.
-template <class T>
-class KeysOfBlock {
- public:
-  using Element = typename ClusterKey<T>::Wide;
-  using Key = typename ClusterKey<T>::Key;
-  using Warp = LaneGroup<32>;
-
-  __device__ KeysOfBlock(const Key* keys, int number, ClusterState<Key>& state)
-      : keys_(keys), number_(number), state_(state) {}
-
-  __device__ int count(Key threshold) const {
-    int mine = 0;
-#pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads)
-      mine += keys_[i] >= threshold ? 1 : 0;
-    return sum(mine);
-  }
-  __device__ Key greatest_up_to(Key bound) const {
-    Key greatest = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads) {
-      const Key key = keys_[i];
-      greatest = key <= bound && key > greatest ? key : greatest;
-    }
-    return Warp::greatest(shared(Warp::greatest(greatest)));
-  }
-  __device__ int sum(int x) const { return Warp::sum(static_cast<int>(shared(static_cast<Key>(Warp::sum(x))))); }
-
- private:
-  /// Every warp brings a number; a lane gets one of them, or 0. Two sets in turn, so that one barrier is enough.
-  __device__ Key shared(Key of_warp) const {
-    Key* partials = state_.partials[turn_ ? 1 : 0];
-    turn_ = !turn_;
-    if (lane_number() == 0) partials[warp_number()] = of_warp;
-    __syncthreads();
-    return lane_number() < kClusterWarps ? partials[lane_number()] : Key{0};
-  }
-
-  const Key* keys_;
-  int number_;
-  ClusterState<Key>& state_;
-  mutable bool turn_ = false;
+  Key greatest[kClusterWarps];      ///< Of the keys that a warp has seen.
+  Key of_numbers[kClusterThreads];  ///< The sample of the row.
 };
 
 template <class T>
@@ -90,56 +47,68 @@ class ClusterSelect {
   using Key = typename Order::Key;
   using State = ClusterState<Key>;
   using Warp = LaneGroup<32>;
-  using Loaded = Load<T, Shape::kLoads>;
   static_assert(sizeof(State) <= Shape::kStateBytes);
 
   __device__ ClusterSelect(const Call& call, char* shared)
       : call_(call),
-        number_(blockIdx.x / call.parts),
-        block_(static_cast<int>(blockIdx.x % call.parts)),
+        log_parts_(log_of(call.parts)),
+        number_(blockIdx.x >> log_parts_),
+        block_(static_cast<int>(blockIdx.x) & (call.parts - 1)),
         row_(call, number_),
-        begin_(static_cast<int>(row_.size() * block_ / call.parts)),
-        end_(static_cast<int>(row_.size() * (block_ + 1) / call.parts)),
-        first_col_(static_cast<int>(max(row_.column(begin_), std::int64_t{0}))),
-        cols_(max(static_cast<int>(min(row_.column(end_), call.cols)) - first_col_, 0)),
         state_(*reinterpret_cast<State*>(shared)),
         raws_(reinterpret_cast<T*>(shared + Shape::raws_at())),
         columns_(reinterpret_cast<int*>(shared + Shape::columns_at(call.list_capacity))),
-        scratch_(shared + Shape::scratch_at(call.list_capacity)) {}
+        tiles_(shared + Shape::tiles_at(call.list_capacity)),
+        keys_(reinterpret_cast<Key*>(shared + Shape::keys_at(call.list_capacity))),
+        sums_(state_.sums) {
+    int begin = static_cast<int>(row_.size() * block_ >> log_parts_);
+    int end = static_cast<int>(row_.size() * (block_ + 1) >> log_parts_);
+    first_col_ = static_cast<int>(max(row_.column(begin), std::int64_t{0}));
+    cols_ = max(static_cast<int>(min(row_.column(end), call.cols)) - first_col_, 0);
+    if (row_.column(begin) < 0) ++begin;
+    if (row_.column(end) > call.cols) --end;
+    whole_ = max(end - begin, 0);
+    head_ = min(static_cast<int>(row_.column(begin)) - first_col_, cols_);
+    vectors_ = reinterpret_cast<const char*>(row_.elements() + first_col_ + head_);
+  }
 
-  __device__ void run() {
-    const Key drawn = draw();
-    if (threadIdx.x == 0) read_ahead(begin_, begin_ + Shape::kTilesAhead * Shape::kTile);
+  __device__ void run(char* shared) {
     const bool writes_rows = call_.form == Form::dense || call_.form == Form::mask;
-    if (writes_rows) clear_row();
-    keys()[threadIdx.x] = drawn;
-    cluster_sync();
     Key bar = first_bar();
-    Counted counted = list(bar);
-    int passes = 1;
-    if (counted.reaching < call_.k || counted.above > call_.list_capacity) {
-      bar = better_bar(bar, counted, passes);
+    if (writes_rows) clear_row();
+    int passes = 0;
+    Counted counted;
+#pragma unroll 1
+    while (true) {
       counted = list(bar);
       ++passes;
+      if (counted.reaching >= call_.k && counted.above <= call_.list_capacity) break;
+      bar = better_bar(bar, counted, passes);
+      fetch_first();
     }
-    const bool in_lists = counted.above >= call_.k;
-    const Share share = in_lists ? share_of_lists(counted, bar) : share_of_ties(counted, bar);
-    cluster_leave();
+    ColumnMarks marks(shared + Shape::marks_at(call_.list_capacity), cols_);
     int listed = state_.listed;
-    ColumnMarks marks(scratch_, cols_);
-    if (!in_lists) {
-      listed = list_ties(marks, bar, listed, share.quota);
-    } else if (share.quota < share.ties) {
-      drop_ties(marks, share.least, listed, share.quota);
+    Share share;
+    if (counted.above >= call_.k) {
+      marks.clear();
+      share = share_of_lists(counted, bar);
+      if (call_.parts > 1) cluster_leave();
+      if (share.quota < share.ties) drop_ties(marks, share.least, listed, share.quota);
+    } else {
+      share = share_of_ties(counted, bar);
+      if (call_.parts > 1) cluster_leave();
+      list_ties(bar, listed, share.quota);
+      listed += share.quota;
+      marks.clear();
+      __syncthreads();
     }
     if (writes_rows) {
-      __syncthreads();
       scatter(share.least, listed);
     } else {
       write(marks, share.least, listed, share.first_result);
     }
     if (call_.passes != nullptr && block_ == 0 && threadIdx.x == 0) call_.passes[number_] = passes;
-    cluster_wait();
+    if (call_.parts > 1) cluster_wait();
   }
 
  private:
@@ -149,6 +118,8 @@ class ClusterSelect {
     int reaching;
     int above_before;
     int reaching_before;
+    int first_there;  ///< Where the list of the block that this warp copies from begins if all lie side by side,
+    int above_there;  ///< and its length.
   };
 
   /// What of this part is selected: all above the border, and the first `quota` of its `ties`.
@@ -161,49 +132,72 @@ class ClusterSelect {
 
   static constexpr int kDropped = -1;
 
-  __device__ Key* keys() const { return reinterpret_cast<Key*>(scratch_); }
+  static __device__ int log_of(int power) { return __ffs(power) - 1; }
   __device__ Key key_of(T raw) const { return Order::of(raw, call_.smallest); }
 
-  /// The greatest of this thread's samples: one of each piece of the part, at a place that no period of the row meets.
-  __device__ Key draw() const {
-    constexpr int kMost = 1 << kClusterMostLogSamples;
-    constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
-    if (cols_ == 0) return 0;
-    const int samples = 1 << call_.log_samples;
-    T raws[kMost];
-#pragma unroll
-    for (int s = 0; s < kMost; ++s) {
-      const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
-      const std::uint32_t place = (piece + static_cast<std::uint32_t>(block_)) * kScatter % 65536;
-      const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_samples
-      const auto column = static_cast<int>(share * static_cast<std::uint32_t>(cols_) >> (24 + call_.log_samples));
-      if (s < samples) raws[s] = row_.elements()[first_col_ + column];
+  /// All threads of the cluster; or of the block, if there is but one.
+  __device__ void meet() const {
+    if (call_.parts > 1) {
+      cluster_sync();
+    } else {
+      __syncthreads();
     }
+  }
+
+  /// Which block's list this warp reads. As many warps read each.
+  __device__ int block_of_warp() const { return warp_number() & (call_.parts - 1); }
+
+  /// The whole vectors of the part.
+  __device__ const char* vectors() const { return reinterpret_cast<const char*>(row_.elements() + first_col_ + head_); }
+
+  /// The greatest of this thread's samples: one of each piece of the row, at a place that no period of the row meets. Begins to
+  /// copy the part once the last of them are on their way.
+  __device__ Key draw() const {
+    constexpr int kAtATime = 4;
+    constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
+    constexpr int kNeighbours = sizeof(T) == 8 ? 2 : 4;
+    using Drawn = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
+    const auto first_whole = static_cast<int>(row_.column(row_.column(0) < 0 ? 1 : 0));
+    const int whole = max(static_cast<int>(call_.cols) - first_whole, 0) / Shape::kVector;
+    const T* vectors = row_.elements() + first_whole;
+    const int draws = whole > 0 ? 1 << call_.log_draws : 0;
     Key greatest = 0;
+#pragma unroll 1
+    for (int first = 0; first < draws; first += kAtATime) {
+      union {
+        Drawn bits;
+        T raw[kNeighbours];
+      } drawn[kAtATime];
 #pragma unroll
-    for (int s = 0; s < kMost; ++s) {
-      if (s < samples) greatest = max(greatest, key_of(raws[s]));
+      for (int i = 0; i < kAtATime; ++i) {
+        const int s = first + i;
+        const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
+        const std::uint32_t place = piece * kScatter % 65536;
+        const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
+        const auto vector =
+            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole) >> (24 + call_.log_draws));
+        if (s < draws) drawn[i].bits = __ldg(reinterpret_cast<const Drawn*>(vectors + vector * Shape::kVector));
+      }
+      if (first + kAtATime >= draws) fetch_first();
+#pragma unroll
+      for (int i = 0; i < kAtATime; ++i) {
+#pragma unroll
+        for (int j = 0; j < kNeighbours; ++j) {
+          if (first + i < draws && j < call_.neighbours) greatest = max(greatest, key_of(drawn[i].raw[j]));
+        }
+      }
     }
     return greatest;
   }
 
   /// Every block draws the same one.
   __device__ Key first_bar() {
-    Key greatest = 0;
-#pragma unroll
-    for (int block = 0; block < kClusterMostParts; ++block) {
-      if (block < call_.parts) greatest = max(greatest, of_block(keys(), block)[threadIdx.x]);
-    }
-    Key* of_numbers = keys() + kClusterThreads;
-    of_numbers[threadIdx.x] = greatest;
+    state_.of_numbers[threadIdx.x] = draw();
     __syncthreads();
     if (warp_number() == 0) {
-      KeysInRegisters<typename Order::Wide, kClusterWarps> all;
-#pragma unroll
-      for (int r = 0; r < kClusterWarps; ++r) all.keys[r] = of_numbers[r * 32 + lane_number()];
-      const Border<Key> border = find_border(all, kClusterThreads, call_.bar_rank, Key{0}, KeyDistance<Key>{0});
+      const Key bar = bar_of_numbers();
       if (lane_number() == 0) {
-        state_.bar = border.quota == 0 ? border.edge + 1 : border.edge;
+        state_.bar = bar;
         state_.listed = 0;
         state_.reaching = 0;
       }
@@ -212,94 +206,167 @@ class ClusterSelect {
     return state_.bar;
   }
 
-  /// Whole vectors of [from, to), as far as they belong to this part.
-  __device__ void read_ahead(int from, int to) const {
-    to = min(to, end_);
-    if (row_.column(from) < 0) ++from;
-    if (row_.column(to) > call_.cols) --to;
-    if (from < to) prefetch_to_cache(row_.elements() + row_.column(from), static_cast<std::uint32_t>(to - from) * 16);
+  /// By one warp: the greatest key that so many numbers reach as the bar's rank says, or one that exactly so many do. Halving is
+  /// no slower here than anything clever, and short.
+  __device__ Key bar_of_numbers() const {
+    KeysInRegisters<typename Order::Wide, kClusterWarps> all;
+    Key greatest = 0;
+    Key least = ~Key{0};
+#pragma unroll
+    for (int r = 0; r < kClusterWarps; ++r) {
+      all.keys[r] = state_.of_numbers[r * 32 + lane_number()];
+      greatest = max(greatest, all.keys[r]);
+      least = min(least, all.keys[r]);
+    }
+    // Every lane has a number at or above the least of the lanes' greatest.
+    Key low = Warp::least(call_.bar_rank <= 32 ? greatest : least);
+    Key high = Warp::greatest(greatest);
+#pragma unroll 1
+    while (low < high) {
+      const Key middle = low + (high - low) / 2 + 1;
+      const int reaching = all.count(middle);
+      if (reaching >= call_.bar_rank) low = middle;
+      if (reaching == call_.bar_rank) break;
+      if (reaching < call_.bar_rank) high = middle - 1;
+    }
+    return low;
   }
 
-  /// Calls f(loaded, vector) with this thread's vectors of each tile of the part, vector, vector + 32, ..., until it returns
-  /// false, which it must for all threads.
+  /// This thread's vector of a line of a tile in shared memory.
+  __device__ char* slot(int tile_at, int line) const {
+    return tiles_ + tile_at + line * Shape::kLineBytes + threadIdx.x * 16;
+  }
+
+  /// Begins to copy a tile; of the vectors, counted from the part's first whole one, it has those from `first` on.
+  __device__ void fetch(int first, int tile_at) const {
+#pragma unroll
+    for (int line = 0; line < Shape::kLoads; ++line) {
+      const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
+      if (vector < whole_) {
+        copy_async_once<false>(static_cast<std::uint32_t>(__cvta_generic_to_shared(slot(tile_at, line))),
+                               vectors_ + static_cast<std::int64_t>(vector) * 16);
+      }
+    }
+    commit_copies();
+  }
+
+  __device__ void fetch_first() const {
+#pragma unroll 1
+    for (int tile = 0; tile < Shape::kTiles; ++tile) fetch(tile * Shape::kTile, tile * Shape::kTileBytes);
+  }
+
+  /// Calls f(first, tile_at) for the tiles, the first of which are on their way by now, until it returns false, which it must
+  /// for all threads.
   template <class F>
   __device__ void for_tiles(F f) const {
+    int tile_at = 0;
 #pragma unroll 1
-    for (int first = begin_; first < end_; first += Shape::kTile) {
-      if (threadIdx.x == 0) {
-        read_ahead(first + Shape::kTilesAhead * Shape::kTile, first + (Shape::kTilesAhead + 1) * Shape::kTile);
-      }
-      const int mine = first + warp_number() * Shape::kWarpTile + lane_number();
-      const bool whole = first + Shape::kTile <= end_ && row_.are_whole(first, first + Shape::kTile);
-      const Loaded loaded = whole ? row_.template load<true, Shape::kLoads>(mine, 32, end_)
-                                  : row_.template load<false, Shape::kLoads>(mine, 32, end_);
-      if (!f(loaded, mine)) break;
+    for (int first = 0; first < whole_; first += Shape::kTile) {
+      wait_for_copies<Shape::kTiles - 1>();
+      const bool more = f(first, tile_at);
+      fetch(first + Shape::kTiles * Shape::kTile, tile_at);
+      tile_at = tile_at == (Shape::kTiles - 1) * Shape::kTileBytes ? 0 : tile_at + Shape::kTileBytes;
+      if (!more) break;
+    }
+    wait_for_copies<0>();
+  }
+
+  /// Calls f(raw, column) for this thread's elements of a tile, in the order of their columns.
+  template <class F>
+  __device__ void for_elements(int first, int tile_at, F f) const {
+#pragma unroll 1
+    for (int i = 0; i < Shape::kLoads * Shape::kVector; ++i) {
+      const int line = i / Shape::kVector;
+      const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
+      if (vector >= whole_) break;
+      f(reinterpret_cast<const T*>(slot(tile_at, line))[i % Shape::kVector], column_of(vector, i % Shape::kVector));
     }
   }
 
-  /// The column, counted from the part's first, of a load's element.
-  __device__ int column_of(int vector, int element) const {
-    return static_cast<int>(row_.column(vector)) - first_col_ + element / Shape::kVector * (32 * Shape::kVector) +
-           element % Shape::kVector;
+  /// Calls f(raw, column) for the elements of the part that belong to no whole vector; a thread has one at most.
+  template <class F>
+  __device__ void for_ends(F f) const {
+    int column = static_cast<int>(threadIdx.x);
+    if (column >= head_) column += whole_ * Shape::kVector;
+    if (column < cols_ && threadIdx.x < 2 * Shape::kVector) f(row_.elements()[first_col_ + column], column);
   }
+
+  /// Counted from the part's first.
+  __device__ int column_of(int vector, int element) const { return head_ + vector * Shape::kVector + element; }
 
   /// Lists what is above the bar, in any order, and counts.
   __device__ Counted list(Key bar) {
+    const QuickBar<T> quick(bar, call_.smallest);
     int reaching = 0;
-    for_tiles([&](const Loaded& loaded, int vector) {
-      std::uint32_t above = 0;
-      std::uint32_t at_least = 0;
+    for_ends([&](T raw, int column) {
+      const Key key = key_of(raw);
+      reaching += key >= bar ? 1 : 0;
+      if (key > bar) put(atomicAdd(&state_.listed, 1), raw, column);
+    });
+    for_tiles([&](int first, int tile_at) {
 #pragma unroll
-      for (int i = 0; i < Loaded::kElements; ++i) {
-        const Key key = key_of(loaded.element(i));
-        if (key > bar) above |= 1u << i;
-        if (key >= bar) at_least |= 1u << i;
+      for (int line = 0; line < Shape::kLoads; ++line) {
+        const int number = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
+        if (number >= whole_) continue;
+        Vector<T> vector;
+        vector.bits = *reinterpret_cast<const uint4*>(slot(tile_at, line));
+        bool passes = false;
+#pragma unroll
+        for (int j = 0; j < Shape::kVector; ++j) passes |= quick.passes(vector.raw[j]);
+        if (!passes) continue;
+        std::uint32_t above = 0;
+#pragma unroll
+        for (int j = 0; j < Shape::kVector; ++j) {
+          const Key key = key_of(vector.raw[j]);
+          if (key >= bar) ++reaching;
+          if (key > bar) above |= 1u << j;
+        }
+        if (above != 0) push(above, number, slot(tile_at, line));
       }
-      above &= loaded.valid;
-      reaching += __popc(at_least & loaded.valid);
-      if (Warp::any(above != 0)) push(above, vector);
       return true;
     });
     reaching = Warp::sum(reaching);
     if (lane_number() == 0) atomicAdd(&state_.reaching, reaching);
-    cluster_sync();
+    meet();
     return counted();
   }
 
-  __device__ void push(std::uint32_t above, int vector) {
-    const auto number = static_cast<std::uint32_t>(__popc(above));
-    const std::uint32_t inclusive = Warp::inclusive_sum(number);
-    int at = 0;
-    if (lane_number() == 31) at = atomicAdd(&state_.listed, static_cast<int>(inclusive));
-    at = Warp::from_lane(at, 31) + static_cast<int>(inclusive - number);
+  __device__ void put(int at, T raw, int column) const {
+    if (at >= call_.list_capacity) return;
+    raws_[at] = raw;
+    columns_[at] = column;
+  }
+
+  /// From memory, because registers cannot be indexed.
+  __device__ void push(std::uint32_t above, int vector, const char* from) const {
+    int at = atomicAdd(&state_.listed, __popc(above));
+#pragma unroll 1
     for (; above != 0; above &= above - 1u) {
-      const int column = column_of(vector, __ffs(static_cast<int>(above)) - 1);
-      if (at < call_.list_capacity) {
-        // Loaded once more, from the nearest cache: registers cannot be indexed.
-        raws_[at] = row_.elements()[first_col_ + column];
-        columns_[at] = column;
-      }
-      ++at;
+      const int j = __ffs(static_cast<int>(above)) - 1;
+      put(at++, reinterpret_cast<const T*>(from)[j], column_of(vector, j));
     }
   }
 
-  __device__ Counted counted() {
+  __device__ Counted counted() const {
     const int lane = lane_number();
     const bool exists = lane < call_.parts;
     const int above = exists ? *of_block(&state_.listed, lane) : 0;
     const int reaching = exists ? *of_block(&state_.reaching, lane) : 0;
     const int above_up_to = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(above)));
     const int reaching_up_to = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(reaching)));
-    if (warp_number() == 0 && lane <= kClusterMostParts) state_.first[lane] = above_up_to - above;
-    return {Warp::from_lane(above_up_to, 31), Warp::from_lane(reaching_up_to, 31),
-            Warp::from_lane(above_up_to - above, block_), Warp::from_lane(reaching_up_to - reaching, block_)};
+    return {Warp::from_lane(above_up_to, 31),
+            Warp::from_lane(reaching_up_to, 31),
+            Warp::from_lane(above_up_to - above, block_),
+            Warp::from_lane(reaching_up_to - reaching, block_),
+            Warp::from_lane(above_up_to - above, block_of_warp()),
+            Warp::from_lane(above, block_of_warp())};
   }
 
   /// A bar that serves, after one that too few elements reach, or that too many are above: looked for by counting, several
   /// thresholds at a time. Once in ten thousand rows.
   __device__ Key better_bar(Key bar, const Counted& counted_before, int& passes) {
-    constexpr int kThresholds = sizeof(T) == 4 ? 8 : 4;  // as many as there are registers for
-    cluster_sync();                                      // all have read the counts
+    constexpr int kThresholds = sizeof(T) == 8 ? 4 : 8;  // as many as there are registers for
+    meet();                                              // all have read the counts
     // The border is not below `low`, nor above `high`.
     Key low = 0;
     Key high = Order::kGreatest;
@@ -312,29 +379,30 @@ class ClusterSelect {
     }
 #pragma unroll 1
     for (int turn = 0; at_low > call_.list_capacity && low < high; turn ^= 1) {
-      const Key first = low;
-      const Key last = high;
-      const Key step = max((last - first) / kThresholds, Key{1});
+      const Key first_key = low;
+      const Key last_key = high;
+      const Key step = max((last_key - first_key) / kThresholds, Key{1});
       const auto threshold = [&](int i) {
-        return i == kThresholds - 1 ? last : first + min(step * static_cast<Key>(i + 1), last - first);
+        return i == kThresholds - 1 ? last_key : first_key + min(step * static_cast<Key>(i + 1), last_key - first_key);
       };
       int mine[kThresholds] = {};
-      for_tiles([&](const Loaded& loaded, int) {
+      const auto count = [&](T raw, int) {
+        const Key key = key_of(raw);
 #pragma unroll
-        for (int j = 0; j < Loaded::kElements; ++j) {
-          const Key key = loaded.has(j) ? key_of(loaded.element(j)) : Key{0};  // below every threshold
-#pragma unroll
-          for (int i = 0; i < kThresholds; ++i) mine[i] += key >= threshold(i) ? 1 : 0;
-        }
+        for (int i = 0; i < kThresholds; ++i) mine[i] += key >= threshold(i) ? 1 : 0;
+      };
+      fetch_first();
+      for_ends(count);
+      for_tiles([&](int first, int tile_at) {
+        for_elements(first, tile_at, count);
         return true;
       });
-      const KeysOfBlock<T> block(nullptr, 0, state_);
 #pragma unroll
       for (int i = 0; i < kThresholds; ++i) {
-        const int sum = block.sum(mine[i]);
+        const int sum = sums_.total(mine[i]);
         if (threadIdx.x == 0) state_.counts[turn][i] = sum;
       }
-      cluster_sync();
+      meet();
       ++passes;
       // Counts fall as thresholds rise. Other blocks read the same numbers, so all come to the same bounds.
 #pragma unroll 1
@@ -358,29 +426,50 @@ class ClusterSelect {
   }
 
   __device__ Share share_of_lists(const Counted& counted, Key bar) {
-    __syncthreads();  // where the lists begin
-    const int number = counted.above;
-    for (int i = static_cast<int>(threadIdx.x); i < number; i += kClusterThreads) {
-      int block = 0;
-      while (i >= state_.first[block + 1]) ++block;
-      keys()[i] = key_of(of_block(raws_, block)[i - state_.first[block]]);
+    BlockBorder<T> search(tiles_);
+    search.prepare();
+    if (threadIdx.x == 0) {
+      state_.above_before = 0;
+      state_.ties_before = 0;
+      state_.ties = 0;
     }
+    const T* there = of_block(raws_, block_of_warp());
+    Key greatest = 0;
+#pragma unroll 4
+    for (int i = (warp_number() >> log_parts_) * 32 + lane_number(); i < counted.above_there;
+         i += kClusterThreads >> log_parts_) {
+      const Key key = key_of(there[i]);
+      keys_[counted.first_there + i] = key;
+      greatest = max(greatest, key);
+    }
+    greatest = Warp::greatest(greatest);
+    if (lane_number() == 0) state_.greatest[warp_number()] = greatest;
     __syncthreads();
-    const KeysOfBlock<T> all(keys(), number, state_);
-    const Border<Key> border = find_border(all, number, static_cast<int>(call_.k), bar + 1, KeyDistance<Key>{0});
+    greatest = Warp::greatest(lane_number() < kClusterWarps ? state_.greatest[lane_number()] : Key{0});
+    const Border<Key> border = search.find(keys_, counted.above, static_cast<int>(call_.k), bar + 1, greatest);
 
-    const int first = state_.first[block_];
-    const int last = state_.first[block_ + 1];
+    const int first = counted.above_before;
+    const int last = first + state_.listed;
     int above_before = 0;
     int ties_before = 0;
     int ties = 0;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < last; i += kClusterThreads) {
-      const Key key = keys()[i];
+      const Key key = keys_[i];
       above_before += i < first && key > border.edge ? 1 : 0;
       ties_before += i < first && key == border.edge ? 1 : 0;
       ties += i >= first && key == border.edge ? 1 : 0;
     }
-    return share_of(border, all.sum(above_before), all.sum(ties_before), all.sum(ties));
+    above_before = Warp::sum(above_before);
+    ties_before = Warp::sum(ties_before);
+    ties = Warp::sum(ties);
+    if (lane_number() == 0) {
+      atomicAdd(&state_.above_before, above_before);
+      atomicAdd(&state_.ties_before, ties_before);
+      atomicAdd(&state_.ties, ties);
+    }
+    __syncthreads();
+    return share_of(border, state_.above_before, state_.ties_before, state_.ties);
   }
 
   /// The bar itself is the border.
@@ -401,58 +490,69 @@ class ClusterSelect {
 
   /// Puts the first `quota` elements of the part that are equal to the bar on the list: it is read once more, as far as need
   /// be.
-  __device__ int list_ties(ColumnMarks& marks, Key bar, int listed, int quota) {
-    if (quota == 0) return listed;
-    __syncthreads();
-    marks.clear();
-    __syncthreads();
-    const KeysOfBlock<T> block(nullptr, 0, state_);
+  __device__ void list_ties(Key bar, int listed, int quota) {
+    if (quota == 0) return;
+    fetch_first();
     int found = 0;
-    for_tiles([&](const Loaded& loaded, int vector) {
-      std::uint32_t equal = 0;
-#pragma unroll
-      for (int i = 0; i < Loaded::kElements; ++i) {
-        if (key_of(loaded.element(i)) == bar) equal |= 1u << i;
+    // Of each thread one vector, or one element; they are in the order of the threads.
+    const auto list_line = [&](int number, const T* elements, int column) {
+      int equal = 0;
+#pragma unroll 1
+      for (int j = 0; j < number; ++j) equal += key_of(elements[j]) == bar ? 1 : 0;
+      const BlockSums::Sums sums = sums_.before(equal);
+      int at = found + sums.before;
+      found += sums.total;
+#pragma unroll 1
+      for (int j = 0; equal > 0 && at < quota; ++j) {
+        if (key_of(elements[j]) != bar) continue;
+        put(listed + at, elements[j], column + j);
+        ++at;
+        --equal;
       }
-      equal &= loaded.valid;
-      found += block.sum(__popc(equal));
-      for (; equal != 0; equal &= equal - 1u) marks.set(column_of(vector, __ffs(static_cast<int>(equal)) - 1));
+    };
+    const auto list_ends = [&](int first, int last) {
+      const int column = first + static_cast<int>(threadIdx.x);
+      list_line(column < last ? 1 : 0, row_.elements() + first_col_ + column, column);
+    };
+    list_ends(0, head_);
+    for_tiles([&](int first, int tile_at) {
+#pragma unroll 1
+      for (int line = 0; line < Shape::kLoads; ++line) {
+        const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
+        list_line(vector < whole_ ? Shape::kVector : 0, reinterpret_cast<const T*>(slot(tile_at, line)),
+                  column_of(vector, 0));
+      }
       return found < quota;
     });
-    marks.count(state_.sums);
-    marks.for_first(quota, [&](int rank, int column) {
-      raws_[listed + rank] = row_.elements()[first_col_ + column];
-      columns_[listed + rank] = column;
-    });
+    list_ends(head_ + whole_ * Shape::kVector, cols_);
     __syncthreads();
-    return listed + quota;
   }
 
-  /// Takes all but the first `quota` of the ties from the list.
+  /// Takes all but the first `quota` of the ties from the list. The marks are clear before and after.
   __device__ void drop_ties(ColumnMarks& marks, Key edge, int listed, int quota) {
-    __syncthreads();
-    marks.clear();
-    __syncthreads();
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (key_of(raws_[i]) == edge) marks.set(columns_[i]);
     }
-    marks.count(state_.sums);
+    marks.count(sums_);
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (key_of(raws_[i]) == edge && marks.rank(columns_[i]) >= quota) columns_[i] = kDropped;
     }
+    __syncthreads();
+    marks.clear();
     __syncthreads();
   }
 
   /// In index order.
   __device__ void write(ColumnMarks& marks, Key least, int listed, int first_result) {
-    __syncthreads();
-    marks.clear();
-    __syncthreads();
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (is_chosen(i, least)) marks.set(columns_[i]);
     }
-    marks.count(state_.sums);
+    marks.count(sums_);
     const ResultRow<T> result(call_, number_);
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (!is_chosen(i, least)) continue;
       const int column = columns_[i];
@@ -463,6 +563,7 @@ class ClusterSelect {
   /// The dense form or the mask, where the rest is zero by now.
   __device__ void scatter(Key least, int listed) const {
     const std::int64_t first = number_ * call_.cols + first_col_;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (!is_chosen(i, least)) continue;
       if (call_.form == Form::dense) {
@@ -490,24 +591,28 @@ class ClusterSelect {
   }
 
   const Call& call_;
+  int log_parts_;
   std::int64_t number_;  ///< Of the row.
   int block_;            ///< Of this block among those of the cluster.
   RowVectors<T> row_;
-  int begin_;  ///< Vectors of this part.
-  int end_;
-  int first_col_;
+  int first_col_;  ///< Of this part.
   int cols_;
+  int head_;             ///< Elements of the part before its first whole vector.
+  int whole_;            ///< Vectors that are whole,
+  const char* vectors_;  ///< and where they are.
   State& state_;
   T* raws_;       ///< The list: elements,
   int* columns_;  ///< and their columns, counted from the part's first.
-  char* scratch_;
+  char* tiles_;
+  Key* keys_;  ///< Of all lists.
+  BlockSums sums_;
 };
 
 template <class T>
 __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksPerMultiprocessor)
     cluster_kernel(const __grid_constant__ Call call) {
   extern __shared__ __align__(16) char shared[];
-  ClusterSelect<T>(call, shared).run();
+  ClusterSelect<T>(call, shared).run(shared);
 }
 
 }  // namespace rtopk::cuda

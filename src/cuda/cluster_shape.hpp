@@ -11,43 +11,59 @@ namespace rtopk::cuda {
 
 inline constexpr int kClusterThreads = 256;  ///< Of a block.
 inline constexpr int kClusterWarps = kClusterThreads / 32;
-inline constexpr int kClusterMostLogSamples = 2;           ///< Four loads of a thread at a time.
+inline constexpr int kClusterMostLogDraws = 6;
 inline constexpr int kClusterMostParts = 8;                ///< Blocks that share a row: what every device allows.
 inline constexpr int kClusterBlocksPerMultiprocessor = 4;  ///< For which there are registers.
 inline constexpr std::int64_t kClusterMostPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
 inline constexpr std::int64_t kClusterMostCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
-/// The first bar of a row. Every thread number stands for `parts << log_samples` elements, drawn from as many places of the
-/// row; the bar is the rank-th greatest of the 256 numbers' greatest elements.
+/// The first bar of a row. Every thread draws at some places of the row, from each of them one element or a few neighbours; the
+/// bar is the rank-th greatest of the 256 threads' greatest elements.
 struct ClusterSample {
-  std::int32_t log_samples;  ///< Of the elements that a thread draws from its part.
+  std::int32_t log_draws;   ///< Of the places that a thread draws from.
+  std::int32_t neighbours;  ///< Elements at a place.
   std::int32_t rank;
   std::int64_t capacity;  ///< Of the lists together: room for what reaches the bar, unless the sample was most unusual.
 };
 
-inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t parts) {
-  // Enough for a narrow list, and few enough, at 32 bytes of traffic each, to be a small part of what a row takes anyway.
-  constexpr std::int64_t kLeastSamples = 4;
-  constexpr std::int64_t kColsPerSample = 128;
+inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+  // Enough for a narrow list, and few enough, at 32 bytes of traffic each, to be a small part of what a row takes anyway. More
+  // where more is selected, but not so many that nearly every number has one of the k best.
+  constexpr std::int64_t kLeastDraws = 4;
+  constexpr std::int64_t kColsPerDraw = 256;
   constexpr double kNumbers = kClusterThreads;
-  constexpr std::int64_t kLeastCapacity = 1024;
+  constexpr std::int64_t kLeastCapacity = 1280;
+  constexpr std::int64_t kMostCapacityOfNeighbours = 6144;
   ClusterSample sample{};
-  const std::int64_t wanted_samples = std::max(kLeastSamples, cols / (kClusterThreads * kColsPerSample));
-  while (sample.log_samples < kClusterMostLogSamples && (parts << sample.log_samples) < wanted_samples) {
-    ++sample.log_samples;
+  const std::int64_t wanted_draws =
+      std::max({kLeastDraws, cols / (kClusterThreads * kColsPerDraw), std::min(k / 256, cols / (2 * k))});
+  while (sample.log_draws < kClusterMostLogDraws && (1 << sample.log_draws) < wanted_draws) ++sample.log_draws;
+  const auto draws = static_cast<double>(1 << sample.log_draws);
+  // Neighbours cost nothing and make the list narrower, if they differ. If they do not they are as one element, and the list
+  // must have room for what then reaches the bar: not where much is selected.
+  for (const std::int64_t neighbours : {element_bytes == 8 ? 2 : 4, 1}) {
+    // The k best elements of the row lie under so many numbers. If the bar lies below all of those it is reached by k: 4.7
+    // deviations, and three for the skewness of small numbers, are exceeded once in a million rows. A row that is read again is
+    // waited for by all others.
+    const double part = std::min(static_cast<double>(k * neighbours) / static_cast<double>(cols), 1.0);
+    const double share = 1.0 - std::pow(1.0 - part, draws);
+    const double rank = share * kNumbers + 4.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 3.0;
+    // The other way round: so many numbers would lie at or above the bar if it were the lowest that chance makes it.
+    const auto reaching = [&](double deviations, double samples) {
+      const double most =
+          rank + 2.0 * deviations + deviations * std::sqrt((rank + deviations) * std::max(1.0 - rank / kNumbers, 0.0));
+      return static_cast<double>(cols) *
+             (1.0 - std::pow(1.0 - std::min(most, kNumbers - 4.0) / kNumbers, 1.0 / samples));
+    };
+    const double most = neighbours == 1 ? reaching(3.8, draws)
+                                        : std::max(reaching(3.8, draws * static_cast<double>(neighbours)),
+                                                   reaching(2.5, draws));  // of equal neighbours
+    const std::int64_t wanted = std::max({kLeastCapacity, k, static_cast<std::int64_t>(most)});
+    sample.neighbours = static_cast<std::int32_t>(neighbours);
+    sample.rank = static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
+    sample.capacity = (std::min(wanted, cols) + 31) / 32 * 32;
+    if (wanted <= kMostCapacityOfNeighbours) break;
   }
-  const auto samples = static_cast<double>(parts << sample.log_samples);
-  // The k best elements of the row lie under so many numbers. If the bar lies below all of those it is reached by k: 3.7
-  // deviations, and two for the skewness of small numbers, are exceeded once in ten thousand rows.
-  const double share = 1.0 - std::pow(1.0 - static_cast<double>(k) / static_cast<double>(cols), samples);
-  const double rank = share * kNumbers + 3.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 2.0;
-  sample.rank = static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
-  // The other way round: so many numbers would lie at or above the bar if it were the lowest that chance makes it.
-  const double most = rank + 7.0 + 3.8 * std::sqrt((rank + 3.5) * std::max(1.0 - rank / kNumbers, 0.0));
-  const double reaching =
-      static_cast<double>(cols) * (1.0 - std::pow(1.0 - std::min(most, kNumbers - 4.0) / kNumbers, 1.0 / samples));
-  const std::int64_t wanted = std::max({kLeastCapacity, k, static_cast<std::int64_t>(reaching)});
-  sample.capacity = (std::min(wanted, cols) + 31) / 32 * 32;
   return sample;
 }
 
@@ -61,25 +77,30 @@ template <class T>
 struct ClusterShape {
   using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  static constexpr int kLoads = 4;                         ///< Vectors that a thread has at a time.
-  static constexpr int kWarpTile = 32 * kLoads;            ///< Vectors that a warp has at a time,
-  static constexpr int kTile = kClusterWarps * kWarpTile;  ///< and a block: 16 KiB.
-  static constexpr int kTilesAhead = 4;                    ///< How far ahead of the loads the cache is filled.
-  static constexpr std::int64_t kStateBytes = 1024;
+  // A part is copied to shared memory in tiles, ahead of its use.
+  static constexpr int kLoads = 2;                        ///< Vectors of a thread in a tile.
+  static constexpr int kTile = kClusterThreads * kLoads;  ///< Vectors: 8 KiB.
+  static constexpr int kTiles = 4;  ///< Three are on their way while one is looked at. Measured: 6 and 8 are slower.
+  static constexpr int kLineBytes = kClusterThreads * 16;  ///< One vector of each thread.
+  static constexpr int kTileBytes = kTile * 16;
+  static constexpr int kBins = 256;   ///< Of the search for the border,
+  static constexpr int kBinSets = 3;  ///< which has three sets of them.
+  static constexpr std::int64_t kStateBytes = 512 + kClusterThreads * static_cast<std::int64_t>(sizeof(Key));
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
   static constexpr std::int64_t raws_at() { return kStateBytes; }
   static constexpr std::int64_t columns_at(std::int64_t capacity) {
     return raws_at() + aligned(capacity * static_cast<std::int64_t>(sizeof(T)));
   }
-  /// In turn: two sets of keys of the sample, the keys of all lists, marks of columns.
-  static constexpr std::int64_t scratch_at(std::int64_t capacity) {
-    return columns_at(capacity) + aligned(capacity * 4);
+  /// The tiles; and once the part has been read what its result takes: bins, the keys of all lists, marks of columns.
+  static constexpr std::int64_t tiles_at(std::int64_t capacity) { return columns_at(capacity) + aligned(capacity * 4); }
+  static constexpr std::int64_t keys_at(std::int64_t capacity) { return tiles_at(capacity) + kBinSets * kBins * 4; }
+  static constexpr std::int64_t marks_at(std::int64_t capacity) {
+    return keys_at(capacity) + aligned(capacity * static_cast<std::int64_t>(sizeof(Key)));
   }
   static constexpr std::int64_t shared_bytes(std::int64_t capacity, std::int64_t part_cols) {
-    constexpr auto kKey = static_cast<std::int64_t>(sizeof(Key));
     const std::int64_t marks = 4 * (kClusterThreads + part_cols / 32 + 1);
-    return scratch_at(capacity) + aligned(std::max({2 * kClusterThreads * kKey, capacity * kKey, marks}));
+    return std::max(tiles_at(capacity) + kTiles * kTileBytes, marks_at(capacity) + aligned(marks));
   }
 };
 

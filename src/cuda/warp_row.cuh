@@ -35,9 +35,9 @@ struct WarpRow {
   // ------------------------------------------------------------------------------------------------------------------
   // Rows in shared memory. A lane's elements are neighbours, so that its place among the results needs one sum.
 
-  static __device__ int place(int col) {
+  static __device__ int place(int col) { return place(col, Group::index_in_warp()); }
+  static __device__ int place(int col, int group) {
     constexpr int kRowVectors = G * Shape::kVectors;
-    const int group = Group::index_in_warp();
     int number = col / Shape::kVector;
     // Where rows begin at a whole number of spans this adds nothing to the bits that matter.
     if (kRowVectors / Shape::kSwizzleSpan % (Shape::kSwizzleMask + 1) != 0 || kRowVectors < Shape::kSwizzleSpan) {
@@ -250,29 +250,55 @@ struct WarpRow {
   }
 
   __device__ void write_list() const {
-    T* values = static_cast<T*>(call.values) + row * call.k;
     with_indices(call, row, [&](auto* indices) {
       using Index = std::remove_pointer_t<decltype(indices)>;
       if constexpr (sizeof(Index) >= 4) {
-        if (call.writes_quads && k() >= 2 * G) return write_quads(values, indices);
+        if (call.writes_quads && k() >= 2 * G) {
+          return write_quads(static_cast<T*>(call.values) + row * call.k, indices);
+        }
       }
-      if (call.values != nullptr && call.indices != nullptr) return write_pairs<true, true>(values, indices);
-      if (call.values != nullptr) return write_pairs<true, false>(values, indices);
-      return write_pairs<false, true>(values, indices);
+      // Few results of a row, or many lanes of it: what a lane spends counts more than where rows begin.
+      if (G > 8 || k() < 4 * G) return write_row(static_cast<T*>(call.values) + row * call.k, indices);
+      return write_rows<Index>();
     });
   }
 
-  template <bool kValues, bool kIndices, class Index>
-  __device__ void write_pairs(T* values, Index* indices) const {
-    values += Group::lane();
-    indices += Group::lane();
+  template <class Index>
+  __device__ void write_row(T* values, Index* indices) const {
 #pragma unroll 1
     for (int i = Group::lane(); i < k(); i += G) {
       const int col = list[i];
-      if constexpr (kValues) *values = tile[place(col)];
-      if constexpr (kIndices) *indices = static_cast<Index>(col);
-      values += G;
-      indices += G;
+      if (call.values != nullptr) values[i] = tile[place(col)];
+      if (call.indices != nullptr) indices[i] = static_cast<Index>(col);
+    }
+  }
+
+  /// The results of all rows of the tile, which follow one another in memory: neighbouring lanes write neighbours, whatever k is.
+  template <class Index>
+  __device__ void write_rows() const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const std::int64_t first_row = __shfl_sync(kWholeWarp, row, 0);
+    const int list_cols = Shape::list_cols(call.k, call.by_value);
+    const std::uint16_t* lists = list - Group::index_in_warp() * list_cols;
+    T* values = static_cast<T*>(call.values) + first_row * call.k;
+    Index* indices = static_cast<Index*>(call.indices) + first_row * call.k;
+    // Groups behind the last row have one of the rows before it.
+    const int rows = static_cast<int>(min(std::int64_t{Shape::kRows}, call.rows - first_row));
+    int group = lane / k();
+    int i = lane - group * k();
+    const int step_group = 32 / k();
+    const int step = 32 - step_group * k();
+#pragma unroll 1
+    for (int at = lane; at < rows * k(); at += 32) {
+      const int col = lists[group * list_cols + i];
+      if (call.values != nullptr) values[at] = tile[place(col, group)];
+      if (call.indices != nullptr) indices[at] = static_cast<Index>(col);
+      group += step_group;
+      i += step;
+      if (i >= k()) {
+        i -= k();
+        ++group;
+      }
     }
   }
 

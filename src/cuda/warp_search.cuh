@@ -220,11 +220,12 @@ struct WarpSearch {
     const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), counted);
     Marks<R> chosen = sure | Row::first_in_index_order(fill.without(sure), k - static_cast<int>(selection.count_sure));
     const bool stops_early = call.max_iter > 0 || call.epsilon > 0;
-    if (__any_sync(kWholeWarp, !stops_early || !finite)) {
+    const bool suffices = stops_early || Group::sum(fill.count()) == k;  // if not, there are ties
+    if (__any_sync(kWholeWarp, !suffices || !finite)) {
       int ignored = 0;
       const Border border = WarpSearch::search(row, k, 0, 0, ignored);
       const Marks<R> exact = choose(row, border);
-      chosen = Marks<R>::either(!stops_early || !finite, exact, chosen);
+      chosen = Marks<R>::either(suffices && finite, chosen, exact);
     }
     row.template write<false>(chosen);
   }

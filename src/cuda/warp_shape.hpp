@@ -66,9 +66,15 @@ constexpr bool for_warp_variants(F&& f) {
            f.template operator()<4, 64>() || f.template operator()<8, 32>() || f.template operator()<8, 64>() ||
            f.template operator()<16, 48>() || f.template operator()<16, 64>() || f.template operator()<32, 64>();
   } else {
-    return f.template operator()<2, 16>() || f.template operator()<4, 16>() || f.template operator()<8, 16>() ||
-           f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 24>() ||
-           f.template operator()<32, 32>() || (sizeof(T) == 4 && f.template operator()<32, 64>());
+    const bool found = f.template operator()<2, 16>() || f.template operator()<4, 16>() ||
+                       f.template operator()<8, 16>() || f.template operator()<8, 32>() ||
+                       f.template operator()<16, 32>() || f.template operator()<32, 24>() ||
+                       f.template operator()<32, 32>();
+    if constexpr (sizeof(T) == 4) {
+      return found || f.template operator()<32, 64>();
+    } else {
+      return found;
+    }
   }
 }
 
