@@ -454,51 +454,22 @@ TEST_P(Aggregate, ChangedPlansAreRight) {
   if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "a plan for the CPU has nothing to choose";
   Random random(seed() + 207);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (const bool deterministic : {false, true}) {
-      const Aggregation p{.pass = pass, .cols = 256, .k = 32, .deterministic = deterministic};
-      const Instance instance(p, graph_of(random_degrees(200, 900, random), 100, random), random);
-      for (const std::int64_t rows : {1, 3, 8, 32}) {
-        Options options;
-        options.change = [rows](AggregationPlan& plan) { plan.rows_per_worker = rows; };
-        expect_right(instance, options);
-      }
-    }
-  }
-}
-
-TEST_P(Aggregate, StreamsAreRight) {
-  if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "the CPU has no such plans";
-  Random random(seed() + 209);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (const std::int64_t cols : {100, 256, 300, 3000}) {
-        const IndexType selector_type = cols > 256 ? IndexType::u16 : IndexType::u8;
         for (const std::int64_t k : {1, 32, 50, 96}) {
-          const bool odd = random.coin();
           const Aggregation p{.pass = pass,
                               .cols = cols,
                               .k = k,
                               .dtype = dtype,
-                              .selector_type = selector_type,
+                              .selector_type = cols > 256 ? IndexType::u16 : IndexType::u8,
                               .graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64,
                               .weighted = random.coin(),
-                              .mean = random.coin()};
+                              .mean = random.coin(),
+                              .deterministic = random.coin()};
           const Instance instance(p, graph_of(random_degrees(150, 900, random), 70, random), random);
           Options options;
-          options.misalignment = odd ? 1 : 0;
-          options.change = [&](AggregationPlan& plan) {
-            const bool forward = pass == Pass::forward;
-            plan.family =
-                forward ? rtopk::AggregationFamily::cuda_stream : rtopk::AggregationFamily::cuda_stream_scatter;
-            plan.rows_per_worker = random.between(1, 32);
-            plan.edges_at_once = 0;
-            plan.window_cols = forward ? (cols > 2048 ? 2048 : cols > 256 ? 512 : 256) : 0;
-            const std::int64_t pitch = cols <= 256 ? 256 : (cols + 15) / 16 * 16;
-            const std::int64_t of_warp = forward       ? (plan.window_cols + 32) * 4
-                                         : cols > 2048 ? 0
-                                                       : 2 * pitch * static_cast<std::int64_t>(rtopk::size_of(dtype));
-            plan.shared_bytes = static_cast<std::size_t>(4 * of_warp);
-          };
+          options.misalignment = random.coin() ? 1 : 0;
+          options.change = [&random](AggregationPlan& plan) { plan.rows_per_worker = random.between(1, 32); };
           expect_right(instance, options);
         }
       }

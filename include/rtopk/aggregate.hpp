@@ -74,13 +74,11 @@ struct AggregationCall {
 
 /// Which code runs.
 enum class AggregationFamily : std::uint8_t {
-  cpu_rows,      ///< Tasks take rows; a row's sums lie in the nearest cache.
-  cpu_gather,    ///< The backward pass by the rows of A^T: tasks take nodes.
-  cuda_rows,     ///< A warp takes a row, or a piece of a long one; its sums lie in shared memory.
-  cuda_gather,   ///< The backward pass by the rows of A^T: a warp takes a node; its sums lie in registers.
-  cuda_scatter,  ///< The backward pass by the rows of A: a warp has a row of dY in shared memory; atomic additions.
-  cuda_stream,   ///< As cuda_rows, but a warp takes the edges of up to 32 rows one after the other. Not picked yet.
-  cuda_stream_scatter,  ///< As cuda_scatter, in the same way. Not picked yet.
+  cpu_rows,    ///< Tasks take rows; a row's sums lie in the nearest cache.
+  cpu_gather,  ///< The backward pass by the rows of A^T: tasks take nodes.
+  cuda_stream,  ///< A warp takes the edges of some rows, or of a piece of a long one, as one stream; sums in shared memory.
+  cuda_gather,          ///< The backward pass by the rows of A^T: a warp takes a node; its sums lie in registers.
+  cuda_stream_scatter,  ///< The backward pass by the rows of A, in streams as well: atomic additions.
 };
 
 [[nodiscard]] RTOPK_API const char* name(Pass pass) noexcept;
@@ -94,9 +92,8 @@ struct AggregationPlan {
   std::int32_t threads = 1;          ///< CPU: tasks that share the rows. CUDA: threads of a block.
   std::int64_t rows_per_worker = 1;  ///< Rows that a task takes at a time, or a warp in turn.
   std::int64_t piece_edges = 0;      ///< CUDA: a row of twice as many edges or more is split into pieces of this size.
-  std::int32_t edges_at_once = 0;    ///< cuda_rows: edges that a warp adds up side by side, each into sums of its own.
-  std::int64_t window_cols = 0;  ///< cuda_rows, cuda_stream: columns that a warp has sums for; more need several turns.
-  std::size_t shared_bytes = 0;  ///< CUDA: shared memory of a block.
+  std::int64_t window_cols = 0;      ///< cuda_stream: columns that a warp has sums for; more need several turns.
+  std::size_t shared_bytes = 0;      ///< CUDA: shared memory of a block.
 
   std::size_t scratch_bytes = 0;    ///< CPU: of one task.
   std::size_t workspace_bytes = 0;  ///< What run() needs, in all. Any alignment. May be 0.

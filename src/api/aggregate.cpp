@@ -18,7 +18,7 @@ namespace cuda {
 Status refuse() {
   return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
 }
-Status make_plan(const Aggregation&, const Traits&, AggregationPlan&) { return refuse(); }
+Status make_plan(const Aggregation&, AggregationPlan&) { return refuse(); }
 Status check_plan(const AggregationPlan&) { return refuse(); }
 Status run(const AggregationPlan&, const AggregationCall&, void*, void*) { return refuse(); }
 Status make_plan(const Transposition&, TranspositionPlan&) { return refuse(); }
@@ -33,7 +33,7 @@ Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPl
   if (!(traits.device == problem.device)) {
     return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
   }
-  if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, traits, plan);
+  if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, plan);
   return cpu::make_plan(problem, traits, plan);
 }
 

@@ -113,9 +113,7 @@ const char* name(AggregationFamily family) noexcept {
   switch (family) {
     case AggregationFamily::cpu_rows: return "cpu_rows";
     case AggregationFamily::cpu_gather: return "cpu_gather";
-    case AggregationFamily::cuda_rows: return "cuda_rows";
     case AggregationFamily::cuda_gather: return "cuda_gather";
-    case AggregationFamily::cuda_scatter: return "cuda_scatter";
     case AggregationFamily::cuda_stream: return "cuda_stream";
     case AggregationFamily::cuda_stream_scatter: return "cuda_stream_scatter";
   }

@@ -35,9 +35,9 @@ struct AggregateCall {
   std::int32_t rows_per_worker = 1;
   std::int32_t cols = 0;
   std::int32_t k = 0;
-  std::int32_t window_shift = 0;  ///< rows: log2 of the columns that share a bank. stream: log2 of the window.
+  std::int32_t window = 0;  ///< stream: columns that a warp has sums for.
   bool mean = false;
-  bool writes_quads = false;  ///< rows, stream: four columns of a result row can be stored at once.
+  bool writes_quads = false;  ///< stream: four columns of a result row can be stored at once.
   bool copies_quads = false;  ///< stream_scatter: rows of dY can be copied by 16 bytes.
 };
 

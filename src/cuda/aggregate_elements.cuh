@@ -34,6 +34,17 @@ __device__ Several<X, V> load_several(const X* from) {
   return loaded.several;
 }
 
+/// Stores four elements to an address that is a multiple of their size. They need no place in a cache.
+template <class X>
+__device__ void store_quad(X* to, const Several<X, 4>& quad) {
+  using Bits = std::conditional_t<sizeof(X) == 4, uint4, uint2>;
+  union {
+    Several<X, 4> several;
+    Bits bits;
+  } stored{quad};
+  __stcs(reinterpret_cast<Bits*>(to), stored.bits);
+}
+
 template <class T>
 __device__ T rounded(float x) {
   if constexpr (std::is_same_v<T, float>) {

@@ -7,8 +7,6 @@
 #include "aggregate_finish.cuh"
 #include "aggregate_gather.cuh"
 #include "aggregate_launch.hpp"
-#include "aggregate_rows.cuh"
-#include "aggregate_scatter.cuh"
 #include "aggregate_stream.cuh"
 #include "aggregate_stream_scatter.cuh"
 
@@ -47,24 +45,15 @@ template <class T>
 cudaError_t launch_combine(const AggregateCall& call, std::int32_t width, Grid grid) {
   if (call.slots == 0) return cudaSuccess;
   static std::atomic<std::uint64_t> allowed;
-  grid.blocks = call.slots;
+  grid.blocks = (call.slots + kSlotsPerBlock - 1) / kSlotsPerBlock;
   grid.threads = kFinishThreads;
   grid.shared_bytes = 0;
   return launch(&combine_kernel<T>, allowed, grid, call, width);
 }
 
-template <class T, class Selector, int kEdges>
-cudaError_t launch_rows(const AggregateCall& call, int vector, const Grid& grid) {
-  // As few elements for each lane as cover a node, so that no lane is idle.
-  while (vector > 1 && 32 / kEdges * vector / 2 >= call.k) vector /= 2;
-  return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
-    static std::atomic<std::uint64_t> allowed;
-    return launch(&rows_kernel<T, Selector, kEdges, V>, allowed, grid, call);
-  });
-}
-
 template <class T>
 cudaError_t launch_stream(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+  // As few elements for each lane as cover a node, so that no lane is idle.
   while (vector > 1 && 32 * vector / 2 >= call.k) vector /= 2;
   return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
     return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
@@ -78,21 +67,7 @@ cudaError_t launch_stream(const AggregationPlan& plan, const AggregateCall& call
 
 /// Adds up what edges bring, in f32.
 template <class T>
-cudaError_t launch_edge_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
-  const bool staged = grid.shared_bytes > 0;
-  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
-    return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
-      static std::atomic<std::uint64_t> allowed[2];
-      if constexpr (sizeof(Selector) > 1) {
-        if (!staged) return launch(&scatter_kernel<T, Selector, V, false>, allowed[0], grid, call);
-      }
-      return launch(&scatter_kernel<T, Selector, V, true>, allowed[1], grid, call);
-    });
-  });
-}
-
-template <class T>
-cudaError_t launch_run_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+cudaError_t launch_sums(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
   const bool staged = grid.shared_bytes > 0;
   return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
     return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
@@ -117,8 +92,7 @@ cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& cal
       error != cudaSuccess) {
     return error;
   }
-  const cudaError_t error = streams(plan) ? launch_run_scatter<T>(plan, call, vector, grid)
-                                          : launch_edge_scatter<T>(plan, call, vector, grid);
+  const cudaError_t error = launch_sums<T>(plan, call, vector, grid);
   if (error != cudaSuccess || std::is_same_v<T, float>) return error;
   static std::atomic<std::uint64_t> allowed;
   grid.blocks = std::min<std::int64_t>((count + kFinishThreads - 1) / kFinishThreads, 1 << 16);
@@ -140,26 +114,10 @@ cudaError_t launch_aggregation(const AggregationPlan& plan, const AggregateCall&
   grid.threads = plan.threads;
   grid.shared_bytes = plan.shared_bytes;
   grid.blocks = blocks_for(call, plan.threads);
-  cudaError_t error = cudaSuccess;
-  switch (plan.family) {
-    case AggregationFamily::cuda_scatter:
-    case AggregationFamily::cuda_stream_scatter: return launch_scatter<T>(plan, call, vector, grid);
-    case AggregationFamily::cuda_stream:
-      error = launch_stream<T>(plan, call, vector, grid);
-      return error == cudaSuccess ? launch_combine<T>(call, call.cols, grid) : error;
-    case AggregationFamily::cuda_gather:
-      error = launch_gather<T>(plan, call, grid);
-      return error == cudaSuccess ? launch_combine<T>(call, call.k, grid) : error;
-    default: break;
-  }
-  if (plan.problem.selector_type == IndexType::u16) {
-    error = launch_rows<T, std::uint16_t, 2>(call, vector, grid);
-  } else if (plan.edges_at_once == 2) {
-    error = launch_rows<T, std::uint8_t, 2>(call, vector, grid);
-  } else {
-    error = launch_rows<T, std::uint8_t, 4>(call, vector, grid);
-  }
-  return error == cudaSuccess ? launch_combine<T>(call, call.cols, grid) : error;
+  if (scatters(plan)) return launch_scatter<T>(plan, call, vector, grid);
+  const bool gathers = plan.family == AggregationFamily::cuda_gather;
+  const cudaError_t error = gathers ? launch_gather<T>(plan, call, grid) : launch_stream<T>(plan, call, vector, grid);
+  return error == cudaSuccess ? launch_combine<T>(call, gathers ? call.k : call.cols, grid) : error;
 }
 
 }  // namespace rtopk::cuda

@@ -10,22 +10,28 @@ namespace rtopk::cuda {
 
 inline constexpr int kFinishThreads = 256;
 
-/// A block for every slot: where a long row begins, it adds up the sums of its pieces, in their order. Rows are `width` wide.
+inline constexpr int kSlotsPerBlock = 32;  ///< Few slots are the first of a long row.
+
+/// Where a long row begins, a block adds up the sums of its pieces, in their order. Rows are `width` wide.
 template <class T>
 __global__ void __launch_bounds__(kFinishThreads)
     combine_kernel(const __grid_constant__ AggregateCall call, const std::int32_t width) {
-  const std::int64_t slot = blockIdx.x;
-  const std::int32_t row = call.slot_rows[slot];
-  if (row < 0) return;
-  const RowRange range = range_of(call.graph, row);
-  const auto pieces = static_cast<std::int32_t>(range.degree() >> call.piece_shift);
-  const float scale = call.mean ? 1.0f / static_cast<float>(range.degree()) : 1.0f;
-  for (int column = static_cast<int>(threadIdx.x); column < width; column += kFinishThreads) {
-    const float* sums = call.partial_sums + slot * width + column;
-    float sum = 0.0f;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kSlotsPerBlock;
+  const std::int32_t rows = first + lane < call.slots ? call.slot_rows[first + lane] : -1;
+  for (unsigned begins = __ballot_sync(kWholeWarp, rows >= 0); begins != 0; begins &= begins - 1) {
+    const int slot = __ffs(static_cast<int>(begins)) - 1;
+    const std::int32_t row = __shfl_sync(kWholeWarp, rows, slot);
+    const RowRange range = range_of(call.graph, row);
+    const auto pieces = static_cast<std::int32_t>(range.degree() >> call.piece_shift);
+    const float scale = call.mean ? 1.0f / static_cast<float>(range.degree()) : 1.0f;
+    for (int column = static_cast<int>(threadIdx.x); column < width; column += kFinishThreads) {
+      const float* sums = call.partial_sums + (first + slot) * width + column;
+      float sum = 0.0f;
 #pragma unroll 8
-    for (int piece = 0; piece < pieces; ++piece) sum += sums[static_cast<std::int64_t>(piece) * width];
-    static_cast<T*>(call.result)[std::int64_t{row} * width + column] = rounded<T>(sum * scale);
+      for (int piece = 0; piece < pieces; ++piece) sum += sums[static_cast<std::int64_t>(piece) * width];
+      static_cast<T*>(call.result)[std::int64_t{row} * width + column] = rounded<T>(sum * scale);
+    }
   }
 }
 

@@ -61,11 +61,7 @@ AggregateCall make_call(const AggregationPlan& plan, const AggregationCall& call
   made.rows_per_worker = static_cast<std::int32_t>(plan.rows_per_worker);
   made.cols = static_cast<std::int32_t>(p.cols);
   made.k = static_cast<std::int32_t>(p.k);
-  if (plan.family == AggregationFamily::cuda_rows) {
-    made.window_shift = std::countr_zero(static_cast<std::uint64_t>(cols_per_bank(plan)));
-  } else if (plan.family == AggregationFamily::cuda_stream) {
-    made.window_shift = std::countr_zero(static_cast<std::uint64_t>(plan.window_cols));
-  }
+  made.window = static_cast<std::int32_t>(plan.window_cols);
   made.mean = p.mean && !gathers;  // a gather has it in the factors of its edges
   made.writes_quads = p.cols % 4 == 0 && is_aligned(call.result, 4 * size_of(p.dtype));
   made.copies_quads = static_cast<std::size_t>(p.cols) * size_of(p.dtype) % 16 == 0 && is_aligned(call.gradient, 16);

@@ -17,22 +17,12 @@ inline constexpr std::int32_t kAggregateThreads = 128;  ///< Of a block; every k
 
 /// Whether sums are made by atomic additions.
 [[nodiscard]] constexpr bool scatters(const AggregationPlan& plan) noexcept {
-  return plan.family == AggregationFamily::cuda_scatter || plan.family == AggregationFamily::cuda_stream_scatter;
-}
-
-/// Whether a warp takes rows as one stream of edges: see aggregate_runs.cuh.
-[[nodiscard]] constexpr bool streams(const AggregationPlan& plan) noexcept {
-  return plan.family == AggregationFamily::cuda_stream || plan.family == AggregationFamily::cuda_stream_scatter;
+  return plan.family == AggregationFamily::cuda_stream_scatter;
 }
 
 /// See aggregate_pieces.cuh.
 [[nodiscard]] constexpr std::int64_t slots_of(const AggregationPlan& plan) noexcept {
   return plan.problem.edges / plan.piece_edges;
-}
-
-/// cuda_rows: columns that share a bank, and by how many bits a column is shifted to find its bank.
-[[nodiscard]] constexpr std::int64_t cols_per_bank(const AggregationPlan& plan) noexcept {
-  return plan.window_cols * plan.edges_at_once / 32;
 }
 
 /// cuda_stream_scatter: elements between the two rows of dY that a warp has. 8-bit selectors cannot leave them.

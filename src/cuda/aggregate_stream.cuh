@@ -17,14 +17,14 @@ class RowStreamer {
   /// Words of a warp: a sum for every column of the window, and one for each lane that nobody reads.
   static constexpr __host__ __device__ int words(int window) { return window + 32; }
 
-  __device__ RowStreamer(const AggregateCall& call, float* sums, int window, int lane)
+  __device__ RowStreamer(const AggregateCall& call, float* sums, int lane)
       : call_(call),
         sums_(sums),
         sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))),
-        window_(window),
+        window_(call.window),
         lane_(lane) {
 #pragma unroll 1
-    for (int i = lane; i < window / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
+    for (int i = lane; i < window_ / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
     __syncwarp();
   }
 
@@ -142,9 +142,8 @@ class RowStreamer {
         float4& sums = *reinterpret_cast<float4*>(sums_ + column);
         const float4 sum = sums;
         sums = float4{};
-        const Several<Result, 4> results{rounded<Result>(sum.x * scale), rounded<Result>(sum.y * scale),
-                                         rounded<Result>(sum.z * scale), rounded<Result>(sum.w * scale)};
-        *reinterpret_cast<Several<Result, 4>*>(to + column) = results;
+        store_quad<Result>(to + column, {rounded<Result>(sum.x * scale), rounded<Result>(sum.y * scale),
+                                         rounded<Result>(sum.z * scale), rounded<Result>(sum.w * scale)});
       }
     } else {
 #pragma unroll 1
@@ -178,8 +177,7 @@ __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int window = 1 << call.window_shift;
-  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * Streamer::words(window), window, lane);
+  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * Streamer::words(call.window), lane);
   rows.work(static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp);
 }
 

@@ -7,11 +7,28 @@
 
 #include "aggregate_elements.cuh"
 #include "aggregate_runs.cuh"
-#include "aggregate_scatter.cuh"
 #include "aggregate_shape.hpp"
 #include "async_copy.cuh"
 
 namespace rtopk::cuda {
+
+/// Adds to V floats at an address that is a multiple of their size. Nobody waits for it.
+template <int V>
+__device__ void add_to_global(float* to, const float (&x)[V]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if constexpr (V == 4) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+                 : "memory");
+  } else if constexpr (V == 2) {
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1]) : "memory");
+  } else {
+    atomicAdd(to, x[0]);
+  }
+#else
+#pragma unroll
+  for (int i = 0; i < V; ++i) atomicAdd(to + i, x[i]);
+#endif
+}
 
 /// kStaged: rows of dY lie in shared memory, with 256 elements or more, so that 8-bit selectors cannot leave them.
 /// kLoads, of selectors, are under way together.

@@ -19,7 +19,7 @@ Status check_plan(const Plan& plan) noexcept;
 Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept;
 
 // The same for an aggregation.
-Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPlan& plan) noexcept;
+Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept;
 Status check_plan(const AggregationPlan& plan) noexcept;
 Status run(const AggregationPlan& plan, const AggregationCall& call, void* workspace, void* stream) noexcept;
 
