@@ -50,8 +50,9 @@ struct Aggregation {
 
 /// A sparse matrix by rows (CSR): the edges of row r are those from row_starts[r] to row_starts[r + 1].
 ///
-/// Any content is safe: an edge whose column does not exist adds nothing, and starts are taken as lying within the edges.
-/// A graph is checked by whoever makes it, once, not here in every run.
+/// Any content is safe: an edge whose column does not exist adds nothing, and starts are taken as lying within the edges. If
+/// they do not ascend, a result is whatever comes out, or was there before. A graph is checked by whoever makes it, once, not
+/// here in every run.
 struct Graph {
   const void* row_starts = nullptr;  ///< rows + 1 of the graph index type, ascending from 0 to edges.
   const void* columns = nullptr;     ///< edges of the graph index type.
