@@ -14,6 +14,9 @@ struct Border {
   Key edge;
   int quota;
   int passes;
+
+  /// The least key that is selected, as far as is known: none is below.
+  [[nodiscard]] __device__ Key least() const { return quota > 0 ? edge : edge + 1; }
 };
 
 /// Distances between keys, for estimates.

@@ -87,7 +87,7 @@ class FilterList {
     const Key sampled = samples ? list.sample(row, 3.0f) : Key{0};
     State state = list.state();
     state.passes += border.passes;
-    state.floor = border.quota > 0 ? border.edge : border.edge + 1;
+    state.floor = border.least();
     ++state.pruned;
     state.may_sample = state.may_sample && !samples;
     if (samples && sampled > bar.key) {
@@ -116,21 +116,21 @@ class FilterList {
       // The better half reaches that much farther up; towards the border it gets denser.
       const int half = (k + 1) / 2;
       const Border<Key> middle = list.find(number, half);
-      step =
-          Distance{0.7f} * distance(border.edge, middle.edge) * Distance{reciprocal(static_cast<float>(k - half + 1))};
+      step = Distance{0.7f} * distance(border.least(), middle.least()) *
+             Distance{reciprocal(static_cast<float>(k - half + 1))};
     }
     Result::write(call, list.elements(), list.columns(list.peek().capacity), row, number, border);
     State state = list.state();
     if (call.passes != nullptr && LaneGroup<32>::lane() == 0) call.passes[row] = state.passes + border.passes;
     if (!astray && number > k) {
-      step = distance(state.floor, border.edge) * Distance{reciprocal(static_cast<float>(number - k))};
+      step = distance(state.floor, border.least()) * Distance{reciprocal(static_cast<float>(number - k))};
     } else if (!astray) {
       step = state.step;
     }
     // Where rows are not alike, samples cost less than bars that fail.
     const bool samples =
-        state.from_sample ? !state.suits(border.edge) : state.known && (state.failed > 0 || state.pruned > 1);
-    learn(state, border.edge, step, astray, k);
+        state.from_sample ? !state.suits(border.least()) : state.known && (state.failed > 0 || state.pruned > 1);
+    learn(state, border.least(), step, astray, k);
     state.floor = state.bar();
     state.sampled_floor = 0;
     state.passes = 1;
@@ -247,7 +247,7 @@ class FilterList {
     const int rank = static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
     if (rank >= kNumber) return 0;
     const Border<Key> border = find_border(keys, kNumber, rank, Key{0}, Distance{0});
-    return border.quota > 0 ? border.edge : border.edge + 1;
+    return border.least();
   }
 
   const Call& call_;

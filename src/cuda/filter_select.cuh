@@ -104,10 +104,16 @@ class FilterSelect {
         list_few(marks, open, number_ + behind - 1, column, fits);
       }
       __syncwarp();
+      const int before = number_;
+      const int k = static_cast<int>(call_.k);
       number_ = min(number_ + total, capacity_);
-      if (fits) return;
+      if (fits) {
+        // As many as are wanted reach the bar: what is no better than equal to it comes too late from here on.
+        if (before < k && number_ >= k) bar_ = Bar<T>::above(bar_.key, call_.smallest);
+        return;
+      }
       bar_ = List::prune(copy_, list_at(), row_);
-      number_ = static_cast<int>(call_.k);
+      number_ = k;
     }
   }
 

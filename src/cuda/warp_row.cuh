@@ -21,7 +21,6 @@ struct WarpRow {
   using Shape = WarpShape<T, G, R>;
   using E = Element<T>;
   using Value = typename E::Value;
-  using SortKey = typename E::SortKey;
   using Group = LaneGroup<G>;
 
   const Call& call;
@@ -156,18 +155,6 @@ struct WarpRow {
     return eligible;
   }
 
-  /// kOrders: the call may want the results in order by value.
-  template <bool kOrders>
-  __device__ void write(const Marks<R>& chosen) const {
-    if (call.form == Form::dense) return write_dense(chosen);
-    if (call.form == Form::mask) return write_mask(chosen);
-    list_chosen(chosen);
-    if constexpr (kOrders) {
-      if (call.by_value) order_list_by_value(call, row, tile, list);
-    }
-    write_list();
-  }
-
   __device__ void list_chosen(const Marks<R>& chosen) const {
     const int mine = chosen.count();
     const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
@@ -227,28 +214,6 @@ struct WarpRow {
     }
   }
 
-  /// The columns of ranks lane * C .. lane * C + C - 1 of the list, as wide loads.
-  template <int C>
-  __device__ void listed(int (&columns)[C]) const {
-    union {
-      uint4 quads[(C + 7) / 8];
-      std::uint32_t words[(C + 1) / 2];
-      std::uint16_t column[C];
-    } loaded;
-    const std::uint16_t* mine = list + Group::lane() * C;
-    if constexpr (C >= 8) {
-#pragma unroll
-      for (int i = 0; i < C / 8; ++i) loaded.quads[i] = reinterpret_cast<const uint4*>(mine)[i];
-    } else if constexpr (C >= 2) {
-#pragma unroll
-      for (int i = 0; i < C / 2; ++i) loaded.words[i] = reinterpret_cast<const std::uint32_t*>(mine)[i];
-    } else {
-      loaded.column[0] = mine[0];
-    }
-#pragma unroll
-    for (int j = 0; j < C; ++j) columns[j] = loaded.column[j];
-  }
-
   __device__ void write_list() const {
     with_indices(call, row, [&](auto* indices) {
       using Index = std::remove_pointer_t<decltype(indices)>;
@@ -257,9 +222,12 @@ struct WarpRow {
           return write_quads(static_cast<T*>(call.values) + row * call.k, indices);
         }
       }
-      // Few results of a row, or many lanes of it: what a lane spends counts more than where rows begin.
-      if (G > 8 || k() < 4 * G) return write_row(static_cast<T*>(call.values) + row * call.k, indices);
-      return write_rows<Index>();
+      // Many lanes of a row: what a lane spends counts more than where rows begin.
+      if constexpr (G > 8) {
+        write_row(static_cast<T*>(call.values) + row * call.k, indices);
+      } else {
+        write_rows<Index>();
+      }
     });
   }
 
@@ -284,21 +252,18 @@ struct WarpRow {
     Index* indices = static_cast<Index*>(call.indices) + first_row * call.k;
     // Groups behind the last row have one of the rows before it.
     const int rows = static_cast<int>(min(std::int64_t{Shape::kRows}, call.rows - first_row));
-    int group = lane / k();
-    int i = lane - group * k();
-    const int step_group = 32 / k();
-    const int step = 32 - step_group * k();
+    int group = 0;
+    int i = lane;
 #pragma unroll 1
     for (int at = lane; at < rows * k(); at += 32) {
-      const int col = lists[group * list_cols + i];
-      if (call.values != nullptr) values[at] = tile[place(col, group)];
-      if (call.indices != nullptr) indices[at] = static_cast<Index>(col);
-      group += step_group;
-      i += step;
-      if (i >= k()) {
+      while (i >= k()) {
         i -= k();
         ++group;
       }
+      const int col = lists[group * list_cols + i];
+      if (call.values != nullptr) values[at] = tile[place(col, group)];
+      if (call.indices != nullptr) indices[at] = static_cast<Index>(col);
+      i += 32;
     }
   }
 
@@ -325,143 +290,6 @@ struct WarpRow {
       *reinterpret_cast<Values*>(values + i) = four_values;
       *reinterpret_cast<Indices*>(indices + i) = four_indices;
     }
-  }
-
-  __device__ SortKey order_key(int col) const {
-    return static_cast<SortKey>(directed_key(tile[place(col)], call.smallest));
-  }
-
-  /// Puts the list in order, best first. Not inlined, so that it has the registers to itself.
-  static __device__ __noinline__ void order_list_by_value(const Call& call, std::int64_t row, T* tile,
-                                                          std::uint16_t* list) {
-    const WarpRow self{call, tile, list, row};
-    constexpr int C = Shape::kSortedPerLane;
-    if (self.k() <= G && self.template order_list<1>()) return;
-    if (C >= 8 && self.k() <= G * C / 4) {
-      self.template order_list<C >= 8 ? C / 4 : C>();
-    } else if (self.k() <= G * C / 2) {
-      self.template order_list<C / 2>();
-    } else {
-      self.template order_list<C>();
-    }
-  }
-
-  /// What is sorted is the key's distance from the least of them, cut to the bits that a word has room for beside the
-  /// position. Where the cut has made neighbours of different keys look equal, they are exchanged afterwards; with one for
-  /// each lane that is left to the caller, who gets false then.
-  template <int C>
-  __device__ bool order_list() const {
-    constexpr int kPositionBits = 7;
-    constexpr int kKeyBits = static_cast<int>(8 * sizeof(SortKey)) - kPositionBits;
-    constexpr SortKey kPositionMask = (SortKey{1} << kPositionBits) - 1;
-    SortKey keys[C];
-    int columns[C];
-    listed(columns);
-    SortKey least = ~SortKey{0};
-    SortKey greatest = 0;
-#pragma unroll
-    for (int j = 0; j < C; ++j) {
-      keys[j] = 0;
-      if (Group::lane() * C + j < k()) {
-        keys[j] = order_key(columns[j]);
-        least = keys[j] < least ? keys[j] : least;
-        greatest = keys[j] > greatest ? keys[j] : greatest;
-      }
-    }
-    least = Group::least(least);
-    greatest = Group::greatest(greatest);
-    const SortKey range = greatest - least;
-    int shift = 0;
-    if constexpr (sizeof(SortKey) == 8) {
-      shift = max(0, 64 - __clzll(static_cast<long long>(range)) - (kKeyBits - 1));
-    } else {
-      shift = max(0, 32 - __clz(static_cast<int>(range)) - (kKeyBits - 1));
-    }
-#pragma unroll
-    for (int j = 0; j < C; ++j) {
-      const int i = Group::lane() * C + j;
-      // 1 more than the distance, so that a place without an element comes last.
-      keys[j] = i < k()
-                    ? ((((keys[j] - least) >> shift) + 1) << kPositionBits) | (kPositionMask - static_cast<SortKey>(i))
-                    : SortKey{0};
-    }
-    Group::sort_descending(keys);
-
-    if (!__any_sync(kWholeWarp, shift != 0)) {
-      // Nothing was cut off: they are in order.
-#pragma unroll
-      for (int j = 0; j < C; ++j) {
-        if (Group::lane() * C + j < k()) columns[j] = list[static_cast<int>(kPositionMask - (keys[j] & kPositionMask))];
-      }
-      write_order(columns);
-      return true;
-    }
-#pragma unroll
-    for (int j = 0; j < C; ++j) {
-      const bool is_result = Group::lane() * C + j < k();
-      columns[j] = is_result ? list[static_cast<int>(kPositionMask - (keys[j] & kPositionMask))] : Shape::kCols;
-      keys[j] = is_result ? order_key(columns[j]) : SortKey{0};
-    }
-    if constexpr (C == 1) {
-      const SortKey above = __shfl_up_sync(kWholeWarp, keys[0], 1, G);
-      if (__any_sync(kWholeWarp, Group::lane() > 0 && above < keys[0])) return false;
-    } else {
-      while (exchange_neighbours(keys, columns)) {
-      }
-    }
-    write_order(columns);
-    return true;
-  }
-
-  /// Puts the columns of ranks lane * C .. lane * C + C - 1 into the list.
-  template <int C>
-  __device__ void write_order(const int (&columns)[C]) const {
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < C; ++j) {
-      const int i = Group::lane() * C + j;
-      if (i < k()) list[i] = static_cast<std::uint16_t>(columns[j]);
-    }
-    __syncwarp();
-  }
-
-  /// One round of exchanges between ranks r and r + 1. False if all were in order already, in all rows of the warp.
-  template <int C>
-  static __device__ bool exchange_neighbours(SortKey (&keys)[C], int (&columns)[C]) {
-    bool exchanged = false;
-#pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
-#pragma unroll
-      for (int j = odd; j + 1 < C; j += 2) {
-        if (keys[j] < keys[j + 1] || (keys[j] == keys[j + 1] && columns[j] > columns[j + 1])) {
-          const SortKey key = keys[j];
-          const int column = columns[j];
-          keys[j] = keys[j + 1];
-          columns[j] = columns[j + 1];
-          keys[j + 1] = key;
-          columns[j + 1] = column;
-          exchanged = true;
-        }
-      }
-    }
-    const SortKey key_above = __shfl_up_sync(kWholeWarp, keys[C - 1], 1, G);
-    const int column_above = __shfl_up_sync(kWholeWarp, columns[C - 1], 1, G);
-    const SortKey key_below = __shfl_down_sync(kWholeWarp, keys[0], 1, G);
-    const int column_below = __shfl_down_sync(kWholeWarp, columns[0], 1, G);
-    const bool takes_above =
-        Group::lane() > 0 && (key_above < keys[0] || (key_above == keys[0] && column_above > columns[0]));
-    const bool takes_below = Group::lane() < G - 1 &&
-                             (keys[C - 1] < key_below || (keys[C - 1] == key_below && columns[C - 1] > column_below));
-    static_assert(C > 1);  // so that a lane's exchanges with its two neighbours do not meet
-    if (takes_above) {
-      keys[0] = key_above;
-      columns[0] = column_above;
-    }
-    if (takes_below) {
-      keys[C - 1] = key_below;
-      columns[C - 1] = column_below;
-    }
-    return __any_sync(kWholeWarp, exchanged || takes_above || takes_below);
   }
 };
 

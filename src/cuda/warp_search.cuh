@@ -5,7 +5,7 @@
 #include "border_search.cuh"
 #include "core/search.hpp"
 #include "marks.cuh"
-#include "warp_row.cuh"
+#include "warp_order.cuh"
 
 namespace rtopk::cuda {
 
@@ -131,13 +131,13 @@ struct WarpSearch {
 
   /// Selects and writes the rows of the warp. `hint` is the border of the rows before: rows with many equal values there
   /// often share it.
-  template <bool kOrders>
+  template <Ordering kOrdering>
   static __device__ void select(const Row& row, Key& hint) {
     int passes = 0;
     const Key above_hint = hint < core::max_key<T> ? static_cast<Key>(hint + 1) : hint;
     const Border border = search(row, row.k(), hint, above_hint, passes);
     hint = border.key;
-    row.template write<kOrders>(choose(row, border));
+    write_chosen<kOrdering>(row, choose(row, border));
     if (row.call.passes != nullptr && Group::lane() == 0) row.call.passes[row.row] = passes;
   }
 
@@ -227,7 +227,7 @@ struct WarpSearch {
       const Marks<R> exact = choose(row, border);
       chosen = Marks<R>::either(suffices && finite, chosen, exact);
     }
-    row.template write<false>(chosen);
+    write_chosen<Ordering::none>(row, chosen);
   }
 };
 

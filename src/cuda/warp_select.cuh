@@ -99,8 +99,7 @@ class WarpSelect {
     if (!unfinished) {
       if (__any_sync(kWholeWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
       border = threshold_at(interval.between(1));
-      const Marks<R> between = interval.reached_low.without(interval.reached_high);
-      chosen = interval.reached_high | Rank::best_of(row, between, -static_cast<int>(interval.off_high));
+      chosen = best_of(row, interval);
     } else {
       lonely_ = false;
       border = threshold_at(at);
@@ -109,9 +108,24 @@ class WarpSelect {
       if (interval.has_low()) bracket.take(threshold_at(interval.low), static_cast<int>(interval.off_low));
       if (interval.has_high()) bracket.take(threshold_at(interval.high), static_cast<int>(interval.off_high));
       bool ties = false;
-      if (!go_on(lane, k, bracket, border, off, passes, chosen, ties)) return put_off();
+      bool few = false;
+      if (!go_on(lane, k, bracket, border, off, passes, chosen, ties, few)) return put_off();
       if (__any_sync(kWholeWarp, ties)) chosen = with_ties(lane, border, bracket, ties, k, chosen, many_ties);
       if (__any_sync(kWholeWarp, !is_finite(border) || border == E::least())) return put_off();
+      if (__any_sync(kWholeWarp, few)) {
+        interval.take(E::real(border), 0, chosen);
+        if (few) {
+          interval.take(E::real(bracket.low), bracket.off_low, lane.marks(bracket.low));
+          interval.take(E::real(bracket.high), bracket.off_high, lane.marks(bracket.high));
+          border = threshold_at(interval.between(1));
+          // How close ranks are around the border: the way from the first guess says less about it.
+          const Real step =
+              (interval.high - interval.low) * static_cast<Real>(reciprocal(static_cast<float>(interval.width())));
+          learnt_.step = step > 0 ? step : learnt_.step;
+          first_off = 0;
+        }
+        chosen = best_of(row, interval);
+      }
     }
     learn<T>(learnt_, border, first_off, passes, many_ties);
     if (lonely_) learnt_.known = false;
@@ -122,6 +136,12 @@ class WarpSelect {
  private:
   static __device__ Value threshold_at(Real x) { return Lane::nearest(E::from_real(x)); }
   static __device__ bool is_finite(Real x) { return E::is_finite(threshold_at(x)); }
+
+  /// What reaches the upper threshold, and the best of what lies between the two.
+  static __device__ Marks<R> best_of(const Row& row, const Interval<Real, R>& interval) {
+    const Marks<R> between = interval.reached_low.without(interval.reached_high);
+    return interval.reached_high | Rank::best_of(row, between, -static_cast<int>(interval.off_high));
+  }
 
   /// Interpolates until few elements lie between the thresholds, in all rows of the warp. Each step goes a little too far, so
   /// that there is soon one on either side. Most rows end here; if they do not, it returns true.
@@ -145,19 +165,20 @@ class WarpSelect {
     }
   }
 
-  /// The search where interpolation alone does not do: with ties, or values of another scale than what was learnt.
+  /// The search where interpolation alone does not do: with ties, or values of another scale than what was learnt. `few`: it
+  /// ended with few elements in the bracket.
   __device__ bool go_on(const Lane& lane, int k, Bracket& bracket, Value& threshold, int& off, int& passes,
-                        Marks<R>& chosen, bool& ties) const {
+                        Marks<R>& chosen, bool& ties, bool& few) const {
     const int most_passes = passes + 40;
     const int start = passes;
     const int first_unusual = learnt_.tied ? 3 : 5;
     Real at = E::real(threshold);
     Real step = learnt_.step;
+    bracket.take(threshold, off);
 #pragma unroll 1
     do {
-      bracket.take(threshold, off);
       const Real stepped = at + static_cast<Real>(off) * step;
-      step *= Real{1.5};  // so that a row of another scale is caught up with
+      step *= Real{4};  // so that a row of another scale is caught up with
       if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
       Value next = threshold_at(at);
       bool is_neighbour = false;
@@ -170,7 +191,7 @@ class WarpSelect {
           if (__any_sync(kWholeWarp, off != 0 && !bracket.has_high() && nan)) return false;
           next = lane.greatest_below(bracket.high, bracket.has_high());
           is_neighbour = true;
-        } else if (takes_middle(turn)) {
+        } else if (takes_middle(turn) && (bracket.is_closed() || turn % 8 == 1)) {
           next = Lane::nearest(bracket.middle_key());
         }
         at = off != 0 ? E::real(next) : at;
@@ -178,11 +199,17 @@ class WarpSelect {
       threshold = off != 0 ? next : threshold;
       const int before = off;
       const Marks<R> marks = lane.marks(threshold);
-      chosen = Marks<R>::either(ties, chosen, marks);
+      const bool found = ties || few;
+      chosen = Marks<R>::either(found, chosen, marks);
       off = Group::sum(marks.count()) - k;
+      off = found ? 0 : off;
       // Too few elements reach what is above the neighbour, too many the neighbour itself.
       ties = ties || (is_neighbour && before != 0 && off > 0);
       off = ties ? 0 : off;
+      bracket.take(threshold, off);
+      few = few || (off != 0 && bracket.is_closed() && bracket.off_low - bracket.off_high <= Rank::kRanked &&
+                    E::is_finite(bracket.low) && E::is_finite(bracket.high));
+      off = few ? 0 : off;
       ++passes;
     } while (__any_sync(kWholeWarp, off != 0));
     return true;
@@ -216,18 +243,21 @@ class WarpSelect {
 };
 
 /// The tiles that were put off.
-template <class T, int G, int R, bool kOrders>
+template <class T, int G, int R, Ordering kOrdering>
 __device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
   core::KeyOf<T> hint = core::max_key<T> / 2;
   tiles.for_some(numbers,
-                 [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrders>(row, hint); });
+                 [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrdering>(row, hint); });
 }
 
 /// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
-  if (kTask == WarpTask::select_in_order)
-    return sizeof(T) == 8 ? 2 : std::min(4, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
+  if (kTask == WarpTask::select_in_order) {
+    // Sixteen words to sort in a lane, or eight, and what the search keeps meanwhile.
+    const int most = std::is_integral_v<T> && R == 32 ? 4 : sizeof(T) == 2 && R == 64 && G <= 8 ? 5 : 6;
+    return std::min(most, WarpShape<T, G, R>::kBlocksPerMultiprocessor);
+  }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // an element to a register
   return WarpShape<T, G, R>::kBlocksPerMultiprocessor;
 }
@@ -250,10 +280,10 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
       if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
         put_off |= 1u << number;
       } else {
-        row.template write<kOrders>(chosen);
+        write_chosen<kOrders ? Ordering::fast : Ordering::none>(row, chosen);
       }
     });
-    if (put_off != 0) search_tiles<T, G, R, kOrders>(tiles, put_off);
+    if (put_off != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, put_off);
   }
 }
 
