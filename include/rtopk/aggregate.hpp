@@ -51,8 +51,9 @@ struct Aggregation {
 /// A sparse matrix by rows (CSR): the edges of row r are those from row_starts[r] to row_starts[r + 1].
 ///
 /// Any content is safe: an edge whose column does not exist adds nothing, and starts are taken as lying within the edges. If
-/// they do not ascend, a result is whatever comes out, or was there before. A graph is checked by whoever makes it, once, not
-/// here in every run.
+/// they do not ascend, nothing outside of the given memory is read or written, but what is in the result afterwards is
+/// undefined: on a GPU rows are found by a search in the starts, and those that it misses stay as they were. A graph is
+/// checked by whoever makes it, once, not here in every run.
 struct Graph {
   const void* row_starts = nullptr;  ///< rows + 1 of the graph index type, ascending from 0 to edges.
   const void* columns = nullptr;     ///< edges of the graph index type.
@@ -93,6 +94,7 @@ struct AggregationPlan {
   std::int32_t threads = 1;          ///< CPU: tasks that share the rows. CUDA: threads of a block.
   std::int64_t rows_per_worker = 1;  ///< Rows that a task takes at a time, or a warp in turn.
   std::int64_t piece_edges = 0;      ///< CUDA: a row of twice as many edges or more is split into pieces of this size.
+  std::int64_t short_edges = 0;      ///< CUDA: rows of up to so many edges go to a warp in groups of rows_per_worker.
   std::int64_t window_cols = 0;      ///< cuda_stream: columns that a warp has sums for; more need several turns.
   std::size_t shared_bytes = 0;      ///< CUDA: shared memory of a block.
 

@@ -26,11 +26,12 @@ struct AggregateCall {
   void* result = nullptr;
   float* atomic_sums = nullptr;  ///< scatter: where the sums are made; the result itself if that is f32.
 
-  // Pieces of long rows: see aggregate_pieces.cuh.
+  // Pieces of long rows: see aggregate_pieces.cuh; who takes which rows: aggregate_runs.cuh.
   std::int32_t slots = 0;
   float* partial_sums = nullptr;      ///< A row of sums for every slot.
   std::int32_t* slot_rows = nullptr;  ///< The row that begins in this slot, or -1. Null: sums are not made by pieces.
   std::int32_t piece_shift = 0;       ///< log2 of a piece's edges.
+  std::int32_t short_edges = 0;       ///< A row of more edges is taken with the slot where it begins.
 
   std::int32_t rows_per_worker = 1;
   std::int32_t cols = 0;

@@ -6,10 +6,24 @@
 #include <cstdint>
 
 #include "aggregate_elements.cuh"
-#include "aggregate_pieces.cuh"
+#include "aggregate_runs.cuh"
 #include "aggregate_shape.hpp"
 
 namespace rtopk::cuda {
+
+/// The row of A that an edge of a run names; -1 behind the last edge, and where there is no such row.
+__device__ inline std::int32_t column_at(const GraphView& graph, const Run& run, int edge) {
+  if (edge >= run.edges) return -1;
+  const std::int64_t at = run.begin + edge;
+  const std::int64_t column = graph.wide ? __ldcs(static_cast<const long long*>(graph.columns) + at)
+                                         : __ldcs(static_cast<const int*>(graph.columns) + at);
+  return column >= 0 && column < graph.nodes ? static_cast<std::int32_t>(column) : -1;
+}
+
+/// The weight of an edge of a run, of a graph that has weights; 0 behind the last edge.
+__device__ inline float weight_at(const GraphView& graph, const Run& run, int edge) {
+  return edge < run.edges ? __ldcs(graph.weights + run.begin + edge) : 0.0f;
+}
 
 /// kLoads: edges of a lane that are under way together.
 template <class T, class Selector, int kLoads>
@@ -19,17 +33,19 @@ class NodeGatherer {
     while (lanes_ < 32 && lanes_ < call.k) lanes_ *= 2;
   }
 
-  __device__ void gather(const Piece& piece) {
+  /// `run`: all edges of one node, or a piece of them.
+  __device__ void gather(const Run& run) {
+    const std::int32_t node = run.row + run.first;
     for (int first = 0; first < call_.k; first += lanes_) {
       const int element = first + lane_ % lanes_;
       const bool has = element < call_.k;
-      const int column = has ? selector(piece.row, element) : call_.cols;
-      const float sum = sum_of(piece, column < call_.cols, column);
+      const int column = has ? selector(node, element) : call_.cols;
+      const float sum = sum_of(run, column < call_.cols, column);
       if (!has || lane_ >= lanes_) continue;
-      if (piece.slot >= 0) {
-        call_.partial_sums[std::int64_t{piece.slot} * call_.k + element] = sum;
+      if (run.slot >= 0) {
+        call_.partial_sums[std::int64_t{run.slot} * call_.k + element] = sum;
       } else {
-        static_cast<T*>(call_.result)[std::int64_t{piece.row} * call_.k + element] = rounded<T>(sum);
+        static_cast<T*>(call_.result)[std::int64_t{node} * call_.k + element] = rounded<T>(sum);
       }
     }
   }
@@ -40,8 +56,8 @@ class NodeGatherer {
   }
 
   /// What an edge of A^T counts: its weight, by the degree of the row of A that it names if a mean is wanted.
-  [[nodiscard]] __device__ float factor_of(const Piece& piece, int edge, std::int32_t row) const {
-    const float weight = call_.graph.weights != nullptr ? weight_at(call_.graph, piece, edge) : 1.0f;
+  [[nodiscard]] __device__ float factor_of(const Run& run, int edge, std::int32_t row) const {
+    const float weight = call_.graph.weights != nullptr ? weight_at(call_.graph, run, edge) : 1.0f;
     if (call_.degree_starts == nullptr || row < 0) return weight;
     const bool wide = call_.graph.wide;
     const std::int64_t degree =
@@ -49,18 +65,18 @@ class NodeGatherer {
     return weight / static_cast<float>(max(degree, std::int64_t{1}));
   }
 
-  [[nodiscard]] __device__ float sum_of(const Piece& piece, bool has, int column) const {
+  [[nodiscard]] __device__ float sum_of(const Run& run, bool has, int column) const {
     const T* gradient = static_cast<const T*>(call_.gradient) + column;
     const bool scaled = call_.graph.weights != nullptr || call_.degree_starts != nullptr;
     const int side_by_side = 32 / lanes_;
     float sum = 0.0f;
-    std::int32_t next = column_at(call_.graph, piece, lane_);
+    std::int32_t next = column_at(call_.graph, run, lane_);
 #pragma unroll 1
-    for (int first = 0; first < piece.edges; first += 32) {
+    for (int first = 0; first < run.edges; first += 32) {
       const std::int32_t rows = next;
-      const float factors = factor_of(piece, first + lane_, rows);
-      next = column_at(call_.graph, piece, first + 32 + lane_);
-      const int edges = min(32, piece.edges - first);
+      const float factors = factor_of(run, first + lane_, rows);
+      next = column_at(call_.graph, run, first + 32 + lane_);
+      const int edges = min(32, run.edges - first);
 #pragma unroll 1
       for (int turn = 0; turn < edges; turn += kLoads * side_by_side) {
         T loaded[kLoads];
@@ -96,8 +112,8 @@ __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
     gather_kernel(const __grid_constant__ AggregateCall call) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   NodeGatherer<T, Selector, kLoads> nodes(call, lane);
-  for_pieces(call, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + static_cast<int>(threadIdx.x) / 32, lane,
-             [&](const Piece& piece) { nodes.gather(piece); });
+  for_runs(call, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + static_cast<int>(threadIdx.x) / 32, lane,
+           false, [&](const Run& run) { nodes.gather(run); });
 }
 
 }  // namespace rtopk::cuda

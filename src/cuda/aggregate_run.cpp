@@ -58,6 +58,7 @@ AggregateCall make_call(const AggregationPlan& plan, const AggregationCall& call
                                              : reinterpret_cast<float*>(workspace + layout.atomic_sums);
   }
   made.piece_shift = std::countr_zero(static_cast<std::uint64_t>(plan.piece_edges));
+  made.short_edges = static_cast<std::int32_t>(plan.short_edges);
   made.rows_per_worker = static_cast<std::int32_t>(plan.rows_per_worker);
   made.cols = static_cast<std::int32_t>(p.cols);
   made.k = static_cast<std::int32_t>(p.k);

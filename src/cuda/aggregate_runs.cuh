@@ -1,5 +1,5 @@
-// Rows as one stream of edges. Short rows that follow each other go to a warp as a run: what the next edges need is under way
-// while rows end and begin, which matters where rows are short. A piece of a long row is a run of its own.
+// Which edges a warp takes. Rows that follow each other go to a warp as a run, one stream of edges: what the next ones need is
+// under way while rows end and begin, which matters where rows are short. A piece of a long row is a run of its own.
 #pragma once
 
 #include <cstdint>
@@ -28,45 +28,61 @@ struct Run {
   }
 };
 
-/// Calls f(run) for all that the warp of this number has to do: the piece of a slot, or all short rows of
-/// `rows_per_worker`, at most 32. `may_join`: whether a run may have several rows.
+/// Calls f(run) for all that the warp of this number has to do. `may_join`: whether a run may have several rows.
+///
+/// It has a slot, with the piece of a long row whose place that is and the rows that begin there and are neither short nor long;
+/// or all short rows of `rows_per_worker`, at most 32. Slots come first: what takes longest starts first, and no warp ends late.
 template <class F>
 __device__ void for_runs(const AggregateCall& call, std::int32_t number, int lane, bool may_join, F&& f) {
-  std::int64_t begin = 0;
-  std::int32_t degree = 0;
-  Run run{};
-  unsigned starts = 0;
-  unsigned joined = 0;
-  if (number < call.slots) {
-    const Piece piece = piece_in(call, number, lane);
-    begin = piece.begin;
-    degree = piece.edges;
-    run.row = piece.row;
-    run.slot = piece.slot;
-    run.piece_degree = piece.degree;
-    starts = piece.exists ? 1u : 0u;
-  } else {
-    const std::int64_t first_row = std::int64_t{number - call.slots} * call.rows_per_worker;
-    const bool exists = lane < call.rows_per_worker && first_row + lane < call.graph.rows;
-    const RowRange range = exists ? range_of(call.graph, static_cast<std::int32_t>(first_row) + lane) : RowRange{0, 0};
-    begin = range.begin;
-    degree = static_cast<std::int32_t>(range.degree());
-    const unsigned shorts = __ballot_sync(kWholeWarp, exists && !is_long(range, call.piece_shift));
-    // A row joins the one before if both are short and it begins where that ends.
+  // The row of lane 0, modulo 2^32: rows before the first are as far away as those behind the last. The rows of a slot are
+  // taken backwards, 32 at a time.
+  unsigned first_row = number < call.slots
+                           ? static_cast<unsigned>(last_row_of(call, number, lane) - 31)
+                           : static_cast<unsigned>(number - call.slots) * static_cast<unsigned>(call.rows_per_worker);
+  unsigned rest = ~0u;  // lanes whose rows were not taken yet
+  // Little is kept from run to run: f needs the registers, and what is read again is in the nearest cache.
+  do {
+    asm volatile("" : "+r"(number));  // nothing that follows from it is kept
+    const bool in_slot = number < call.slots;
+    const unsigned row = first_row + static_cast<unsigned>(lane);
+    const bool exists = row < static_cast<unsigned>(call.graph.rows) && (in_slot || lane < call.rows_per_worker);
+    const RowRange range = exists ? range_of(call.graph, static_cast<std::int32_t>(row)) : RowRange{0, 0};
+    const std::int64_t slot_begin = std::int64_t{number} << call.piece_shift;
+    const bool is_short = range.degree() <= call.short_edges;
+    const bool whole = in_slot ? range.begin >= slot_begin && !is_short && !is_long(range, call.piece_shift) : is_short;
+    const unsigned wholes = __ballot_sync(kWholeWarp, exists && whole);
+    const Piece piece = piece_of(range, number, call.piece_shift);
+    const unsigned pieces = __ballot_sync(kWholeWarp, in_slot && piece.exists);
+    // A row joins the one before if both are taken and it begins where that ends.
     const bool follows = range.begin == __shfl_up_sync(kWholeWarp, range.end, 1) && may_join;
-    joined = __ballot_sync(kWholeWarp, follows) & shorts & shorts << 1;
+    const unsigned joined = __ballot_sync(kWholeWarp, follows) & wholes & wholes << 1;
+
+    const unsigned starts = ((wholes & ~joined) | pieces) & rest;
+    rest = starts & (starts - 1);
+    Run run;
     run.row = static_cast<std::int32_t>(first_row);
-    run.slot = -1;
-    starts = shorts & ~joined;
-  }
-  for (; starts != 0; starts &= starts - 1) {
+    const std::int64_t first_begin = __shfl_sync(kWholeWarp, range.begin, 0);
+    if (rest == 0 && in_slot && first_begin > slot_begin) {
+      // The rows before these are next. Where all of these are empty, so may be very many, which are left out.
+      if (first_begin == __shfl_sync(kWholeWarp, range.begin, 31)) {
+        first_row = min(first_row, static_cast<unsigned>(row_of(call.graph, first_begin - 1, lane)) + 1);
+      }
+      first_row -= 32;
+      rest = ~0u;
+    }
+    if (starts == 0) continue;
     run.first = __ffs(static_cast<int>(starts)) - 1;
     run.last = run.first + __ffs(static_cast<int>(~(joined >> run.first >> 1)));
+    const bool is_piece = (pieces >> run.first & 1u) != 0;
+    const std::int64_t begin = is_piece ? piece.begin : range.begin;
     run.begin = __shfl_sync(kWholeWarp, begin, run.first);
-    run.end = static_cast<std::int32_t>(begin - run.begin) + degree;
+    run.end = static_cast<std::int32_t>(begin - run.begin) +
+              (is_piece ? piece.edges : static_cast<std::int32_t>(range.degree()));
     run.edges = __shfl_sync(kWholeWarp, run.end, run.last - 1);
+    run.slot = is_piece ? number : -1;
+    run.piece_degree = __shfl_sync(kWholeWarp, static_cast<float>(range.degree()), run.first);
     f(run);
-  }
+  } while (rest != 0);
 }
 
 /// The nodes and the weights of a run's edges, which are read long before they are needed. Edges are taken in turns of so many

@@ -14,17 +14,11 @@ namespace rtopk::cuda {
 template <class T, class Selector, bool kWeighted, int V, int kAhead>
 class RowStreamer {
  public:
-  /// Words of a warp: a sum for every column of the window, and one for each lane that nobody reads.
-  static constexpr __host__ __device__ int words(int window) { return window + 32; }
-
+  /// `sums`: stream_words(window).
   __device__ RowStreamer(const AggregateCall& call, float* sums, int lane)
-      : call_(call),
-        sums_(sums),
-        sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))),
-        window_(call.window),
-        lane_(lane) {
+      : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), lane_(lane) {
 #pragma unroll 1
-    for (int i = lane; i < window_ / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
+    for (int i = lane; i < window() / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
     __syncwarp();
   }
 
@@ -35,12 +29,15 @@ class RowStreamer {
         for (int element = 0; element < call_.k; element += 32 * V) {
           add(run, element, first_column, element + 32 * V >= call_.k);
         }
-        first_column += window_;
+        first_column += window();
       } while (sizeof(Selector) > 1 && first_column < call_.cols);  // 256 columns always fit
     });
   }
 
  private:
+  /// Columns that fit. 8-bit selectors cannot leave 256.
+  [[nodiscard]] __device__ int window() const { return sizeof(Selector) == 1 ? 256 : call_.window; }
+
   struct Elements {
     Several<T, V> values;
     Several<Selector, V> selectors;
@@ -49,17 +46,17 @@ class RowStreamer {
 
   /// Adds the elements from `element` on, V for each lane, of all edges, and writes rows where they end, if they are complete.
   __device__ void add(const Run& run, int element, int first_column, bool complete) {
-    // A lane without elements reads the first ones and adds them where nobody reads.
+    // A lane without elements reads the first ones and adds them to a word of its own.
     const int mine = element + lane_ * V;
     const bool has = mine < call_.k;
     const char* values = static_cast<const char*>(call_.values) + sizeof(T) * (has ? mine : 0);
     const char* selectors = static_cast<const char*>(call_.selectors) + sizeof(Selector) * (has ? mine : 0);
     const int value_bytes = call_.k * static_cast<int>(sizeof(T));
     const int selector_bytes = call_.k * static_cast<int>(sizeof(Selector));
-    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window_ + lane_);
+    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window() + lane_);
     const std::uint32_t base = has ? sums_at_ : nowhere;
     const std::uint32_t step = has ? 4 : 0;
-    const auto cols = static_cast<unsigned>(min(window_, call_.cols - first_column));
+    const auto cols = static_cast<unsigned>(min(window(), call_.cols - first_column));
 
     EdgeStream<kWeighted> edges(call_.graph, run, lane_);
     Elements loaded[kAhead];
@@ -134,7 +131,7 @@ class RowStreamer {
 
   template <class Result>
   __device__ void write_to(Result* to, float scale, int first_column) {
-    const int cols = min(call_.cols - first_column, window_);
+    const int cols = min(call_.cols - first_column, window());
     to += first_column;
     if (call_.writes_quads) {
 #pragma unroll 1
@@ -157,27 +154,27 @@ class RowStreamer {
   const AggregateCall& call_;
   float* sums_;
   std::uint32_t sums_at_;  ///< The same, as shared memory is addressed.
-  int window_;
   int lane_;
 };
 
 /// Of a multiprocessor: as many as registers suffice for.
-template <class Selector, bool kWeighted>
+template <class T, class Selector, bool kWeighted, int V>
 constexpr int stream_blocks() {
   if (sizeof(Selector) > 1) return 5;
-  return kWeighted ? 6 : 8;
+  if (kWeighted) return 6;
+  return sizeof(T) < 4 && V == 1 ? 7 : 8;
 }
 
 /// About as many elements under way in a lane whatever V is.
 template <class T, class Selector, bool kWeighted, int V, int kAhead = 8 / V,
-          int kBlocks = stream_blocks<Selector, kWeighted>()>
+          int kBlocks = stream_blocks<T, Selector, kWeighted, V>()>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
     stream_kernel(const __grid_constant__ AggregateCall call) {
   using Streamer = RowStreamer<T, Selector, kWeighted, V, kAhead>;
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * Streamer::words(call.window), lane);
+  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * stream_words(call.window), lane);
   rows.work(static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp);
 }
 

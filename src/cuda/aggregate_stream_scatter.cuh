@@ -162,8 +162,15 @@ class RunScatterer {
   int lanes_ = kLoads;  ///< Of an edge: a power of two, such that 32 edges or fewer are under way.
 };
 
+/// Of a multiprocessor: as many as registers suffice for.
+template <class Selector, bool kWeighted, int V>
+constexpr int stream_scatter_blocks() {
+  if (sizeof(Selector) > 1 || kWeighted) return 6;
+  return V == 2 ? 7 : 8;
+}
+
 template <class T, class Selector, bool kWeighted, int V, bool kStaged, int kLoads = 2,
-          int kBlocks = kWeighted || (sizeof(Selector) > 1) ? 6 : 8>
+          int kBlocks = stream_scatter_blocks<Selector, kWeighted, V>()>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
     stream_scatter_kernel(const __grid_constant__ AggregateCall call) {
   extern __shared__ __align__(16) char shared[];
