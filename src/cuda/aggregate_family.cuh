@@ -92,8 +92,10 @@ cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& cal
       error != cudaSuccess) {
     return error;
   }
-  const cudaError_t error = launch_sums<T>(plan, call, vector, grid);
-  if (error != cudaSuccess || std::is_same_v<T, float>) return error;
+  if (call.graph.rows > 0) {
+    if (const cudaError_t error = launch_sums<T>(plan, call, vector, grid); error != cudaSuccess) return error;
+  }
+  if (std::is_same_v<T, float>) return cudaSuccess;
   static std::atomic<std::uint64_t> allowed;
   grid.blocks = std::min<std::int64_t>((count + kFinishThreads - 1) / kFinishThreads, 1 << 16);
   grid.threads = kFinishThreads;

@@ -32,9 +32,10 @@ body {
 }
 h1 { font-size: 1.6rem; line-height: 1.2 } h2 { font-size: 1.2rem; margin-top: 2.5rem }
 p { max-width: 48rem } .soft { color: var(--soft) }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem }
-th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
-th { font-weight: 600 } th:first-child, td:first-child { text-align: left } td.text { text-align: left }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.85rem }
+th, td { padding: 0.25rem 0.45rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
+th { font-weight: 600; white-space: normal; vertical-align: bottom }
+th:first-child, td:first-child { text-align: left } td.text { text-align: left }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(18rem, 1fr)); gap: 1rem 1.5rem }
 figure { margin: 0 } figcaption { font-weight: 600; font-size: 0.9rem }
 svg { width: 100%; height: auto; font: 10px system-ui, sans-serif }
@@ -99,17 +100,14 @@ def html(results: dict) -> str:
 torch.topk, a mask, and torch's sparse product with the transpose kept. <b>Exact</b> is rtopk on compact rows (CBSR),
 which selects the same elements. <b>max_iter</b> stops its search after so many passes.</p>
 <h2>Speed-up and accuracy</h2>
-<p class="soft">Bars: how many times as fast a training step is as the dense baseline's. Dots: test score in %, mean and
-standard deviation over seeds; the grey band is the dense baseline's.</p>
+<p class="soft">Bars: how many times as fast a training step is as the dense baseline's. Dots, where networks were
+trained: test score in %, mean and standard deviation over seeds; the grey band is the dense baseline's.</p>
 <div class="panels">{figures}</div>
 <h2>Top-k's share of a step</h2>
 <p class="soft">Medians. Top-k: the selections of one step by themselves, on rows that the network makes. Memory: the
 peak of a step beyond what lies on the device between steps.</p>
 {_times_table(cells)}
-<h2>Test score in %</h2>
-<p class="soft">Mean ± standard deviation over seeds, at the epoch with the best validation. Difference: exact − dense,
-beside the spread of a difference of two runs.</p>
-{_scores_table(cells)}
+{_scores(cells)}
 <h2>Recipes</h2>
 {_recipes_table(cells)}
 <h2>As published</h2>
@@ -159,6 +157,15 @@ def _speed(cell: Cell, selection: str) -> str:
     return "–" if value is None else f"{value:.2f}×"
 
 
+def _scores(cells: Sequence[Cell]) -> str:
+    if not any(cell.scores for cell in cells):
+        return ""  # times alone
+    return f"""<h2>Test score in %</h2>
+<p class="soft">Mean ± standard deviation over seeds, at the epoch with the best validation. Difference: exact − dense;
+in parentheses the spread of a difference of two runs.</p>
+{_scores_table(cells)}"""
+
+
 def _scores_table(cells: Sequence[Cell]) -> str:
     stopped = _all_stopped(cells)
     rows = []
@@ -166,11 +173,11 @@ def _scores_table(cells: Sequence[Cell]) -> str:
         dense, exact = cell.score("dense"), cell.score("exact")
         difference = "–"
         if dense and exact:
-            difference = f"{exact[0] - dense[0]:+.2f} (spread {math.hypot(dense[1], exact[1]):.2f})"
+            difference = f"{exact[0] - dense[0]:+.2f} ({math.hypot(dense[1], exact[1]):.2f})"
         seeds = max((len(values) for values in cell.scores.values()), default=0)
         scores = [_mean_spread(cell.score(selection)) for selection in ("dense", "exact", *stopped)]
         rows.append([cell.title, cell.metric, str(seeds), *scores[:2], difference, *scores[2:]])
-    return _table(["graph, model", "score", "seeds", "dense", "exact", "difference", *stopped], rows)
+    return _table(["graph, model", "score", "seeds", "dense", "exact", "difference (spread)", *stopped], rows)
 
 
 def _recipes_table(cells: Sequence[Cell]) -> str:
@@ -197,7 +204,7 @@ def _all_stopped(cells: Sequence[Cell]) -> list[str]:
 _WIDTH, _LEFT, _RIGHT = 320, 34, 6
 _BARS = (16, 96)  # top and bottom of the speed-ups
 _DOTS = (116, 196)  # and of the scores
-_HEIGHT = 226
+_AXIS = 30  # below them: what is on the x axis
 
 
 def _panel(cell: Cell) -> str:
@@ -205,12 +212,14 @@ def _panel(cell: Cell) -> str:
     step = (_WIDTH - _LEFT - _RIGHT) / len(selections)
     centres = [_LEFT + step * (i + 0.5) for i in range(len(selections))]
     parts = [*_bars(cell, selections, centres, step), *_dots(cell, selections, centres)]
+    bottom = (_DOTS if cell.scores else _BARS)[1]
     for centre, selection in zip(centres, selections, strict=True):
-        parts.append(_label(centre, _HEIGHT - 14, selection.removeprefix("max_iter "), "middle"))
-    parts.append(_label((_WIDTH + _LEFT) / 2, _HEIGHT - 1, "max_iter", "middle"))
+        parts.append(_label(centre, bottom + 14, selection.removeprefix("max_iter "), "middle"))
+    parts.append(_label((_WIDTH + _LEFT) / 2, bottom + 26, "max_iter", "middle"))
     return (
         f"<figure><figcaption>{escape(cell.title)}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(cell.title)}: speed-up and test score">'
+        f'<svg viewBox="0 0 {_WIDTH} {bottom + _AXIS}" role="img"'
+        f' aria-label="{escape(cell.title)}: speed-up and test score">'
         f"{''.join(parts)}</svg></figure>"
     )
 
