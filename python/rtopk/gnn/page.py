@@ -28,7 +28,7 @@ _STYLE = """
 }
 body {
   font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground);
-  max-width: 75rem; margin: 2rem auto; padding: 0 1rem;
+  max-width: 84rem; margin: 2rem auto; padding: 0 1rem;
 }
 h1 { font-size: 1.6rem; line-height: 1.2 } h2 { font-size: 1.2rem; margin-top: 2.5rem }
 p { max-width: 48rem } .soft { color: var(--soft) }
