@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds with CUDA, tests on the GPU, looks with compute-sanitizer, measures, and ends with a summary on one screen.
 
-    python3 scripts/gpu_check.py [--only build tests sanitize bench torch] [--quick] [--seconds N] [--json FILE]
+    python3 scripts/gpu_check.py [--only build tests sanitize bench torch gnn] [--quick] [--seconds N] [--json FILE]
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -33,8 +33,11 @@ from gpu_report import as_text, print_table  # noqa: E402
 
 BUILD = ROOT / "build" / "gpu"
 LIBRARY = BUILD / "lib" / "librtopk.so"
+SITE = BUILD / "site"  # the Python package
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
-# Of what the conformance suite does: the sanitizers make kernels up to a hundred times slower.
+# Test programs under the sanitizers, each with what of it needs a GPU.
+SANITIZED = {"conformance": "*", "aggregate": "*/Cuda"}
+# Of what these tests do: the sanitizers make kernels up to a hundred times slower.
 SANITIZER_SCALE = "0.02"
 SANITIZER_LIMIT_SECONDS = 240
 # How often the benchmark goes on behind a cell that ended it.
@@ -126,19 +129,21 @@ def sanitizer_program():
     return shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=beside_nvcc)
 
 
-def sanitized(program, tool, scale):
-    command = [program, "--tool", tool, "--error-exitcode", "99"]
-    command += ["--print-limit", "20", BUILD / "bin" / "rtopk_conformance_test", "--gtest_brief=1"]
+def sanitized(program, tool, suite, scale):
+    name = f"compute-sanitizer {tool}, {suite}"
+    log_name = f"gpu-{tool}-{suite}"
+    command = [program, "--tool", tool, "--error-exitcode", "99", "--print-limit", "20"]
+    command += [BUILD / "bin" / f"rtopk_{suite}_test", "--gtest_brief=1", f"--gtest_filter={SANITIZED[suite]}"]
     environment = {"RTOPK_TEST_RUNNERS": "cuda", "RTOPK_TEST_EXACT_MEMORY": "1", "RTOPK_TEST_SCALE": scale}
-    good = run(f"compute-sanitizer {tool}", command, f"gpu-{tool}", SANITIZER_LIMIT_SECONDS, **environment)
-    log = (REPORTS / f"gpu-{tool}.log").read_text(errors="replace")
+    good = run(name, command, log_name, SANITIZER_LIMIT_SECONDS, **environment)
+    log = (REPORTS / f"{log_name}.log").read_text(errors="replace")
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", log, re.MULTILINE)
     passed = re.findall(r"^\[  PASSED  \] (\d+) tests", log, re.MULTILINE)
-    say(f"{tool}: {summaries[-1] if summaries else 'no summary'}; {passed[-1] if passed else 0} tests passed")
+    say(f"{tool}, {suite}: {summaries[-1] if summaries else 'no summary'}; {passed[-1] if passed else 0} tests passed")
     clean = bool(summaries) and re.search(r"SUMMARY: 0 ", summaries[-1]) is not None
     if good and clean and passed and int(passed[-1]) > 0:
         return Result(passed=1)
-    return Result(failed=[f"compute-sanitizer {tool}"])
+    return Result(failed=[name])
 
 
 def sanitize(arguments):
@@ -146,9 +151,10 @@ def sanitize(arguments):
     if program is None:
         return Result(skipped=[("sanitizers", "compute-sanitizer is not installed")])
     result = Result()
+    todo = [(tool, suite) for suite in SANITIZED for tool in SANITIZERS]
     # Beside each other: each keeps one core busy and the GPU hardly at all.
-    with ThreadPoolExecutor(len(SANITIZERS)) as pool:
-        for outcome in pool.map(lambda tool: sanitized(program, tool, arguments.sanitize_scale), SANITIZERS):
+    with ThreadPoolExecutor(len(todo)) as pool:
+        for outcome in pool.map(lambda each: sanitized(program, *each, arguments.sanitize_scale), todo):
             result.add(outcome)
     return result
 
@@ -161,6 +167,11 @@ def gpu_name():
     except (OSError, subprocess.CalledProcessError):
         name = "unknown"
     return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("nvidia", "")).strip("-")
+
+
+def json_beside(arguments, name):
+    """Where another benchmark writes its results: gpu-h200.json, torch-h200.json."""
+    return arguments.json.with_name(f"{name}-" + arguments.json.name.removeprefix("gpu-"))
 
 
 def bench(arguments):
@@ -186,11 +197,10 @@ def bench(arguments):
 
 def torch(arguments):
     """The Python package: from the build that is there, without pip; its tests, then its benchmark."""
-    site = BUILD / "site"
     good = configured("-DRTOPK_BUILD_TORCH=ON") and run(
         "torch: build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-torch-build"
     )
-    install = ["cmake", "--install", BUILD, "--component", "python", "--prefix", site]
+    install = ["cmake", "--install", BUILD, "--component", "python", "--prefix", SITE]
     if not good or not run("torch: install", install, "gpu-torch-install"):
         return Result(failed=["torch: build"])
     result = Result()
@@ -202,16 +212,16 @@ def torch(arguments):
         if importlib.util.find_spec("hypothesis") is None:
             files = [file for file in files if file.name != "test_random.py"]
             result.skipped.append(("torch: tests/python/test_random.py", "hypothesis is not installed"))
-        environment = {"RTOPK_TEST_SITE": str(site), "OMP_NUM_THREADS": str(max(1, JOBS // 4))}
+        environment = {"RTOPK_TEST_SITE": str(SITE), "OMP_NUM_THREADS": str(max(1, JOBS // 4))}
         with ThreadPoolExecutor(len(files)) as pool:
             for outcome in pool.map(
                 lambda file: pytest(f"gpu-torch-{file.stem}", file.name, file, **environment), files
             ):
                 result.add(outcome)
     command = [sys.executable, ROOT / "bench" / "compare_operators.py", "--library", BUILD / "lib" / "librtopk.so"]
-    command += ["--json", arguments.json.with_name("torch-" + arguments.json.name.removeprefix("gpu-"))]
+    command += ["--json", json_beside(arguments, "torch")]
     command += ["--quick"] if arguments.quick else []
-    if run("torch: benchmark", command, "gpu-torch-bench", PYTHONPATH=str(site)):
+    if run("torch: benchmark", command, "gpu-torch-bench", PYTHONPATH=str(SITE)):
         result.passed += 1
         print((REPORTS / "gpu-torch-bench.log").read_text())
     else:
@@ -219,7 +229,19 @@ def torch(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, sanitize, bench, torch)}
+def gnn(arguments):
+    """Sums over neighbours beside torch's sparse product, with the package that the step before made."""
+    if not (SITE / "rtopk").exists():
+        return Result(failed=["gnn: the package is not there; --only torch makes it"])
+    command = [sys.executable, ROOT / "bench" / "compare_gnn.py", "--json", json_beside(arguments, "gnn")]
+    command += ["--repeats", 3] if arguments.quick else []
+    if not run("gnn: benchmark", command, "gpu-gnn-bench", PYTHONPATH=str(SITE)):
+        return Result(failed=["gnn: benchmark"])
+    print((REPORTS / "gpu-gnn-bench.log").read_text())
+    return Result(passed=1)
+
+
+STEPS = {step.__name__: step for step in (build, tests, sanitize, bench, torch, gnn)}
 
 
 def outcome_of(name, arguments):

@@ -22,8 +22,8 @@ pkg-config pkg-config
 python3 python3
 clang++ clang'
 
-# Headers and libraries.
-libraries='libhwy-dev libgtest-dev libcli11-dev libfmt-dev nlohmann-json3-dev libclang-rt-dev'
+# Headers and libraries, and a graph to train on.
+libraries='libhwy-dev libgtest-dev libcli11-dev libfmt-dev nlohmann-json3-dev libclang-rt-dev wordnet-base'
 
 missing_packages() {
   echo "$tools" | while read -r command package; do

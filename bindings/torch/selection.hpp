@@ -1,4 +1,4 @@
-// One selection on a tensor: the device, the current stream, torch's threads, and the workspace from torch's allocator.
+// One selection on a tensor.
 #pragma once
 
 #include <rtopk/rtopk.hpp>

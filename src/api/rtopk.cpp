@@ -71,9 +71,7 @@ Status run(const Plan& plan, const void* input, const Output& output, Workspace 
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
   const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
   if (Status status = on_cuda ? cuda::check_plan(plan) : cpu::check_plan(plan); !status.ok()) return status;
-  if (launch.executor != nullptr && launch.executor->parallel_for == nullptr) {
-    return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
-  }
+  if (Status status = core::check_launch(launch); !status.ok()) return status;
   if (plan.problem.rows == 0) return {};
   if (Status status = core::check_call(plan, input, output, workspace); !status.ok()) return status;
   if (on_cuda) return cuda::run(plan, input, output, workspace.data, launch.stream);

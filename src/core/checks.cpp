@@ -1,9 +1,10 @@
 #include "checks.hpp"
 
-#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <limits>
+
+#include "regions.hpp"
 
 namespace rtopk::core {
 namespace {
@@ -106,21 +107,6 @@ Status check_limits(const Problem& p) {
   return {};
 }
 
-/// A piece of memory that a call touches.
-struct Region {
-  const char* argument;
-  const void* data;
-  std::int64_t bytes;
-  std::size_t alignment;
-};
-
-bool overlap(const Region& a, const Region& b) {
-  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
-  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
-  return a_begin < b_begin + static_cast<std::uintptr_t>(b.bytes) &&
-         b_begin < a_begin + static_cast<std::uintptr_t>(a.bytes);
-}
-
 }  // namespace
 
 Status status(StatusCode code, const char* format, ...) noexcept {
@@ -139,56 +125,22 @@ Status check_problem(const Problem& problem) noexcept {
   return {};
 }
 
+Status check_launch(const Launch& launch) noexcept {
+  if (launch.executor == nullptr || launch.executor->parallel_for != nullptr) return {};
+  return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
+}
+
 Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept {
   const Problem& p = plan.problem;
-  const auto element = static_cast<std::int64_t>(size_of(p.dtype));
-  const auto index = static_cast<std::int64_t>(size_of(p.index_type));
-
-  std::array<Region, 7> regions;
-  std::size_t used = 0;
-  const auto add = [&](const char* argument, const void* data, std::int64_t count, std::int64_t size) {
-    regions[used++] = {argument, data, count * size, static_cast<std::size_t>(size)};
-  };
-  add("input", input, (p.rows - 1) * stride_of(p) + p.cols, element);
-  if (writes_values(p)) add("output.values", output.values, p.rows * p.k, element);
-  if (writes_indices(p)) add("output.indices", output.indices, p.rows * p.k, index);
-  if (p.form == Form::dense) add("output.dense", output.dense, p.rows * p.cols, element);
-  if (p.form == Form::mask) add("output.mask", output.mask, p.rows * p.cols, 1);
-  if (p.passes) add("output.passes", output.passes, p.rows, 4);
-
-  for (std::size_t i = 0; i < used; ++i) {
-    const Region& r = regions[i];
-    if (r.data == nullptr) {
-      return status(StatusCode::invalid_argument, "%s is null; accepted: a pointer to %lld bytes", r.argument,
-                    printable(r.bytes));
-    }
-    if (reinterpret_cast<std::uintptr_t>(r.data) % r.alignment != 0) {
-      return status(StatusCode::invalid_argument, "%s is %p; accepted: an address that is a multiple of %zu",
-                    r.argument, r.data, r.alignment);
-    }
-  }
-
-  if (plan.workspace_bytes > 0) {
-    if (workspace.data == nullptr) {
-      return status(StatusCode::workspace_too_small, "workspace.data is null; accepted: a pointer to %zu bytes",
-                    plan.workspace_bytes);
-    }
-    if (workspace.bytes < plan.workspace_bytes) {
-      return status(StatusCode::workspace_too_small, "workspace.bytes is %zu; accepted: at least %zu", workspace.bytes,
-                    plan.workspace_bytes);
-    }
-    regions[used++] = {"workspace", workspace.data, static_cast<std::int64_t>(plan.workspace_bytes), 1};
-  }
-
-  for (std::size_t i = 0; i < used; ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (overlap(regions[i], regions[j])) {
-        return status(StatusCode::invalid_argument, "%s overlaps %s; accepted: memory of its own", regions[i].argument,
-                      regions[j].argument);
-      }
-    }
-  }
-  return {};
+  const std::size_t element = size_of(p.dtype);
+  Regions regions;
+  regions.read("input", input, (p.rows - 1) * stride_of(p) + p.cols, element);
+  if (writes_values(p)) regions.write("output.values", output.values, p.rows * p.k, element);
+  if (writes_indices(p)) regions.write("output.indices", output.indices, p.rows * p.k, size_of(p.index_type));
+  if (p.form == Form::dense) regions.write("output.dense", output.dense, p.rows * p.cols, element);
+  if (p.form == Form::mask) regions.write("output.mask", output.mask, p.rows * p.cols, 1);
+  if (p.passes) regions.write("output.passes", output.passes, p.rows, 4);
+  return regions.check(workspace, plan.workspace_bytes);
 }
 
 }  // namespace rtopk::core

@@ -22,6 +22,8 @@ Status check_problem(const Problem& problem) noexcept;
 /// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid and has rows.
 Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept;
 
+Status check_launch(const Launch& launch) noexcept;
+
 /// Elements from one row to the next.
 [[nodiscard]] constexpr std::int64_t stride_of(const Problem& problem) noexcept {
   return problem.row_stride == 0 ? problem.cols : problem.row_stride;

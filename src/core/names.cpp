@@ -1,6 +1,8 @@
 #include <cstring>
 
+#include <rtopk/aggregate.hpp>
 #include <rtopk/plan.hpp>
+#include <rtopk/product.hpp>
 #include <rtopk/types.hpp>
 
 namespace rtopk {
@@ -86,6 +88,34 @@ const char* name(Family family) noexcept {
     case Family::cuda_cluster: return "cuda_cluster";
     case Family::cuda_radix: return "cuda_radix";
     case Family::cuda_scan: return "cuda_scan";
+  }
+  return "?";
+}
+
+const char* name(Pass pass) noexcept {
+  switch (pass) {
+    case Pass::forward: return "forward";
+    case Pass::backward: return "backward";
+  }
+  return "?";
+}
+
+const char* name(ProductTerm term) noexcept {
+  switch (term) {
+    case ProductTerm::product: return "product";
+    case ProductTerm::values_gradient: return "values_gradient";
+    case ProductTerm::matrix_gradient: return "matrix_gradient";
+  }
+  return "?";
+}
+
+const char* name(AggregationFamily family) noexcept {
+  switch (family) {
+    case AggregationFamily::cpu_rows: return "cpu_rows";
+    case AggregationFamily::cpu_gather: return "cpu_gather";
+    case AggregationFamily::cuda_gather: return "cuda_gather";
+    case AggregationFamily::cuda_stream: return "cuda_stream";
+    case AggregationFamily::cuda_stream_scatter: return "cuda_stream_scatter";
   }
   return "?";
 }

@@ -1,6 +1,7 @@
 // The CUDA backend as the rest of the library sees it.
 #pragma once
 
+#include <rtopk/aggregate.hpp>
 #include <rtopk/plan.hpp>
 #include <rtopk/rtopk.hpp>
 
@@ -16,5 +17,15 @@ Status check_plan(const Plan& plan) noexcept;
 
 /// Queues a plan and a call that were checked on `stream`.
 Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept;
+
+// The same for an aggregation.
+Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept;
+Status check_plan(const AggregationPlan& plan) noexcept;
+Status run(const AggregationPlan& plan, const AggregationCall& call, void* workspace, void* stream) noexcept;
+
+// And for the transposition of a graph.
+Status make_plan(const Transposition& problem, TranspositionPlan& plan) noexcept;
+Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGraph& transposed, void* workspace,
+           void* stream) noexcept;
 
 }  // namespace rtopk::cuda

@@ -7,6 +7,7 @@
 #include "call.hpp"
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "device_guard.hpp"
 #include "expectation.hpp"
 #include "launch.hpp"
 #include "runtime.hpp"
@@ -14,30 +15,6 @@
 
 namespace rtopk::cuda {
 namespace {
-
-/// Makes a device current as long as it lives.
-class DeviceGuard {
- public:
-  explicit DeviceGuard(int device) {
-    error_ = cudaGetDevice(&before_);
-    if (error_ == cudaSuccess && before_ != device) {
-      error_ = cudaSetDevice(device);
-      switched_ = error_ == cudaSuccess;
-    }
-  }
-  ~DeviceGuard() {
-    if (switched_) cudaSetDevice(before_);
-  }
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
-
-  [[nodiscard]] cudaError_t error() const { return error_; }
-
- private:
-  int before_ = 0;
-  bool switched_ = false;
-  cudaError_t error_ = cudaSuccess;
-};
 
 /// The widest access, in bytes, that keeps to whole rows of `row_bytes` at `address` and every `pitch` bytes from there.
 std::int32_t widest_access(const void* address, std::int64_t pitch, std::int64_t row_bytes) {

@@ -8,6 +8,8 @@ import pytest
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 
+# For tests under torch.use_deterministic_algorithms; cuBLAS looks at it before its first product.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # Inductor would start a process for every core, which takes longer than the few small graphs of the tests.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 

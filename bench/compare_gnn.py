@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Times the sum over neighbours on compact rows (CBSR) beside torch's own sparse product on dense ones.
+
+    python bench/compare_gnn.py --json bench/results/gnn-h200.json
+    python bench/compare_gnn.py --graphs flickr reddit --dtype bf16 --repeats 5
+    python bench/compare_gnn.py --device cpu --scale 0.02
+
+Graphs with the sizes and the degree skew of four published ones are made on the device from a seed: log-normal degrees
+whose spread gives the published greatest degree, in both directions, and ends picked at random. What is compared, with
+256 features of which 32 are kept unless told otherwise:
+
+- forward: Y = A X. torch: a CSR matrix times dense features (cuSPARSE on a GPU). rtopk: aggregate on CBSR.
+- backward: A^T dY. torch: the transposed CSR matrix, made beforehand, times the dense gradient. rtopk: at the selectors
+  alone, by atomic additions (the default on a GPU) and in a fixed order (deterministic).
+- bound: the bytes that the forward pass on CBSR has to move, at the speed of a copy: every edge's column, values and
+  selectors, and the result once.
+
+All times are medians in ms; what is compared takes turns, and caches are overwritten before every repetition. The time
+of the transposition, once for a graph, is printed with them. Results are checked first: rows picked at random and the
+longest one against sums in float64.
+"""
+
+import argparse
+import json
+import platform
+import shlex
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+import rtopk
+import rtopk.gnn._aggregate  # noqa: F401  # derivatives and shapes of the operators
+from checkout import commit
+from clocks import interleaved
+
+OPS = torch.ops.rtopk
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+CHECKED_ROWS = 48
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a published graph. `spread` is the standard deviation of the degrees' logarithm with which the greatest of so
+    many log-normal degrees is about the published one."""
+
+    nodes: int
+    edges: int
+    spread: float
+    forward_target: float
+    backward_target: float
+
+
+SHAPES = {
+    "flickr": Shape(89_250, 899_756, 1.9, 2, 2),
+    "yelp": Shape(716_847, 13_954_819, 1.35, 3, 2),
+    "reddit": Shape(232_965, 114_615_892, 1.0, 3, 2.5),
+    "products": Shape(2_449_029, 123_718_280, 1.4, 4, 2.5),
+}
+
+
+# ---- Graphs ----
+
+
+def make_graph(nodes, edges, spread, device, seed=97):
+    """A graph without weights, with int32 indices and its transpose, and the seconds that the transposition took."""
+    generator = torch.Generator(device).manual_seed(seed)
+
+    def shares():
+        logarithms = torch.randn(nodes, generator=generator, device=device, dtype=torch.float64) * spread
+        total = logarithms.exp().cumsum(0)
+        return total / total[-1]
+
+    row_starts = torch.zeros(nodes + 1, dtype=torch.int32, device=device)
+    row_starts[1:] = (shares() * edges).round().to(torch.int32)
+    row_starts[-1] = edges
+    popularity = shares()
+    columns = torch.empty(edges, dtype=torch.int32, device=device)
+    for part in columns.split(1 << 25):
+        picked = torch.rand(len(part), generator=generator, device=device, dtype=torch.float64)
+        part.copy_(torch.searchsorted(popularity, picked).clamp_(max=nodes - 1))
+    transposed, seconds = timed(lambda: OPS.transpose_graph(row_starts, columns, None, nodes), device)
+    graph = SimpleNamespace(
+        row_starts=row_starts, columns=columns, weights=None,
+        t_row_starts=transposed[0], t_columns=transposed[1], t_weights=None,
+    )  # fmt: skip
+    return graph, seconds
+
+
+def timed(function, device):
+    function()
+    synchronize(device)
+    start = time.perf_counter()
+    result = function()
+    synchronize(device)
+    return result, time.perf_counter() - start
+
+
+def synchronize(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+# ---- Checks ----
+
+
+def check(name, ours, starts, ends, expected_of):
+    """Rows picked at random and the longest one, against `expected_of(row, its ends)` and the sum of magnitudes."""
+    degrees = starts.diff()
+    picked = torch.randint(len(degrees), (CHECKED_ROWS,), device=degrees.device)
+    unit = torch.finfo(ours.dtype).eps / 2
+    for row in [int(degrees.argmax()), *picked.tolist()]:
+        terms = ends[starts[row] : starts[row + 1]].long()
+        expected, magnitude = expected_of(row, terms)
+        bound = (len(terms) + 3) * 2.0**-24 * magnitude + unit * expected.abs() + 1e-30
+        if not ((ours[row].double() - expected).abs() <= bound).all():
+            sys.exit(f"{name}: row {row} with {len(terms)} edges is wrong")
+
+
+def check_all(graph, values, selectors, grad, forward, backwards):
+    cols = grad.shape[1]
+
+    def of_row(_, nodes):
+        x = rtopk.expand(values[nodes], selectors[nodes], cols).double()
+        return x.sum(0), x.abs().sum(0)
+
+    def of_node(node, rows):
+        dy = grad[rows][:, selectors[node].long()].double()
+        return dy.sum(0), dy.abs().sum(0)
+
+    check("forward", forward(), graph.row_starts, graph.columns, of_row)
+    for name, backward in backwards.items():
+        check(name, backward(), graph.t_row_starts, graph.t_columns, of_node)
+
+
+# ---- Measurements ----
+
+
+def copy_bandwidth(device):
+    """Bytes per second, read and written, of a copy of 1 GiB (a tenth on a CPU)."""
+    source = torch.empty((1 << 30) if device == "cuda" else (1 << 27), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    times, _ = interleaved(device, {"copy": lambda: [lambda: target.copy_(source)]}, 5)
+    return 2 * source.numel() / times["copy"][0] * 1e6
+
+
+def measure(shape, arguments, bandwidth):
+    device, dtype = arguments.device, DTYPES[arguments.dtype]
+    nodes, edges = int(shape.nodes * arguments.scale), int(shape.edges * arguments.scale)
+    graph, transpose_seconds = make_graph(nodes, edges, shape.spread, device)
+    x = torch.randn(nodes, arguments.cols, device=device, dtype=dtype)
+    values, selectors = rtopk.compact(x, arguments.k)
+    dense = rtopk.expand(values, selectors, arguments.cols)
+    del x
+    grad = torch.randn(nodes, arguments.cols, device=device, dtype=dtype)
+    a = (graph.row_starts, graph.columns, None)
+    t = (graph.t_row_starts, graph.t_columns, None)
+
+    def forward():
+        return OPS.aggregate(*a, values, selectors, arguments.cols, False, False)
+
+    def backward(deterministic):
+        return OPS.aggregate_backward(*a, *t, grad, selectors, False, deterministic)
+
+    backwards = {"backward": lambda: backward(False), "backward, deterministic": lambda: backward(True)}
+    check_all(graph, values, selectors, grad, forward, backwards)
+
+    ones = torch.ones(edges, dtype=dtype, device=device)
+    matrix = torch.sparse_csr_tensor(graph.row_starts, graph.columns, ones, (nodes, nodes))
+    transposed = torch.sparse_csr_tensor(graph.t_row_starts, graph.t_columns, ones, (nodes, nodes))
+    functions = {
+        "forward, torch": lambda: [lambda: matrix @ dense],
+        "forward": lambda: [forward],
+        "backward, torch": lambda: [lambda: transposed @ grad],
+        **{name: lambda function=function: [function] for name, function in backwards.items()},
+    }
+    medians, _ = interleaved(device, functions, arguments.repeats)
+    times = {name: parts[0] / 1e3 for name, parts in medians.items()}
+    element = values.element_size()
+    bytes_moved = edges * (4 + arguments.k * (element + selectors.element_size())) + nodes * arguments.cols * element
+    return {
+        "nodes": nodes,
+        "edges": edges,
+        "greatest_degree": int(graph.row_starts.diff().max()),
+        "ms": times,
+        "bound_ms": bytes_moved / bandwidth * 1e3,
+        "transpose_ms": transpose_seconds * 1e3,
+        "forward_ratio": times["forward, torch"] / times["forward"],
+        "backward_ratio": times["backward, torch"] / times["backward"],
+        "deterministic_ratio": times["backward, torch"] / times["backward, deterministic"],
+    }
+
+
+HEADING = (
+    f"{'graph':9}{'torch':>9}{'rtopk':>9}{'bound':>8}{'ratio':>8} |{'torch':>9}{'rtopk':>9}{'ratio':>8}"
+    f"{'fixed':>9}{'ratio':>8} |{'transpose':>10}"
+)
+
+
+def line(name, shape, result):
+    times = result["ms"]
+    forward, backward = result["forward_ratio"], result["backward_ratio"]
+    marks = [" " if ratio >= target else "-" for ratio, target in
+             ((forward, shape.forward_target), (backward, shape.backward_target))]  # fmt: skip
+    return (
+        f"{name:9}{times['forward, torch']:9.3f}{times['forward']:9.3f}{result['bound_ms']:8.3f}"
+        f"{forward:7.2f}x{marks[0]}|"
+        f"{times['backward, torch']:9.3f}{times['backward']:9.3f}{backward:7.2f}x{marks[1]}"
+        f"{times['backward, deterministic']:8.3f}{result['deterministic_ratio']:7.2f}x |{result['transpose_ms']:10.2f}"
+    )
+
+
+def parsed():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", choices=SHAPES, default=list(SHAPES), help="which; all by default")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="of the features")
+    parser.add_argument("--cols", type=int, default=256, help="features of a node")
+    parser.add_argument("--k", type=int, default=32, help="features that are kept")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the graphs: 0.01 for a hundredth of nodes and edges"
+    )
+    parser.add_argument("--repeats", type=int, default=15, help="of every measurement")
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parsed()
+    warnings.filterwarnings("ignore", "Sparse")  # torch's, on its CSR tensors
+    device = arguments.device
+    facts = {
+        "command": shlex.join(["python", *sys.argv]),
+        "commit": commit(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine(),
+        "threads": None if device == "cuda" else torch.get_num_threads(),
+        "torch": torch.__version__,
+        "cols": arguments.cols,
+        "k": arguments.k,
+        "dtype": arguments.dtype,
+    }
+    bandwidth = copy_bandwidth(device)
+    facts["copy_bytes_per_second"] = bandwidth
+    print(
+        f"{facts['device']}, torch {torch.__version__}, {arguments.dtype}, {arguments.cols} features, k={arguments.k}"
+    )
+    print(f"ms; -: below the target; a copy moves {bandwidth / 1e12:.2f} TB/s")
+    print(f"{'':9}{'forward':>34} |{'backward':>43} |")
+    print(HEADING, flush=True)
+    results = {}
+    for name in arguments.graphs:
+        results[name] = measure(SHAPES[name], arguments, bandwidth)
+        print(line(name, SHAPES[name], results[name]), flush=True)
+        if device == "cuda":
+            torch.cuda.empty_cache()
+    if arguments.json is not None:
+        temporary = arguments.json.with_suffix(".tmp")
+        temporary.write_text(json.dumps({**facts, "graphs": results}, indent=1) + "\n")
+        temporary.replace(arguments.json)
+
+
+if __name__ == "__main__":
+    main()

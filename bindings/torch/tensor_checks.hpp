@@ -1,0 +1,23 @@
+// What operators on several tensors ask of them, and the tensors that they return. The checks throw what is wrong.
+#pragma once
+
+#include <cstdint>
+
+#include <rtopk/types.hpp>
+
+#include "rows.hpp"
+
+namespace rtopk::torch_binding {
+
+void check_dims(const char* name, const Tensor& tensor, std::int64_t dims);
+void check_size(const char* name, const Tensor& tensor, std::int64_t dim, std::int64_t size, const char* why);
+void check_device(const char* name, const Tensor& tensor, const Tensor& like, const char* name_of_like);
+
+/// Of selectors for rows of `cols` columns.
+IndexType selector_type_of(const Tensor& selectors, std::int64_t cols);
+
+/// Uninitialised, of the type and on the device of `like`.
+Tensor empty_matrix(std::int64_t rows, std::int64_t cols, const Tensor& like);
+Tensor empty_vector(std::int64_t count, const Tensor& like);
+
+}  // namespace rtopk::torch_binding

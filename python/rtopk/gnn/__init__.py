@@ -1,0 +1,23 @@
+"""MaxK-GNN: graph networks whose rows are sparsified by MaxK and aggregated without their zeros.
+
+`python -m rtopk.gnn train --help` trains one; `python -m rtopk.gnn study --help` compares many.
+"""
+
+from .data import Dataset, GraphError, load
+from .graph import Graph
+from .layers import MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
+from .rows import CompactMaxK, CompactRows
+
+__all__ = [
+    "CompactMaxK",
+    "CompactRows",
+    "Dataset",
+    "Graph",
+    "GraphError",
+    "MaxKGCNConv",
+    "MaxKGINConv",
+    "MaxKGNN",
+    "MaxKSAGEConv",
+    "SparseFeatures",
+    "load",
+]

@@ -1,0 +1,92 @@
+"""WordNet as a graph: a real one that every Debian or Ubuntu machine can have.
+
+A node is a synset (noun, verb, adjective, adverb, in the order of the files); an edge is a pointer of any kind between
+two synsets, in both directions, once. A node's class is its lexicographer file (noun.animal, verb.motion, ...). Its
+features say which of 500 words its gloss has: the most frequent of three letters or more, without those of _COMMON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from .data import Dataset, GraphError, make_dataset
+from .graph import Graph
+from .layers import SparseFeatures
+
+FOLDER = Path("/usr/share/wordnet")
+FEATURES = 500
+_PARTS = ("noun", "verb", "adj", "adv")
+_COMMON = frozenset("the and that with for from who having used was one not are which its".split())
+_LETTERS = re.compile(r"[a-z]+")
+
+
+def build(folder: Path = FOLDER) -> Dataset:
+    """The graph of the data files in a folder."""
+    if not folder.is_dir():
+        raise GraphError(
+            f"WordNet is not installed: there is no folder {folder}. On Debian and Ubuntu: apt-get install wordnet-base"
+        )
+    nodes: dict[tuple[str, str], int] = {}
+    classes: list[int] = []
+    pointers: list[list[tuple[str, str]]] = []
+    glosses: list[list[str]] = []
+    for part in _PARTS:
+        path = folder / f"data.{part}"
+        try:
+            lines = path.read_text(encoding="latin-1").splitlines()
+        except OSError as error:
+            raise GraphError(f"WordNet's file cannot be read: {error}") from error
+        for number, line in enumerate(lines, 1):
+            if line.startswith("  "):  # the licence
+                continue
+            try:
+                key, lexicographer_file, targets, gloss = _synset(line)
+            except (ValueError, IndexError) as error:
+                raise GraphError(f"{path}, line {number}, is not a synset: {line[:60]!r}") from error
+            nodes[key] = len(classes)
+            classes.append(lexicographer_file)
+            pointers.append(targets)
+            glosses.append(gloss)
+    return make_dataset("wordnet", _graph(folder, nodes, pointers), _features(glosses), torch.tensor(classes))
+
+
+def _synset(line: str):
+    """Its key, class, pointers and the words of its gloss. The form is described in `man 5 wndb`."""
+    fields, _, gloss = line.partition("|")
+    words = fields.split()
+    first = 4 + 2 * int(words[3], 16)
+    count = int(words[first])
+    # A pointer is a symbol, an offset, a part of speech, and the words that it joins.
+    targets = [_key(words[first + 2 + 4 * i], words[first + 3 + 4 * i]) for i in range(count)]
+    # An apostrophe or a digit ends a word, so that of "it's" there is "it".
+    gloss_words = [word for word in _LETTERS.findall(gloss.lower()) if len(word) >= 3]
+    return _key(words[0], words[2]), int(words[1]), targets, gloss_words
+
+
+def _key(offset: str, part: str) -> tuple[str, str]:
+    # A satellite of an adjective stands in the adjectives' file.
+    return ("a" if part == "s" else part, offset)
+
+
+def _graph(folder, nodes, pointers) -> Graph:
+    try:
+        ends = [(source, nodes[target]) for source, targets in enumerate(pointers) for target in targets]
+    except KeyError as error:
+        raise GraphError(f"{folder}: a pointer leads to a synset that is not there: {error}") from None
+    edges = torch.tensor(ends).t()
+    edges = edges[:, edges[0] != edges[1]]
+    return Graph.from_edge_index(torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1), len(nodes))
+
+
+def _features(glosses) -> SparseFeatures:
+    # A Counter keeps the order of first sight, which decides between equally frequent words.
+    frequency = Counter(word for gloss in glosses for word in dict.fromkeys(gloss) if word not in _COMMON)
+    column = {word: i for i, (word, _) in enumerate(frequency.most_common(FEATURES))}
+    rows = [sorted({column[word] for word in gloss if word in column}) for gloss in glosses]
+    starts = torch.tensor([0, *map(len, rows)]).cumsum(0)
+    columns = torch.tensor([entry for row in rows for entry in row], dtype=torch.int64)
+    return SparseFeatures(starts, columns, torch.ones(len(columns)), FEATURES)

@@ -1,0 +1,188 @@
+"""The command line of rtopk.gnn."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from . import study
+from .data import DATA_VARIABLE, GraphError, load
+from .layers import MODELS
+from .training import Trainer, TrainingError, recipe_for, train
+
+_GRAPHS = f"""\
+A graph is one of these:
+  wordnet           117,659 synsets of WordNet 3.0 and their pointers, built from the Debian package wordnet-base
+  flickr-like, yelp-like, reddit-like, products-like
+                    generated, with the published sizes, skewed degrees and planted classes; --scale 0.01: smaller
+  ogbn-products     through the package ogb, if it is installed
+  a path            of an .npz file of plain arrays, a GraphSAINT folder (adj_full.npz, feats.npy, class_map.json,
+                    role.json) or the unpacked files of ogbn-products
+  a name            of one of these in the folder that --data or {DATA_VARIABLE} names
+"""
+
+_TRAIN = f"""\
+Trains one network on all nodes at once: Adam without weight decay, LayerNorm in every layer. Flickr, Yelp, Reddit and
+ogbn-products (and the generated graphs like them) have MaxK-GNN's own numbers of layers and epochs, rates of dropout
+and learning; others have 3 layers, dropout 0.5, lr 0.003, 200 epochs. Options change any of them.
+
+{_GRAPHS}
+In the folder --out there are afterwards result.json (every figure), best.pt (the parameters with the best validation)
+and checkpoint.pt, from which --resume goes on. On a CPU, and on a GPU with --deterministic, that gives the same bits as
+a run without a break. Ctrl-C ends the epoch, saves all of them and stops.
+
+examples:
+  python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32
+  python -m rtopk.gnn train --graph wordnet --model sage --max-iter 4       # top-k stopped early
+  python -m rtopk.gnn train --graph wordnet --model sage --baseline dense   # torch.topk, torch's sparse product
+  python -m rtopk.gnn train --graph data/Flickr --model gcn --out runs/flickr --epochs 800 --resume
+"""
+
+_STUDY = f"""\
+Trains every model on every graph with every kind of top-k and every seed, times a step of each, and writes a page with
+the paper's last table and figure: top-k's share of a step, the speed-up with max_iter, accuracy with its spread.
+
+{_GRAPHS}
+Results are kept as they come in results.json in the folder --out; the same command goes on where it was stopped, and
+--page-only draws the page again from what is there.
+
+examples:
+  python -m rtopk.gnn study --graph wordnet --model sage gcn gin
+  python -m rtopk.gnn study --graph cora coauthor-cs --data ~/graphs --seeds 5 --epochs 100 --time-limit 300
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m rtopk.gnn",
+        description="MaxK graph networks on compact sparse rows: training, and a study of it.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    raw = argparse.RawDescriptionHelpFormatter
+
+    one = commands.add_parser("train", help="train one network", description=_TRAIN, formatter_class=raw)
+    one.add_argument("--graph", required=True, metavar="NAME|PATH")
+    one.add_argument("--model", required=True, choices=MODELS)
+    one.add_argument("--max-iter", type=int, metavar="N", help="stop the top-k search after N passes; default: exact")
+    one.add_argument("--baseline", choices=["dense"], help="without rtopk: torch.topk, a mask, torch's sparse product")
+    one.add_argument("--seed", type=int, metavar="N", help="of parameters and dropout; default 97, as MaxK-GNN")
+    one.add_argument("--resume", action="store_true", help="go on from checkpoint.pt in --out, if there is one")
+    one.add_argument("--deterministic", action="store_true", help="only kernels with a fixed order of summation")
+    _shared(one)
+    one.set_defaults(run=_train, out=None)
+
+    many = commands.add_parser("study", help="train and time a grid", description=_STUDY, formatter_class=raw)
+    many.add_argument("--graph", nargs="+", default=["wordnet"], metavar="NAME|PATH", help="default: wordnet")
+    many.add_argument("--model", nargs="+", default=list(MODELS), choices=MODELS, help="default: all")
+    many.add_argument("--max-iter", nargs="*", type=int, default=list(range(2, 9)), metavar="N", help="default: 2 to 8")
+    many.add_argument("--seeds", type=int, default=5, metavar="N", help="how many; default 5")
+    many.add_argument("--repetitions", type=int, default=20, metavar="N", help="timed steps of each kind; default 20")
+    many.add_argument("--time-limit", type=float, metavar="SECONDS", help="start no training after this time")
+    many.add_argument("--page-only", action="store_true", help="draw the page from results.json, train nothing")
+    _shared(many)
+    many.set_defaults(run=_study, out=Path("gnn-study"))
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_argument_group("where")
+    where.add_argument("--out", type=Path, metavar="FOLDER", help="for results")
+    where.add_argument("--data", type=Path, metavar="FOLDER", help="with graphs that --graph names")
+    where.add_argument("--scale", type=float, default=1.0, metavar="X", help="size of generated graphs; default 1")
+    where.add_argument("--device", metavar="NAME", help="cpu, cuda or cuda:N; default: a GPU if rtopk can use one")
+    recipe = parser.add_argument_group("recipe (default: the graph's)")
+    recipe.add_argument("--hidden", type=int, metavar="N", help="columns of the layers; default 256, Yelp 384")
+    recipe.add_argument("--k", type=int, metavar="N", help="elements that MaxK keeps; default 32")
+    recipe.add_argument("--layers", type=int, metavar="N")
+    recipe.add_argument("--dropout", type=float, metavar="P")
+    recipe.add_argument("--lr", type=float, metavar="RATE")
+    recipe.add_argument("--epochs", type=int, metavar="N")
+    recipe.add_argument("--self-loops", action=argparse.BooleanOptionalAction, default=None)
+    recipe.add_argument("--eval-every", type=int, metavar="N", help="epochs between two evaluations; default 1")
+
+
+_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every")
+
+
+def _changes(arguments: argparse.Namespace, *more: str) -> dict:
+    return {name: getattr(arguments, name) for name in (*_RECIPE, *more)}
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    device = study.find_device(arguments.device)
+    if arguments.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before its first product
+        torch.use_deterministic_algorithms(True)
+    dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
+    print(dataset, flush=True)
+    recipe = recipe_for(dataset.name, arguments.model, **_changes(arguments, "max_iter", "baseline", "seed"))
+    label = recipe.selection.replace(" ", "-")
+    name = dataset.name.replace(" ", "")
+    out = arguments.out or Path("runs") / f"{name}-{recipe.model}-{label}-seed{recipe.seed}"
+    trainer = Trainer(dataset, recipe, device)
+    checkpoint = out / "checkpoint.pt"
+    if arguments.resume and checkpoint.exists():
+        trainer.resume(checkpoint)
+        print(f"going on after epoch {trainer.epoch}")
+    print(
+        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.selection}, on"
+        f" {device}; results in {out}",
+        flush=True,
+    )
+    finished = train(trainer, out)
+    metric = trainer.result()["metric"]
+    if trainer.best is None:
+        print("stopped before the first evaluation")
+        return 130
+    best = trainer.best
+    stopped = "" if finished else f", stopped after epoch {trainer.epoch}; --resume goes on"
+    print(
+        f"test {metric} {best['test']:.4f} at the best validation {metric} {best['validation']:.4f} (epoch"
+        f" {best['epoch']} of {recipe.epochs}{stopped})"
+    )
+    return 0 if finished else 130
+
+
+def _study(arguments: argparse.Namespace) -> int:
+    if arguments.page_only:
+        print(f"page: {study.draw(arguments.out)}")
+        return 0
+    plan = study.Plan(
+        graphs=arguments.graph,
+        models=arguments.model,
+        max_iters=arguments.max_iter,
+        seeds=arguments.seeds,
+        repetitions=arguments.repetitions,
+        changes=_changes(arguments),
+    )
+    finished = study.run(
+        plan,
+        arguments.out,
+        device=study.find_device(arguments.device),
+        data=arguments.data,
+        scale=arguments.scale,
+        time_limit=arguments.time_limit,
+    )
+    print(f"page: {study.draw(arguments.out)}")
+    return 0 if finished else 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except (GraphError, TrainingError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except torch.OutOfMemoryError as error:
+        print(f"error: {str(error).splitlines()[0]} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,268 @@
+"""Graphs as the aggregation kernels take them: compressed rows, and the same of the transpose."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+
+def index_type(most: int) -> torch.dtype:
+    """The smallest type of indices up to a number."""
+    return torch.int32 if most < 2**31 else torch.int64
+
+
+class Graph:
+    """A directed graph as a square matrix in compressed sparse rows. Row i lists the nodes that node i gathers from.
+
+    Indices are int32 where they fit, else int64. An edge may occur several times, and then counts several times. The
+    transpose, which the derivative of an aggregation needs, is made once, when it is first asked for; where the graph
+    is its own transpose it takes no memory.
+
+    >>> graph = rtopk.gnn.Graph.from_edge_index(torch.tensor([[0, 1, 1], [1, 0, 2]]))
+    >>> graph
+    Graph(nodes=3, edges=3)
+    >>> graph.with_self_loops().columns
+    tensor([0, 1, 0, 1, 1, 2], dtype=torch.int32)
+    """
+
+    def __init__(
+        self,
+        row_starts: torch.Tensor,
+        columns: torch.Tensor,
+        weights: torch.Tensor | None = None,
+        *,
+        check: bool = True,
+    ) -> None:
+        """
+        Args:
+            row_starts: where each row's edges begin, and at the end their number: nodes + 1 integers.
+            columns: the node at the other end of each edge.
+            weights: one floating-point number an edge, or None.
+            check: False where the arrays are known to be good.
+        """
+        if check:
+            _check_csr(row_starts, columns, weights)
+        nodes = row_starts.numel() - 1
+        index = index_type(max(nodes, columns.numel()))
+        self.row_starts = row_starts.to(index).contiguous()
+        self.columns = columns.to(index).contiguous()
+        self.weights = None if weights is None else weights.contiguous()
+        self._transpose: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None = None
+        self._matrices: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._derived: dict[str, Graph] = {}
+
+    # ---- Ways to make one ----
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: torch.Tensor, num_nodes: int | None = None, edge_weight: torch.Tensor | None = None
+    ) -> Graph:
+        """From PyTorch Geometric's form: sources and targets as two rows. A target gathers from its sources."""
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+            raise ValueError(
+                f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of"
+                " integers"
+            )
+        source, target = edge_index.to(torch.int64)
+        least, most = (int(edge_index.min()), int(edge_index.max())) if edge_index.numel() else (0, -1)
+        if num_nodes is None:
+            num_nodes = most + 1
+        if least < 0 or most >= num_nodes:
+            raise ValueError(f"edge_index names nodes {least} to {most}; accepted: 0 to {num_nodes - 1}")
+        if edge_weight is not None and edge_weight.shape != source.shape:
+            raise ValueError(
+                f"edge_weight has shape {list(edge_weight.shape)}; accepted: one number for each of"
+                f" {source.numel()} edges"
+            )
+        order = torch.argsort(target * num_nodes + source, stable=True)
+        weights = None if edge_weight is None else edge_weight[order]
+        return cls(_starts(target, num_nodes), source[order], weights, check=False)
+
+    @classmethod
+    def from_pyg(cls, data) -> Graph:
+        """From a torch_geometric.data.Data (or anything with edge_index, num_nodes and perhaps edge_weight)."""
+        return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None))
+
+    def with_self_loops(self) -> Graph:
+        """The same with exactly one edge of weight 1 from every node to itself. Made once."""
+        return self._once("self loops", self._add_self_loops)
+
+    def _add_self_loops(self) -> Graph:
+        rows, columns = self._rows(), self.columns.long()
+        others = rows != columns
+        loops = torch.arange(self.num_nodes, device=columns.device)
+        weights = self.weights
+        if weights is not None:
+            weights = torch.cat([weights[others], weights.new_ones(self.num_nodes)])
+        edges = torch.stack([torch.cat([columns[others], loops]), torch.cat([rows[others], loops])])
+        return Graph.from_edge_index(edges, self.num_nodes, weights)
+
+    def gcn_normalized(self) -> Graph:
+        """The same with the symmetric weights of a graph convolution: w / sqrt(weight into i · weight out of j). Made
+        once."""
+        return self._once("normalized", self._normalize)
+
+    def _normalize(self) -> Graph:
+        rows, columns = self._rows(), self.columns.long()
+        weights = torch.ones(self.num_edges, device=columns.device) if self.weights is None else self.weights
+        # In float64, where the sums of a million edges are exact for graphs without weights.
+        scale = [
+            torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device)
+            .index_add_(0, nodes, weights.double())
+            .rsqrt()
+            for nodes in (rows, columns)
+        ]
+        return Graph(
+            self.row_starts,
+            self.columns,
+            (weights.double() * (scale[0][rows] * scale[1][columns])).to(weights.dtype),
+            check=False,
+        )
+
+    def to(self, device: torch.device | str) -> Graph:
+        """The same on a device, with the transpose if it was made."""
+        if self.columns.to(device) is self.columns:
+            return self
+        moved = Graph(*(None if part is None else part.to(device) for part in self._parts()), check=False)
+        if self._transpose is not None:
+            own = self._transpose[0] is self.row_starts
+            moved._transpose = (
+                moved._parts() if own else tuple(None if part is None else part.to(device) for part in self._transpose)
+            )
+        return moved
+
+    # ---- What it is ----
+
+    @property
+    def num_nodes(self) -> int:
+        return self.row_starts.numel() - 1
+
+    @property
+    def num_edges(self) -> int:
+        return self.columns.numel()
+
+    @property
+    def device(self) -> torch.device:
+        return self.columns.device
+
+    @property
+    def t_row_starts(self) -> torch.Tensor:
+        return self._transposed()[0]
+
+    @property
+    def t_columns(self) -> torch.Tensor:
+        return self._transposed()[1]
+
+    @property
+    def t_weights(self) -> torch.Tensor | None:
+        return self._transposed()[2]
+
+    def matrices(self, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
+        "mean"). Made once."""
+        if reduce not in self._matrices:
+            weights = self._reduction_weights(reduce)
+            self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_nodes)
+        return self._matrices[reduce]
+
+    def __repr__(self) -> str:
+        weighted = "" if self.weights is None else ", weighted"
+        on = "" if self.device.type == "cpu" else f", device='{self.device}'"
+        return f"Graph(nodes={self.num_nodes}, edges={self.num_edges}{weighted}{on})"
+
+    def _once(self, name, make) -> Graph:
+        if name not in self._derived:
+            self._derived[name] = make()
+        return self._derived[name]
+
+    def _parts(self):
+        return self.row_starts, self.columns, self.weights
+
+    def _rows(self) -> torch.Tensor:
+        """The row of every edge."""
+        degrees = self.row_starts.diff().long()
+        return torch.repeat_interleave(torch.arange(self.num_nodes, device=self.device), degrees)
+
+    def _reduction_weights(self, reduce: str) -> torch.Tensor:
+        weights = torch.ones(self.num_edges, device=self.device) if self.weights is None else self.weights
+        return weights / self.row_starts.diff()[self._rows()] if reduce == "mean" else weights
+
+    def _transposed(self):
+        if self._transpose is None:
+            transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
+            same = all(a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True))
+            self._transpose = self._parts() if same else transpose
+        return self._transpose
+
+
+def csr_matrices(row_starts, columns, values, num_columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A sparse matrix and its transpose, for :func:`csr_product`."""
+    transpose = torch.ops.rtopk.transpose_graph(row_starts, columns, values, num_columns)
+    return _csr_tensor(row_starts, columns, values, num_columns), _csr_tensor(*transpose, row_starts.numel() - 1)
+
+
+def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+        return torch.sparse_csr_tensor(
+            row_starts, columns, values, (row_starts.numel() - 1, num_columns), check_invariants=False
+        )
+
+
+class _CsrProduct(torch.autograd.Function):
+    """matrix @ dense. torch's own derivative transposes the matrix again in every step."""
+
+    @staticmethod
+    def forward(ctx, dense, matrix, transpose):
+        ctx.transpose = transpose
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.transpose @ grad, None, None
+
+
+def csr_product(matrices: tuple[torch.Tensor, torch.Tensor], dense: torch.Tensor) -> torch.Tensor:
+    """The product of a sparse matrix, given with its transpose, and a dense one; differentiable in the dense one."""
+    return _CsrProduct.apply(dense, *matrices)
+
+
+def _starts(rows: torch.Tensor, num_rows: int) -> torch.Tensor:
+    starts = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
+    starts[1:] = torch.bincount(rows, minlength=num_rows).cumsum(0)
+    return starts
+
+
+def _check_csr(row_starts, columns, weights) -> None:
+    for name, tensor in (("row_starts", row_starts), ("columns", columns)):
+        if not isinstance(tensor, torch.Tensor) or tensor.dim() != 1 or tensor.dtype not in (torch.int32, torch.int64):
+            what = (
+                f"{list(tensor.shape)} of {tensor.dtype}" if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            )
+            raise ValueError(f"{name} is {what}; accepted: a tensor with one dimension of int32 or int64")
+    problem = csr_problem(row_starts, columns, row_starts.numel() - 1)
+    if problem:
+        raise ValueError(problem)
+    if weights is not None and (weights.shape != columns.shape or not weights.is_floating_point()):
+        raise ValueError(
+            f"weights is {list(weights.shape)} of {weights.dtype}; accepted: a floating-point number for each of"
+            f" {columns.numel()} edges"
+        )
+
+
+def csr_problem(row_starts: torch.Tensor, columns: torch.Tensor, num_columns: int) -> str | None:
+    """What is wrong with compressed rows, or None."""
+    if row_starts.numel() == 0:
+        return "row_starts is empty; accepted: one more than there are rows"
+    if int(row_starts[0]) != 0 or int(row_starts[-1]) != columns.numel():
+        return (
+            f"row_starts goes from {int(row_starts[0])} to {int(row_starts[-1])}; accepted: from 0 to the number of"
+            f" entries, {columns.numel()}"
+        )
+    if bool((row_starts.diff() < 0).any()):
+        row = int((row_starts.diff() < 0).nonzero()[0])
+        return f"row_starts falls at row {row}; accepted: each at least as large as the one before"
+    if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= num_columns):
+        return f"columns go from {int(columns.min())} to {int(columns.max())}; accepted: 0 to {num_columns - 1}"
+    return None

@@ -1,0 +1,197 @@
+"""Graph convolutions on rows sparsified by MaxK, and networks of them.
+
+Every layer takes dense rows and a graph: a :class:`Graph`, or whatever :func:`as_graph` takes. Make the Graph once: it
+keeps what is computed from it.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .graph import Graph, csr_matrices, csr_product, index_type
+from .rows import CompactMaxK, DenseMaxK
+
+
+def as_graph(graph, num_nodes: int) -> Graph:
+    """A Graph from itself, an edge_index, or a PyTorch Geometric Data."""
+    if isinstance(graph, Graph):
+        return graph
+    if isinstance(graph, torch.Tensor):
+        return Graph.from_edge_index(graph, num_nodes)
+    if hasattr(graph, "edge_index"):
+        return Graph.from_pyg(graph)
+    raise TypeError(f"graph is {type(graph).__name__}; accepted: Graph, edge_index, or an object that has edge_index")
+
+
+class _MaxKConv(nn.Module):
+    """What the three convolutions share: the activation.
+
+    Args:
+        in_channels, out_channels: columns of the rows that go in and come out.
+        k: how many elements of a row MaxK keeps.
+        max_iter: stop its search after this many passes; None: exact.
+        dropout: the probability with which a kept element is dropped in training.
+        dense: aggregate dense rows, selected by torch.topk: the baseline that rtopk is compared with.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        k: int,
+        *,
+        max_iter: int | None = None,
+        dropout: float = 0.0,
+        dense: bool = False,
+    ) -> None:
+        super().__init__()
+        columns = in_channels if self.selects_input else out_channels
+        if not 1 <= k <= columns:
+            raise ValueError(f"k is {k}; accepted: 1 to {columns}, the columns that MaxK selects from")
+        if dense and max_iter is not None:
+            raise ValueError(f"max_iter is {max_iter} with dense=True; torch.topk is exact: accepted is None")
+        self.p = dropout
+        self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter)
+
+    # Whether MaxK comes before the linear map, and so selects from the columns that go in.
+    selects_input = False
+
+    def selected(self, x: torch.Tensor):
+        return self.activation(x).dropout(self.p, self.training)
+
+
+class MaxKSAGEConv(_MaxKConv):
+    """GraphSAGE: MaxK, then one linear map of the mean of the neighbours' rows and one of the node's own row.
+
+    >>> conv = rtopk.gnn.MaxKSAGEConv(64, 16, k=8)
+    >>> conv(torch.randn(3, 64), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
+    torch.Size([3, 16])
+    """
+
+    selects_input = True
+
+    def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
+        super().__init__(in_channels, out_channels, k, **options)
+        self.neighbours = nn.Linear(in_channels, out_channels)
+        self.own = nn.Linear(in_channels, out_channels, bias=False)
+
+    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
+        rows = self.selected(x)
+        neighbours = rows.aggregate_linear(as_graph(graph, len(x)), "mean", self.neighbours)
+        return rows.add_linear(neighbours, self.own.weight)
+
+
+class MaxKGCNConv(_MaxKConv):
+    """Graph convolution: a linear map, MaxK, the sum with the symmetric weights of the graph, a bias.
+
+    Self loops are the graph's own affair: :meth:`Graph.with_self_loops`.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
+        super().__init__(in_channels, out_channels, k, **options)
+        self.linear = nn.Linear(in_channels, out_channels)
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+
+    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
+        graph = as_graph(graph, len(x)).gcn_normalized()
+        return self.selected(self.linear(x)).aggregate(graph, "sum").add_(self.bias)
+
+
+class MaxKGINConv(_MaxKConv):
+    """Graph isomorphism network: a linear map, MaxK, the sum of the neighbours and (1 + epsilon) times the node's own
+    row, with a learnt epsilon."""
+
+    def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
+        super().__init__(in_channels, out_channels, k, **options)
+        self.linear = nn.Linear(in_channels, out_channels)
+        self.epsilon = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
+        rows = self.selected(self.linear(x))
+        return rows.add_scaled(rows.aggregate(as_graph(graph, len(x)), "sum"), 1 + self.epsilon)
+
+
+class SparseFeatures:
+    """Input features with few entries (bags of words), as a sparse matrix and its transpose."""
+
+    def __init__(self, row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, cols: int) -> None:
+        index = index_type(max(row_starts.numel(), columns.numel(), cols))
+        self.matrices = csr_matrices(row_starts.to(index), columns.to(index), values, cols)
+        self.shape = self.matrices[0].shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def to(self, device: torch.device | str) -> SparseFeatures:
+        matrices = tuple(matrix.to(device) for matrix in self.matrices)
+        if matrices[0] is self.matrices[0]:
+            return self
+        moved = object.__new__(SparseFeatures)
+        moved.matrices = matrices
+        moved.shape = self.shape
+        return moved
+
+    def to_dense(self) -> torch.Tensor:
+        return self.matrices[0].to_dense()
+
+
+class InputLinear(nn.Linear):
+    """A linear map of dense rows or of :class:`SparseFeatures`."""
+
+    def forward(self, x: torch.Tensor | SparseFeatures) -> torch.Tensor:
+        if isinstance(x, SparseFeatures):
+            return csr_product(x.matrices, self.weight.t().contiguous()).add_(self.bias)
+        return super().forward(x)
+
+
+MODELS = {"sage": MaxKSAGEConv, "gcn": MaxKGCNConv, "gin": MaxKGINConv}
+
+
+class MaxKGNN(nn.Module):
+    """The networks of MaxK-GNN: an input map, layers of convolution and LayerNorm, an output map.
+
+    Args:
+        model: "sage", "gcn" or "gin".
+        in_features, hidden, classes: columns of the features, of the layers, of the result.
+        layers: how many convolutions.
+        k, max_iter, dropout, dense: as in the convolutions.
+
+    >>> net = rtopk.gnn.MaxKGNN("gcn", 20, 64, 5, layers=2, k=8)
+    >>> net(torch.randn(3, 20), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
+    torch.Size([3, 5])
+    """
+
+    def __init__(
+        self,
+        model: str,
+        in_features: int,
+        hidden: int,
+        classes: int,
+        *,
+        layers: int = 3,
+        k: int = 32,
+        max_iter: int | None = None,
+        dropout: float = 0.0,
+        dense: bool = False,
+    ) -> None:
+        super().__init__()
+        if model not in MODELS:
+            raise ValueError(f"model is '{model}'; accepted: {', '.join(MODELS)}")
+        options = {"max_iter": max_iter, "dropout": dropout, "dense": dense}
+        self.input = InputLinear(in_features, hidden)
+        # Without it two linear maps would follow each other; SAGE selects first.
+        self.rectified = not MODELS[model].selects_input
+        self.convolutions = nn.ModuleList(MODELS[model](hidden, hidden, k, **options) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
+        self.output = nn.Linear(hidden, classes)
+
+    def forward(self, x: torch.Tensor | SparseFeatures, graph) -> torch.Tensor:
+        graph = as_graph(graph, len(x))
+        x = self.input(x)
+        if self.rectified:
+            x = F.relu_(x)
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = norm(convolution(x, graph))
+        return self.output(x)

@@ -1,0 +1,68 @@
+"""How long a training step takes, how much of that is top-k, and how much memory it needs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from .training import Trainer
+
+
+def milliseconds(function: Callable[[], object], device: torch.device, repetitions: int) -> float:
+    """The median time of a call, after two that do not count. On a GPU by events of its stream, all queued before the
+    first is waited for: what the host takes is hidden where the device takes longer, as in training."""
+    for _ in range(2):
+        function()
+    if device.type != "cuda":
+        times = []
+        for _ in range(repetitions):
+            start = time.perf_counter()
+            function()
+            times.append((time.perf_counter() - start) * 1e3)
+        return statistics.median(times)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(repetitions + 1)]
+    torch.cuda.synchronize(device)
+    events[0].record()
+    for event in events[1:]:
+        function()
+        event.record()
+    torch.cuda.synchronize(device)
+    return statistics.median(first.elapsed_time(second) for first, second in zip(events, events[1:], strict=False))
+
+
+def measure(trainer: Trainer, repetitions: int = 20) -> dict[str, float]:
+    """step_ms, topk_ms (the selections of one step, on rows that this network makes) and, on a GPU, the peak memory of
+    a step in MiB beyond what lies there between steps (held_mib)."""
+    trainer.step()
+    inputs: list[torch.Tensor] = []
+    hooks = [
+        convolution.activation.register_forward_hook(lambda _, x, __: inputs.append(x[0].detach()))
+        for convolution in trainer.network.convolutions
+    ]
+    trainer.step()
+    for hook in hooks:
+        hook.remove()
+    selections = list(zip(trainer.network.convolutions, inputs, strict=True))
+
+    def select() -> None:
+        with torch.no_grad():
+            for convolution, x in selections:
+                convolution.activation.select(x)
+
+    figures = {"topk_ms": milliseconds(select, trainer.device, repetitions)}
+    selections.clear()
+    inputs.clear()
+    figures["step_ms"] = milliseconds(trainer.step, trainer.device, repetitions)
+    if trainer.device.type == "cuda":
+        trainer.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize(trainer.device)
+        torch.cuda.reset_peak_memory_stats(trainer.device)
+        before = torch.cuda.memory_allocated(trainer.device)
+        trainer.step()
+        torch.cuda.synchronize(trainer.device)
+        figures["step_mib"] = (torch.cuda.max_memory_allocated(trainer.device) - before) / 2**20
+        figures["held_mib"] = before / 2**20
+    return figures

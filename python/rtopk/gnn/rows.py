@@ -1,0 +1,202 @@
+"""Feature rows after MaxK: compact (CBSR, what rtopk trains on) or dense with zeros (the baseline).
+
+Both kinds answer the same calls, so that a layer is written once.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from .._functions import compact
+from ._aggregate import aggregate
+from .graph import Graph, csr_product, index_type
+
+_OPS = torch.ops.rtopk
+
+# Rows that are made dense at a time where a product needs them so: 32 MB at 256 columns of float32, which an H200's
+# second-level cache holds. It bounds the memory; the products are large enough for full speed.
+_BLOCK_ROWS = 1 << 15
+
+# Edges of a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
+# (Neoverse N1) for a node, forward and backward, and costs 0.15 us for an edge.
+_MOST_DEGREE = 32
+
+
+class CompactRows:
+    """The k selected elements of every row. No dense copy of all rows is ever made of them."""
+
+    def __init__(self, values: torch.Tensor, selectors: torch.Tensor, cols: int) -> None:
+        self.values = values
+        self.selectors = selectors
+        self.cols = cols
+
+    def dropout(self, p: float, training: bool) -> CompactRows:
+        return CompactRows(F.dropout(self.values, p, training), self.selectors, self.cols)
+
+    def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
+        return aggregate(graph, self.values, self.selectors, self.cols, reduce)
+
+    def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
+        """linear(aggregate(rows)). Either may come first: sums of compact rows are cheaper than of dense ones, but
+        products of compact rows leave out zeros that their sums no longer have."""
+        if not _multiplies_compact(self.values) or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
+            return linear(self.aggregate(graph, reduce))
+        mapped = self.add_linear(self.values.new_zeros(len(self.values), linear.out_features), linear.weight)
+        return csr_product(graph.matrices(reduce), mapped).add_(linear.bias)
+
+    def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """onto + rows @ weight.T, in the memory of `onto`."""
+        return _AddLinear.apply(onto, self.values, self.selectors, weight)
+
+    def add_scaled(self, onto: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        """onto + scale * rows, in the memory of `onto`."""
+        return _AddScaled.apply(onto, self.values, self.selectors, scale)
+
+
+class DenseRows:
+    """The same as a user of torch alone has it."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    def dropout(self, p: float, training: bool) -> DenseRows:
+        return DenseRows(F.dropout(self.rows, p, training))
+
+    def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
+        return csr_product(graph.matrices(reduce), self.rows)
+
+    def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
+        return linear(self.aggregate(graph, reduce))
+
+    def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return onto + F.linear(self.rows, weight)
+
+    def add_scaled(self, onto: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return onto + scale * self.rows
+
+
+class CompactMaxK(torch.nn.Module):
+    """MaxK straight to compact rows.
+
+    >>> rows = rtopk.gnn.CompactMaxK(2)(torch.tensor([[3.0, 1.0, 2.0]]))
+    >>> rows.values, rows.selectors
+    (tensor([[3., 2.]]), tensor([[0, 2]], dtype=torch.uint8))
+    """
+
+    def __init__(self, k: int, max_iter: int | None = None) -> None:
+        super().__init__()
+        self.k = k
+        self.max_iter = max_iter
+
+    def forward(self, x: torch.Tensor) -> CompactRows:
+        return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
+
+    def select(self, x: torch.Tensor) -> object:
+        """The selection alone, for timing."""
+        return compact(x, self.k, max_iter=self.max_iter)
+
+
+class DenseMaxK(torch.nn.Module):
+    """MaxK as it is written without rtopk: torch.topk and a mask."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k = k
+
+    def forward(self, x: torch.Tensor) -> DenseRows:
+        mask = torch.zeros_like(x, dtype=torch.bool).scatter_(1, self.select(x.detach()).indices, True)
+        return DenseRows(x * mask)
+
+    def select(self, x: torch.Tensor) -> object:
+        """The selection alone, for timing."""
+        return torch.topk(x, self.k)
+
+
+def _identity(rows: int, device: torch.device):
+    """The graph in which every node gathers from itself alone, with its transpose."""
+    starts = torch.arange(rows + 1, dtype=index_type(rows), device=device)
+    return starts, starts[:-1], None
+
+
+def expanded(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
+    """The dense rows. An aggregation writes every element once; a scatter needs zeros and 64-bit indices first."""
+    identity = _identity(len(values), values.device)
+    return _OPS.aggregate.default(*identity, values, selectors, cols, False, True, None, None, None)
+
+
+def at_selectors(rows: torch.Tensor, selectors: torch.Tensor) -> torch.Tensor:
+    """The elements of dense rows that the selectors name."""
+    identity = _identity(len(rows), rows.device)
+    return _OPS.aggregate_backward.default(*identity, *identity, rows, selectors, False, True)
+
+
+class _Compact(torch.autograd.Function):
+    """rtopk.compact with a derivative that needs no memory beside its result: it is as large as all rows."""
+
+    @staticmethod
+    def forward(ctx, x, k, max_iter):
+        values, selectors = _OPS._compact.default(x, k, True, max_iter, 0.0)
+        ctx.cols = x.shape[1]
+        ctx.save_for_backward(selectors)
+        ctx.mark_non_differentiable(selectors)
+        return values, selectors
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        (selectors,) = ctx.saved_tensors
+        return expanded(grad, selectors, ctx.cols), None, None
+
+
+def _blocks(count: int):
+    for first in range(0, count, _BLOCK_ROWS):
+        yield slice(first, min(first + _BLOCK_ROWS, count))
+
+
+def _multiplies_compact(values: torch.Tensor) -> bool:
+    return values.device.type == "cpu" and values.dtype == torch.float32
+
+
+class _AddLinear(torch.autograd.Function):
+    """On the CPU the zeros are left out of the products. For a GPU, which multiplies dense matrices much faster, rows
+    are made dense block by block, in bounded memory."""
+
+    @staticmethod
+    def forward(ctx, onto, values, selectors, weight):
+        ctx.mark_dirty(onto)
+        ctx.save_for_backward(values, selectors, weight)
+        if _multiplies_compact(values) and onto.is_contiguous():
+            _OPS._add_product.default(onto, values, selectors, weight.t())
+            return onto
+        for block in _blocks(len(values)):
+            onto[block].addmm_(expanded(values[block], selectors[block], weight.shape[1]), weight.t())
+        return onto
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, selectors, weight = ctx.saved_tensors
+        if _multiplies_compact(values):
+            grad_values = _OPS._product_values_gradient.default(grad, selectors, weight.t())
+            grad_matrix = _OPS._product_matrix_gradient.default(grad, values, selectors, weight.shape[1])
+            return grad, grad_values, None, grad_matrix.t()
+        grad_values, grad_weight = torch.empty_like(values), torch.zeros_like(weight)
+        for block in _blocks(len(values)):
+            grad_weight.addmm_(grad[block].t(), expanded(values[block], selectors[block], weight.shape[1]))
+            grad_values[block] = at_selectors(grad[block] @ weight, selectors[block])
+        return grad, grad_values, None, grad_weight
+
+
+class _AddScaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, onto, values, selectors, scale):
+        ctx.mark_dirty(onto)
+        ctx.save_for_backward(values, selectors, scale)
+        for block in _blocks(len(values)):
+            onto[block] += expanded(values[block] * scale, selectors[block], onto.shape[1])
+        return onto
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, selectors, scale = ctx.saved_tensors
+        selected = at_selectors(grad, selectors)
+        return grad, selected * scale, None, (selected * values).sum().view_as(scale)

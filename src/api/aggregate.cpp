@@ -1,0 +1,78 @@
+// The way in for aggregations: checks a call, then hands it to the backend of its device.
+#include <rtopk/aggregate.hpp>
+
+#include "core/aggregate_checks.hpp"
+#include "core/checks.hpp"
+#include "cpu/aggregate.hpp"
+#if defined(RTOPK_HAVE_CUDA)
+#include "cuda/backend.hpp"
+#endif
+
+namespace rtopk {
+
+#if !defined(RTOPK_HAVE_CUDA)
+namespace {
+/// What a build without the CUDA backend answers.
+namespace cuda {
+
+Status refuse() {
+  return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
+}
+Status make_plan(const Aggregation&, AggregationPlan&) { return refuse(); }
+Status check_plan(const AggregationPlan&) { return refuse(); }
+Status run(const AggregationPlan&, const AggregationCall&, void*, void*) { return refuse(); }
+Status make_plan(const Transposition&, TranspositionPlan&) { return refuse(); }
+Status run(const TranspositionPlan&, const Graph&, const TransposedGraph&, void*, void*) { return refuse(); }
+
+}  // namespace cuda
+}  // namespace
+#endif
+
+Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPlan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  if (!(traits.device == problem.device)) {
+    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+  }
+  if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, plan);
+  return cpu::make_plan(problem, traits, plan);
+}
+
+Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  Traits traits;
+  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
+  return make_plan(problem, traits, plan);
+}
+
+Status run(const AggregationPlan& plan, const AggregationCall& call, Workspace workspace,
+           const Launch& launch) noexcept {
+  if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
+  const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
+  if (Status status = on_cuda ? cuda::check_plan(plan) : cpu::check_plan(plan); !status.ok()) return status;
+  if (Status status = core::check_launch(launch); !status.ok()) return status;
+  if (core::is_empty(plan.problem)) return {};
+  if (Status status = core::check_call(plan, call, workspace); !status.ok()) return status;
+  if (on_cuda) return cuda::run(plan, call, workspace.data, launch.stream);
+  cpu::run(plan, call, workspace.data, launch.executor);
+  return {};
+}
+
+Status make_plan(const Transposition& problem, TranspositionPlan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, plan);
+  plan = {.problem = problem};
+  return {};
+}
+
+Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGraph& transposed, Workspace workspace,
+           const Launch& launch) noexcept {
+  if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
+  if (Status status = core::check_call(plan, graph, transposed, workspace); !status.ok()) return status;
+  if (plan.problem.device.kind == DeviceKind::cuda) {
+    return cuda::run(plan, graph, transposed, workspace.data, launch.stream);
+  }
+  cpu::run(plan, graph, transposed);
+  return {};
+}
+
+}  // namespace rtopk

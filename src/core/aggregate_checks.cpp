@@ -1,0 +1,127 @@
+#include "aggregate_checks.hpp"
+
+#include "checks.hpp"
+#include "regions.hpp"
+
+namespace rtopk::core {
+namespace {
+
+constexpr std::int64_t kMostColumns = 65536;
+// 8 bytes an element: whatever is multiplied below fits in 63 bits.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
+
+long long printable(std::int64_t value) { return value; }
+
+Status invalid(const char* argument, std::int64_t value, const char* accepted) {
+  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, printable(value), accepted);
+}
+
+bool product_fits(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return !__builtin_mul_overflow(a, b, &product) && product <= kMostElements;
+}
+
+Status check_graph(std::int64_t rows, std::int64_t nodes, std::int64_t edges, IndexType type, const Device& device) {
+  constexpr const char* kAccepted = "0 to 2^60";
+  if (rows < 0 || rows > kMostElements) return invalid("rows", rows, kAccepted);
+  if (nodes < 0 || nodes > kMostElements) return invalid("nodes", nodes, kAccepted);
+  if (edges < 0 || edges > kMostElements) return invalid("edges", edges, kAccepted);
+  if (type != IndexType::i32 && type != IndexType::i64) {
+    return status(StatusCode::invalid_argument, "graph_index_type is %s; accepted: i32 or i64", name(type));
+  }
+  constexpr std::int64_t kMost32 = 0x7fffffff;
+  if (type == IndexType::i32 && (edges > kMost32 || rows > kMost32 || nodes > kMost32)) {
+    return status(StatusCode::invalid_argument,
+                  "graph_index_type is i32 with %lld edges, %lld rows and %lld nodes; accepted: i64 above 2^31 - 1",
+                  printable(edges), printable(rows), printable(nodes));
+  }
+  if (device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(device.kind), "cpu or cuda");
+  if (device.kind == DeviceKind::cpu && device.ordinal != 0) {
+    return invalid("device.ordinal", device.ordinal, "0 for the CPU");
+  }
+  if (device.ordinal < 0) return invalid("device.ordinal", device.ordinal, "0 or more");
+  return {};
+}
+
+struct GraphNames {
+  const char* row_starts;
+  const char* columns;
+  const char* weights;
+};
+
+}  // namespace
+
+Status check_problem(const Aggregation& p) noexcept {
+  if (Status result = check_graph(p.rows, p.nodes, p.edges, p.graph_index_type, p.device); !result.ok()) return result;
+  if (p.pass > Pass::backward) return invalid("pass", static_cast<int>(p.pass), "forward or backward");
+  if (p.cols < 1 || p.cols > kMostColumns) return invalid("cols", p.cols, "1 to 65536");
+  if (p.k < 1 || p.k > p.cols) {
+    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(p.k),
+                  printable(p.cols));
+  }
+  if (p.dtype != DType::f32 && p.dtype != DType::f16 && p.dtype != DType::bf16) {
+    return status(StatusCode::invalid_argument, "dtype is %s; accepted: f32, f16 or bf16", name(p.dtype));
+  }
+  if (p.selector_type != IndexType::u8 && p.selector_type != IndexType::u16) {
+    return status(StatusCode::invalid_argument, "selector_type is %s; accepted: u8 or u16", name(p.selector_type));
+  }
+  if (p.selector_type == IndexType::u8 && p.cols > 256) {
+    return status(StatusCode::invalid_argument, "selector_type is u8 and cols %lld; accepted: u16 above 256 columns",
+                  printable(p.cols));
+  }
+  if (!product_fits(p.rows, p.cols) || !product_fits(p.nodes, p.cols)) {
+    return status(StatusCode::invalid_argument,
+                  "rows is %lld, nodes %lld and cols %lld; accepted: at most 2^60 features", printable(p.rows),
+                  printable(p.nodes), printable(p.cols));
+  }
+  return {};
+}
+
+Status check_problem(const Transposition& p) noexcept {
+  return check_graph(p.rows, p.nodes, p.edges, p.graph_index_type, p.device);
+}
+
+Status check_call(const AggregationPlan& plan, const AggregationCall& call, Workspace workspace) noexcept {
+  const Aggregation& p = plan.problem;
+  const std::size_t index = size_of(p.graph_index_type);
+  const std::size_t element = size_of(p.dtype);
+  Regions regions;
+  const auto read_graph = [&](const Graph& graph, std::int64_t rows, const GraphNames& names) {
+    regions.read(names.row_starts, graph.row_starts, rows + 1, index);
+    regions.read(names.columns, graph.columns, p.edges, index);
+    if (p.weighted) regions.read(names.weights, graph.weights, p.edges, sizeof(float));
+  };
+  if (plan.needs_transposed()) {
+    read_graph(call.transposed, p.nodes, {"transposed.row_starts", "transposed.columns", "transposed.weights"});
+    if (p.mean) regions.read("graph.row_starts", call.graph.row_starts, p.rows + 1, index);
+  } else {
+    read_graph(call.graph, p.rows, {"graph.row_starts", "graph.columns", "graph.weights"});
+  }
+  regions.read("selectors", call.selectors, p.nodes * p.k, size_of(p.selector_type));
+  if (p.pass == Pass::forward) {
+    regions.read("values", call.values, p.nodes * p.k, element);
+    regions.write("result", call.result, p.rows * p.cols, element);
+  } else {
+    regions.read("gradient", call.gradient, p.rows * p.cols, element);
+    regions.write("result", call.result, p.nodes * p.k, element);
+  }
+  return regions.check(workspace, plan.workspace_bytes);
+}
+
+Status check_call(const TranspositionPlan& plan, const Graph& graph, const TransposedGraph& transposed,
+                  Workspace workspace) noexcept {
+  const Transposition& p = plan.problem;
+  const std::size_t index = size_of(p.graph_index_type);
+  Regions regions;
+  regions.read("graph.row_starts", graph.row_starts, p.rows + 1, index);
+  regions.read("graph.columns", graph.columns, p.edges, index);
+  regions.write("transposed.row_starts", transposed.row_starts, p.nodes + 1, index);
+  regions.write("transposed.columns", transposed.columns, p.edges, index);
+  if (p.weighted) {
+    regions.read("graph.weights", graph.weights, p.edges, sizeof(float));
+    regions.write("transposed.weights", transposed.weights, p.edges, sizeof(float));
+  }
+  return regions.check(workspace, plan.workspace_bytes);
+}
+
+}  // namespace rtopk::core

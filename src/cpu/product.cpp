@@ -1,0 +1,92 @@
+// Which task takes which part of a product. An element of the result is always summed by one task, in the order of the rows or
+// of the selectors: the number of threads does not show.
+#include "product.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/checks.hpp"
+#include "floating_environment.hpp"
+#include "threads.hpp"
+
+namespace rtopk::cpu {
+namespace {
+
+constexpr std::int64_t kRowsPerBlock = 256;  // some 100 us
+// Columns of a gradient of W: a block of it stays in the nearest cache while all rows go by.
+constexpr std::int64_t kMostColsPerBlock = 64;
+constexpr std::int64_t kLeastColsPerBlock = 16;  // a cache line
+
+std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
+
+/// One where there are no rows: a gradient of W is written all the same.
+std::int64_t row_blocks_of(const ProductPlan& plan) {
+  return std::max<std::int64_t>(blocks_of(plan.problem.rows, plan.rows_per_worker), 1);
+}
+std::int64_t col_blocks_of(const ProductPlan& plan) { return blocks_of(plan.problem.width, plan.cols_per_worker); }
+
+struct Job {
+  const ProductPlan& plan;
+  const ProductCall& call;
+  std::atomic<std::int64_t> next{0};
+};
+
+void run_task(void* context, std::int64_t) {
+  auto& job = *static_cast<Job*>(context);
+  const DefaultFloatingEnvironment environment;
+  const ProductPlan& plan = job.plan;
+  const std::int64_t row_blocks = row_blocks_of(plan);
+  const std::int64_t blocks = row_blocks * col_blocks_of(plan);
+  for (;;) {
+    const std::int64_t block = job.next.fetch_add(1, std::memory_order_relaxed);
+    if (block >= blocks) return;
+    const std::int64_t first_row = block % row_blocks * plan.rows_per_worker;
+    const std::int64_t first_col = block / row_blocks * plan.cols_per_worker;
+    multiply(plan.problem, job.call,
+             {first_row, std::min(first_row + plan.rows_per_worker, plan.problem.rows), first_col,
+              std::min(first_col + plan.cols_per_worker, plan.problem.width)});
+  }
+}
+
+}  // namespace
+
+void make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept {
+  const std::int64_t threads = std::max(traits.threads, 1);
+  const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
+  ProductPlan made{.problem = problem};
+  if (problem.term == ProductTerm::matrix_gradient) {
+    made.rows_per_worker = rows;
+    made.cols_per_worker = kMostColsPerBlock;
+    while (made.cols_per_worker > kLeastColsPerBlock && problem.width / made.cols_per_worker < threads) {
+      made.cols_per_worker /= 2;
+    }
+  } else {
+    made.rows_per_worker = kRowsPerBlock;
+    made.cols_per_worker = problem.width;
+  }
+  made.threads = static_cast<std::int32_t>(std::min(threads, row_blocks_of(made) * col_blocks_of(made)));
+  plan = made;
+}
+
+Status check_plan(const ProductPlan& plan) noexcept {
+  const bool whole = plan.problem.term == ProductTerm::matrix_gradient ? plan.rows_per_worker >= plan.problem.rows
+                                                                       : plan.cols_per_worker >= plan.problem.width;
+  if (plan.threads >= 1 && plan.rows_per_worker >= 1 && plan.cols_per_worker >= 1 && whole) return {};
+  return core::status(
+      StatusCode::invalid_argument,
+      "plan.threads is %d, rows_per_worker %lld and cols_per_worker %lld; accepted: 1 or more, and all rows "
+      "for a matrix_gradient, all columns for the others",
+      plan.threads, static_cast<long long>(plan.rows_per_worker), static_cast<long long>(plan.cols_per_worker));
+}
+
+void run(const ProductPlan& plan, const ProductCall& call, const Executor* executor) noexcept {
+  Job job{plan, call};
+  if (plan.threads == 1 && executor == nullptr) {
+    run_task(&job, 0);
+    return;
+  }
+  const Executor& chosen = executor != nullptr ? *executor : default_executor();
+  chosen.parallel_for(chosen.context, plan.threads, run_task, &job);
+}
+
+}  // namespace rtopk::cpu

@@ -1,0 +1,125 @@
+// From a plan to the kernels of an aggregation.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "aggregate_finish.cuh"
+#include "aggregate_gather.cuh"
+#include "aggregate_launch.hpp"
+#include "aggregate_stream.cuh"
+#include "aggregate_stream_scatter.cuh"
+
+namespace rtopk::cuda {
+
+/// Blocks of `threads` for the pieces and the rows of a graph, a warp for each.
+inline std::int64_t blocks_for(const AggregateCall& call, int threads) {
+  const std::int64_t workers = (std::int64_t{call.graph.rows} + call.rows_per_worker - 1) / call.rows_per_worker;
+  const std::int64_t warps = threads / 32;
+  return (call.slots + workers + warps - 1) / warps;
+}
+
+/// Calls f with 1, 2 or 4 as a constant.
+template <class F>
+cudaError_t with_vector(int vector, F&& f) {
+  if (vector == 4) return f(std::integral_constant<int, 4>{});
+  if (vector == 2) return f(std::integral_constant<int, 2>{});
+  return f(std::integral_constant<int, 1>{});
+}
+
+/// Calls f with a null pointer of the selectors' type.
+template <class F>
+cudaError_t with_selector(IndexType type, F&& f) {
+  if (type == IndexType::u8) return f(static_cast<std::uint8_t*>(nullptr));
+  return f(static_cast<std::uint16_t*>(nullptr));
+}
+
+/// Calls f with whether edges have weights as a constant.
+template <class F>
+cudaError_t with_weighted(bool weighted, F&& f) {
+  if (weighted) return f(std::true_type{});
+  return f(std::false_type{});
+}
+
+template <class T>
+cudaError_t launch_combine(const AggregateCall& call, std::int32_t width, Grid grid) {
+  if (call.graph.edges >> call.piece_shift < 2) return cudaSuccess;  // no row is long
+  static std::atomic<std::uint64_t> allowed;
+  grid.blocks = (call.slots + kSlotsPerBlock - 1) / kSlotsPerBlock;
+  grid.threads = kFinishThreads;
+  grid.shared_bytes = 0;
+  return launch(&combine_kernel<T>, allowed, grid, call, width);
+}
+
+template <class T>
+cudaError_t launch_stream(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+  // As few elements for each lane as cover a node, so that no lane is idle.
+  while (vector > 1 && 32 * vector / 2 >= call.k) vector /= 2;
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
+      return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
+        static std::atomic<std::uint64_t> allowed;
+        return launch(&stream_kernel<T, Selector, kWeighted, V>, allowed, grid, call);
+      });
+    });
+  });
+}
+
+/// Adds up what edges bring, in f32.
+template <class T>
+cudaError_t launch_sums(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+  const bool staged = grid.shared_bytes > 0;
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
+      return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
+        static std::atomic<std::uint64_t> allowed[2];
+        if constexpr (sizeof(Selector) > 1) {
+          if (!staged) {
+            return launch(&stream_scatter_kernel<T, Selector, kWeighted, V, false>, allowed[0], grid, call);
+          }
+        }
+        return launch(&stream_scatter_kernel<T, Selector, kWeighted, V, true>, allowed[1], grid, call);
+      });
+    });
+  });
+}
+
+template <class T>
+cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& call, int vector, Grid grid) {
+  const std::int64_t count = plan.problem.nodes * plan.problem.k;
+  if (const cudaError_t error =
+          cudaMemsetAsync(call.atomic_sums, 0, static_cast<std::size_t>(count) * sizeof(float), grid.stream);
+      error != cudaSuccess) {
+    return error;
+  }
+  if (call.graph.rows > 0) {
+    if (const cudaError_t error = launch_sums<T>(plan, call, vector, grid); error != cudaSuccess) return error;
+  }
+  if (std::is_same_v<T, float>) return cudaSuccess;
+  static std::atomic<std::uint64_t> allowed;
+  grid.blocks = std::min<std::int64_t>((count + kFinishThreads - 1) / kFinishThreads, 1 << 16);
+  grid.threads = kFinishThreads;
+  grid.shared_bytes = 0;
+  return launch(&round_kernel<T>, allowed, grid, call, count);
+}
+
+template <class T>
+cudaError_t launch_gather(const AggregationPlan& plan, const AggregateCall& call, const Grid& grid) {
+  return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
+    static std::atomic<std::uint64_t> allowed;
+    return launch(&gather_kernel<T, Selector>, allowed, grid, call);
+  });
+}
+
+template <class T>
+cudaError_t launch_aggregation(const AggregationPlan& plan, const AggregateCall& call, int vector, Grid grid) {
+  grid.threads = plan.threads;
+  grid.shared_bytes = plan.shared_bytes;
+  grid.blocks = blocks_for(call, plan.threads);
+  if (scatters(plan)) return launch_scatter<T>(plan, call, vector, grid);
+  const bool gathers = plan.family == AggregationFamily::cuda_gather;
+  const cudaError_t error = gathers ? launch_gather<T>(plan, call, grid) : launch_stream<T>(plan, call, vector, grid);
+  return error == cudaSuccess ? launch_combine<T>(call, gathers ? call.k : call.cols, grid) : error;
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,147 @@
+// Which kernels an aggregation runs, with which numbers. Host code alone.
+#include <algorithm>
+#include <bit>
+
+#include "aggregate_shape.hpp"
+#include "backend.hpp"
+#include "core/checks.hpp"
+
+namespace rtopk::cuda {
+namespace {
+
+constexpr std::int64_t kMostRows = 0x7fffffff;
+
+// A row in shared memory of a scatter; longer ones are read from global memory, which u16 selectors can always do.
+constexpr std::int64_t kMostStagedCols = 2048;
+// Columns that a warp of cuda_stream has sums for, in 1 to 8 KiB. 8-bit selectors cannot leave the fewest.
+constexpr std::int64_t kLeastWindowCols = 256;
+constexpr std::int64_t kMostWindowCols = 2048;
+
+// Pieces: enough of them to keep every multiprocessor busy, and few enough that slots and sums cost next to nothing. On an
+// H200 256 are the best for 0.9 million edges, 512 for 14 million and more.
+constexpr std::int64_t kPieces = 32768;
+constexpr std::int64_t kLeastPiece = 256;
+constexpr std::int64_t kLargestPiece = 512;
+// A warp that has several rows with more edges would end late. 32 are nearly as good; 16 cost up to 6 %, 128 up to 10.
+constexpr std::int64_t kShortEdges = 64;
+// A warp counts the edges of its rows, up to 32 of twice as many, in 32 bits.
+constexpr std::int64_t kLargestAcceptedPiece = std::int64_t{1} << 24;
+
+// A warp takes several rows, so that it sets up once and has much under way; with few rows it takes fewer of them, so that
+// all multiprocessors have several turns of warps.
+constexpr std::int64_t kWorkers = 32768;
+constexpr std::int64_t kMostRowsPerWorker = 16;
+constexpr std::int64_t kMostAcceptedRowsPerWorker = 32;
+
+std::int64_t round_up(std::int64_t x, std::int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+
+std::int64_t power_of_two_from(std::int64_t x) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(x, std::int64_t{1}))));
+}
+
+/// Sets what follows from the problem and the numbers that were picked.
+void derive(AggregationPlan& plan) {
+  plan.threads = kAggregateThreads;
+  plan.shared_bytes = shared_bytes_per_warp(plan) * (kAggregateThreads / 32);
+  plan.workspace_bytes = aggregate_workspace(plan).bytes;
+}
+
+}  // namespace
+
+std::size_t shared_bytes_per_warp(const AggregationPlan& plan) noexcept {
+  const std::int64_t cols = plan.problem.cols;
+  if (plan.family == AggregationFamily::cuda_stream) {
+    return static_cast<std::size_t>(stream_words(plan.window_cols)) * sizeof(float);
+  }
+  if (scatters(plan) && cols <= kMostStagedCols) {
+    return static_cast<std::size_t>(2 * stream_scatter_pitch(cols)) * size_of(plan.problem.dtype);
+  }
+  return 0;
+}
+
+AggregateWorkspace aggregate_workspace(const AggregationPlan& plan) noexcept {
+  const Aggregation& problem = plan.problem;
+  AggregateWorkspace layout;
+  std::int64_t bytes = 0;
+  const auto part = [&bytes](std::int64_t count, std::int64_t size) {
+    const auto begin = static_cast<std::size_t>(bytes);
+    bytes += round_up(count * size, 256);
+    return begin;
+  };
+  if (!scatters(plan)) {
+    const std::int64_t width = problem.pass == Pass::forward ? problem.cols : problem.k;
+    layout.slot_rows = part(slots_of(plan), sizeof(std::int32_t));
+    layout.partial_sums = part(slots_of(plan) * width, sizeof(float));
+  } else if (problem.dtype != DType::f32) {
+    layout.atomic_sums = part(problem.nodes * problem.k, sizeof(float));
+  }
+  layout.bytes = bytes == 0 ? 0 : static_cast<std::size_t>(bytes) + 255;
+  return layout;
+}
+
+Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
+  if (problem.rows > kMostRows || problem.nodes > kMostRows) {
+    return core::status(StatusCode::not_supported, "rows is %lld and nodes %lld; accepted on a GPU: up to 2^31 - 1",
+                        static_cast<long long>(problem.rows), static_cast<long long>(problem.nodes));
+  }
+  AggregationPlan made{.problem = problem, .family = AggregationFamily::cuda_stream};
+  if (problem.pass == Pass::backward) {
+    made.family = problem.deterministic ? AggregationFamily::cuda_gather : AggregationFamily::cuda_stream_scatter;
+  }
+  made.piece_edges = std::clamp(power_of_two_from(problem.edges / kPieces), kLeastPiece, kLargestPiece);
+  made.short_edges = kShortEdges;
+  if (made.family != AggregationFamily::cuda_gather) {
+    made.rows_per_worker = std::min(power_of_two_from(problem.rows / kWorkers), kMostRowsPerWorker);
+  }
+  if (made.family == AggregationFamily::cuda_stream) {
+    made.window_cols = std::clamp(power_of_two_from(problem.cols), kLeastWindowCols, kMostWindowCols);
+  }
+  derive(made);
+  plan = made;
+  return {};
+}
+
+Status check_plan(const AggregationPlan& plan) noexcept {
+  const auto invalid = [](const char* field, std::int64_t value, const char* accepted) {
+    return core::status(StatusCode::invalid_argument, "plan.%s is %lld; accepted: %s", field,
+                        static_cast<long long>(value), accepted);
+  };
+  const bool forward = plan.problem.pass == Pass::forward;
+  const bool fits =
+      forward ? plan.family == AggregationFamily::cuda_stream
+              : plan.family == AggregationFamily::cuda_gather || (scatters(plan) && !plan.problem.deterministic);
+  if (!fits) {
+    return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this pass on a GPU: %s",
+                        name(plan.family),
+                        forward ? "cuda_stream" : "cuda_gather, or cuda_stream_scatter if not deterministic");
+  }
+  if (plan.rows_per_worker < 1 || plan.rows_per_worker > kMostAcceptedRowsPerWorker) {
+    return invalid("rows_per_worker", plan.rows_per_worker, "1 to 32");
+  }
+  if (plan.piece_edges < 32 || plan.piece_edges > kLargestAcceptedPiece ||
+      !std::has_single_bit(static_cast<std::uint64_t>(plan.piece_edges))) {
+    return invalid("piece_edges", plan.piece_edges, "a power of two from 32 to 2^24");
+  }
+  if (plan.short_edges < 0 || plan.short_edges >= 2 * plan.piece_edges) {
+    return invalid("short_edges", plan.short_edges, "0 or more, and less than 2 * piece_edges");
+  }
+  const std::int64_t warps = slots_of(plan) + (walked_rows(plan) + plan.rows_per_worker - 1) / plan.rows_per_worker;
+  if (warps > kMostRows - kAggregateThreads / 32) return invalid("piece_edges", plan.piece_edges, "larger pieces");
+  if (plan.family == AggregationFamily::cuda_stream &&
+      (plan.window_cols < kLeastWindowCols || plan.window_cols > kMostWindowCols ||
+       !std::has_single_bit(static_cast<std::uint64_t>(plan.window_cols)))) {
+    return invalid("window_cols", plan.window_cols, "a power of two from 256 to 2048");
+  }
+  AggregationPlan derived = plan;
+  derive(derived);
+  if (!(derived == plan)) {
+    return core::status(
+        StatusCode::invalid_argument,
+        "plan.threads, shared_bytes or workspace_bytes differ from what its numbers need; accepted: %d, "
+        "%zu and %zu",
+        derived.threads, derived.shared_bytes, derived.workspace_bytes);
+  }
+  return {};
+}
+
+}  // namespace rtopk::cuda

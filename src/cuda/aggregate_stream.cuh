@@ -1,0 +1,181 @@
+// cuda_stream: Y = A X. A warp takes the edges of a run of rows, one at a time, and has a sum for every column in shared memory.
+// A lane adds V elements of an edge to their columns: the selectors of a node are distinct, so no two lanes meet.
+#pragma once
+
+#include <cstdint>
+
+#include "aggregate_elements.cuh"
+#include "aggregate_runs.cuh"
+#include "aggregate_shape.hpp"
+
+namespace rtopk::cuda {
+
+/// kAhead: edges whose elements are under way together.
+template <class T, class Selector, bool kWeighted, int V, int kAhead>
+class RowStreamer {
+ public:
+  /// `sums`: stream_words(window).
+  __device__ RowStreamer(const AggregateCall& call, float* sums, int lane)
+      : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), lane_(lane) {
+#pragma unroll 1
+    for (int i = lane; i < window() / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
+    __syncwarp();
+  }
+
+  __device__ void work(std::int32_t number) {
+    for_runs(call_, number, lane_, call_.k <= 32 * V, [&](const Run& run) {
+      int first_column = 0;
+      do {
+        for (int element = 0; element < call_.k; element += 32 * V) {
+          add(run, element, first_column, element + 32 * V >= call_.k);
+        }
+        first_column += window();
+      } while (sizeof(Selector) > 1 && first_column < call_.cols);  // 256 columns always fit
+    });
+  }
+
+ private:
+  /// Columns that fit. 8-bit selectors cannot leave 256.
+  [[nodiscard]] __device__ int window() const { return sizeof(Selector) == 1 ? 256 : call_.window; }
+
+  struct Elements {
+    Several<T, V> values;
+    Several<Selector, V> selectors;
+    float weight;
+  };
+
+  /// Adds the elements from `element` on, V for each lane, of all edges, and writes rows where they end, if they are complete.
+  __device__ void add(const Run& run, int element, int first_column, bool complete) {
+    // A lane without elements reads the first ones and adds them to a word of its own.
+    const int mine = element + lane_ * V;
+    const bool has = mine < call_.k;
+    const char* values = static_cast<const char*>(call_.values) + sizeof(T) * (has ? mine : 0);
+    const char* selectors = static_cast<const char*>(call_.selectors) + sizeof(Selector) * (has ? mine : 0);
+    const int value_bytes = call_.k * static_cast<int>(sizeof(T));
+    const int selector_bytes = call_.k * static_cast<int>(sizeof(Selector));
+    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window() + lane_);
+    const std::uint32_t base = has ? sums_at_ : nowhere;
+    const std::uint32_t step = has ? 4 : 0;
+    const auto cols = static_cast<unsigned>(min(window(), call_.cols - first_column));
+
+    EdgeStream<kWeighted> edges(call_.graph, run, lane_);
+    Elements loaded[kAhead];
+    unsigned exist = 0;
+    int at = 0;         // the next edge to add
+    int loaded_to = 0;  // the next edge to load
+    int row = run.first;
+    int row_begin = 0;
+    int row_end = __shfl_sync(kWholeWarp, run.end, row);
+    for (;;) {
+      const int until = min(row_end, loaded_to);
+      if (at < until) {
+        // Edges of this row among those that are loaded.
+        const int behind = loaded_to - kAhead;
+        const unsigned wanted = exist & bits_below(until - behind) & ~bits_below(at - behind);
+#pragma unroll
+        for (int l = 0; l < kAhead; ++l) {
+          std::uint32_t to[V];
+          float sums[V];
+#pragma unroll
+          for (int i = 0; i < V; ++i) {
+            const auto column = loaded[l].selectors.each[i] - static_cast<unsigned>(first_column);
+            to[i] = base + column * step;
+            // 8-bit selectors always lead to words of this warp, and those beyond the columns to words that nobody reads.
+            if (sizeof(Selector) > 1 && column >= cols) to[i] = nowhere;
+            asm volatile("ld.shared.f32 %0, [%1];" : "=f"(sums[i]) : "r"(to[i]) : "memory");
+          }
+#pragma unroll
+          for (int i = 0; i < V; ++i) {
+            const float value = Element<T>::value(loaded[l].values.each[i]);
+            const float sum = kWeighted ? fmaf(loaded[l].weight, value, sums[i]) : value + sums[i];
+            // Written by hand: a branch for each edge would keep the compiler from loading the next one's sums early.
+            asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p st.shared.f32 [%0], %1; }" ::"r"(to[i]), "f"(sum),
+                         "r"(wanted & 1u << l)
+                         : "memory");
+          }
+          __syncwarp();  // the next edge may have the same columns in other lanes
+        }
+      }
+      at = until;
+      if (at == row_end || call_.graph.nodes == 0) {
+        if (complete) write(run, row, run.degree(row_begin, row_end), first_column);
+        if (++row >= run.last) return;
+        row_begin = row_end;
+        row_end = __shfl_sync(kWholeWarp, run.end, row);
+      } else {
+        edges.begin_turn(loaded_to);
+        exist = edges.exist();
+#pragma unroll
+        for (int l = 0; l < kAhead; ++l) {
+          const std::int64_t node = edges.node(l);
+          loaded[l].weight = edges.weight(l);
+          loaded[l].values = load_several<V>(reinterpret_cast<const T*>(values + node * value_bytes));
+          loaded[l].selectors = load_several<V>(reinterpret_cast<const Selector*>(selectors + node * selector_bytes));
+        }
+        loaded_to += kAhead;
+        edges.end_turn(kAhead);
+      }
+    }
+  }
+
+  /// Writes the sums and makes them zero.
+  __device__ void write(const Run& run, int row, float degree, int first_column) {
+    if (run.slot >= 0) {  // combine_kernel makes the mean
+      write_to(call_.partial_sums + std::int64_t{run.slot} * call_.cols, 1.0f, first_column);
+    } else {
+      const float scale = call_.mean ? 1.0f / fmaxf(degree, 1.0f) : 1.0f;
+      write_to(static_cast<T*>(call_.result) + std::int64_t{run.row + row} * call_.cols, scale, first_column);
+    }
+    __syncwarp();
+  }
+
+  template <class Result>
+  __device__ void write_to(Result* to, float scale, int first_column) {
+    const int cols = min(call_.cols - first_column, window());
+    to += first_column;
+    if (call_.writes_quads) {
+#pragma unroll 1
+      for (int column = lane_ * 4; column < cols; column += 128) {
+        float4& sums = *reinterpret_cast<float4*>(sums_ + column);
+        const float4 sum = sums;
+        sums = float4{};
+        store_quad<Result>(to + column, {rounded<Result>(sum.x * scale), rounded<Result>(sum.y * scale),
+                                         rounded<Result>(sum.z * scale), rounded<Result>(sum.w * scale)});
+      }
+    } else {
+#pragma unroll 1
+      for (int column = lane_; column < cols; column += 32) {
+        to[column] = rounded<Result>(sums_[column] * scale);
+        sums_[column] = 0.0f;
+      }
+    }
+  }
+
+  const AggregateCall& call_;
+  float* sums_;
+  std::uint32_t sums_at_;  ///< The same, as shared memory is addressed.
+  int lane_;
+};
+
+/// Of a multiprocessor: as many as registers suffice for.
+template <class T, class Selector, bool kWeighted, int V>
+constexpr int stream_blocks() {
+  if (sizeof(Selector) > 1) return 5;
+  if (kWeighted) return 6;
+  return sizeof(T) < 4 && V == 1 ? 7 : 8;
+}
+
+/// About as many elements under way in a lane whatever V is.
+template <class T, class Selector, bool kWeighted, int V, int kAhead = 8 / V,
+          int kBlocks = stream_blocks<T, Selector, kWeighted, V>()>
+__global__ void __launch_bounds__(kAggregateThreads, kBlocks)
+    stream_kernel(const __grid_constant__ AggregateCall call) {
+  using Streamer = RowStreamer<T, Selector, kWeighted, V, kAhead>;
+  extern __shared__ __align__(16) char shared[];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * stream_words(call.window), lane);
+  rows.work(static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp);
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,630 @@
+// Sums over the neighbours in a graph, both passes and the transposition, on every device that is here: against sums in f64
+// within what f32 additions may lose, at the limits of memory, and what is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include <rtopk/aggregate.hpp>
+#include <rtopk/half.hpp>
+
+#include "device_memory.hpp"
+#include "executors.hpp"
+#include "random.hpp"
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Aggregation;
+using rtopk::AggregationPlan;
+using rtopk::DType;
+using rtopk::IndexType;
+using rtopk::Pass;
+using Bytes = std::vector<std::byte>;
+
+template <class X>
+void append(Bytes& bytes, X x) {
+  const auto* from = reinterpret_cast<const std::byte*>(&x);
+  bytes.insert(bytes.end(), from, from + sizeof x);
+}
+
+/// Numbers as elements of a type.
+Bytes encode(const std::vector<float>& numbers, DType dtype) {
+  Bytes bytes;
+  for (const float x : numbers) {
+    if (dtype == DType::f32) append(bytes, x);
+    if (dtype == DType::f16) append(bytes, rtopk::f16_from_float(x));
+    if (dtype == DType::bf16) append(bytes, rtopk::bf16_from_float(x));
+  }
+  return bytes;
+}
+
+std::vector<float> decode(const Bytes& bytes, DType dtype) {
+  const std::size_t size = rtopk::size_of(dtype);
+  std::vector<float> numbers(bytes.size() / size);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::uint16_t half = 0;
+    if (dtype == DType::f32) {
+      std::memcpy(&numbers[i], &bytes[i * size], size);
+    } else {
+      std::memcpy(&half, &bytes[i * size], size);
+      numbers[i] = dtype == DType::f16 ? rtopk::float_from_f16(half) : rtopk::float_from_bf16(half);
+    }
+  }
+  return numbers;
+}
+
+Bytes encode(const std::vector<std::int64_t>& indices, IndexType type) {
+  Bytes bytes;
+  for (const std::int64_t i : indices) {
+    switch (type) {
+      case IndexType::u8: append(bytes, static_cast<std::uint8_t>(i)); break;
+      case IndexType::u16: append(bytes, static_cast<std::uint16_t>(i)); break;
+      case IndexType::i32: append(bytes, static_cast<std::int32_t>(i)); break;
+      default: append(bytes, i); break;
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> decode(const Bytes& bytes, IndexType type) {
+  const std::size_t size = rtopk::size_of(type);
+  std::vector<std::int64_t> indices(bytes.size() / size);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    std::int32_t narrow = 0;
+    if (type == IndexType::i32) std::memcpy(&narrow, &bytes[i * size], size);
+    indices[i] = narrow;
+    if (type == IndexType::i64) std::memcpy(&indices[i], &bytes[i * size], size);
+  }
+  return indices;
+}
+
+struct TestGraph {
+  std::int64_t nodes = 0;
+  std::vector<std::int64_t> row_starts;
+  std::vector<std::int64_t> columns;
+  std::vector<float> weights;
+
+  [[nodiscard]] std::int64_t rows() const { return std::ssize(row_starts) - 1; }
+  [[nodiscard]] std::int64_t edges() const { return std::ssize(columns); }
+  [[nodiscard]] bool has_node(std::int64_t edge) const {
+    const std::int64_t column = columns[static_cast<std::size_t>(edge)];
+    return column >= 0 && column < nodes;
+  }
+};
+
+/// Rows of these degrees, with edges to nodes picked at random: loops, and several edges to the same node, where it so happens.
+TestGraph graph_of(const std::vector<std::int64_t>& degrees, std::int64_t nodes, Random& random) {
+  TestGraph graph{.nodes = nodes, .row_starts = {0}, .columns = {}, .weights = {}};
+  for (const std::int64_t degree : degrees) {
+    graph.row_starts.push_back(graph.row_starts.back() + degree);
+    for (std::int64_t i = 0; i < degree; ++i) {
+      graph.columns.push_back(random.between(0, nodes - 1));
+      graph.weights.push_back(static_cast<float>(random.uniform() + 0.5));
+    }
+  }
+  return graph;
+}
+
+std::vector<std::int64_t> random_degrees(std::int64_t rows, std::int64_t most, Random& random) {
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    // Most rows are short, some empty and few long.
+    const double u = random.uniform();
+    degrees.push_back(static_cast<std::int64_t>(static_cast<double>(most) * u * u * u * u));
+  }
+  return degrees;
+}
+
+/// A^T as it must come out.
+TestGraph transpose(const TestGraph& graph) {
+  TestGraph result{.nodes = graph.rows(), .row_starts = {0}, .columns = {}, .weights = {}};
+  std::vector<std::vector<std::pair<std::int64_t, float>>> lists(static_cast<std::size_t>(graph.nodes));
+  for (std::int64_t row = 0; row < graph.rows(); ++row) {
+    const auto r = static_cast<std::size_t>(row);
+    for (std::int64_t edge = graph.row_starts[r]; edge < graph.row_starts[r + 1]; ++edge) {
+      const auto e = static_cast<std::size_t>(edge);
+      if (graph.has_node(edge)) lists[static_cast<std::size_t>(graph.columns[e])].emplace_back(row, graph.weights[e]);
+    }
+  }
+  for (const auto& list : lists) {
+    for (const auto& [row, weight] : list) {
+      result.columns.push_back(row);
+      result.weights.push_back(weight);
+    }
+    result.row_starts.push_back(result.edges());
+  }
+  result.columns.resize(graph.columns.size(), -1);
+  result.weights.resize(graph.weights.size(), 0.0f);
+  return result;
+}
+
+/// A problem with all that it reads.
+struct Instance {
+  Aggregation problem;
+  TestGraph graph;
+  TestGraph transposed;
+  std::vector<std::int64_t> selectors;
+  std::vector<float> elements;  ///< forward: values; backward: the gradient. As rounded to the dtype.
+
+  Instance(Aggregation wanted, TestGraph made, Random& random)
+      : problem(wanted), graph(std::move(made)), transposed(transpose(graph)) {
+    problem.rows = graph.rows();
+    problem.nodes = graph.nodes;
+    problem.edges = graph.edges();
+    std::vector<std::int64_t> columns(static_cast<std::size_t>(problem.cols));
+    std::iota(columns.begin(), columns.end(), std::int64_t{0});
+    for (std::int64_t node = 0; node < problem.nodes; ++node) {
+      const auto begin = std::ssize(selectors);
+      for (std::int64_t i = 0; i < problem.k; ++i) {  // the first k of a random order
+        std::swap(columns[static_cast<std::size_t>(i)],
+                  columns[static_cast<std::size_t>(random.between(i, problem.cols - 1))]);
+        selectors.push_back(columns[static_cast<std::size_t>(i)]);
+      }
+      std::sort(selectors.begin() + begin, selectors.end());
+    }
+    const bool forward = problem.pass == Pass::forward;
+    elements.resize(static_cast<std::size_t>(forward ? problem.nodes * problem.k : problem.rows * problem.cols));
+    for (float& x : elements) x = static_cast<float>(random.normal());
+    elements = decode(encode(elements, problem.dtype), problem.dtype);
+  }
+
+  [[nodiscard]] std::int64_t results() const {
+    return problem.pass == Pass::forward ? problem.rows * problem.cols : problem.nodes * problem.k;
+  }
+};
+
+/// Sums in f64, with what bounds their error: the sum of the magnitudes and the number of terms.
+struct Sum {
+  double value = 0.0;
+  double magnitude = 0.0;
+  std::int64_t terms = 0;
+
+  void add(double x) {
+    value += x;
+    magnitude += std::abs(x);
+    ++terms;
+  }
+};
+
+std::vector<Sum> reference(const Instance& instance) {
+  const Aggregation& p = instance.problem;
+  const TestGraph& graph = instance.graph;
+  std::vector<Sum> sums(static_cast<std::size_t>(instance.results()));
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const std::int64_t begin = graph.row_starts[static_cast<std::size_t>(row)];
+    const std::int64_t end = graph.row_starts[static_cast<std::size_t>(row) + 1];
+    for (std::int64_t edge = begin; edge < end; ++edge) {
+      if (!graph.has_node(edge)) continue;
+      const std::int64_t node = graph.columns[static_cast<std::size_t>(edge)];
+      double weight = p.weighted ? graph.weights[static_cast<std::size_t>(edge)] : 1.0;
+      if (p.mean) weight /= static_cast<double>(end - begin);
+      for (std::int64_t at = node * p.k; at < (node + 1) * p.k; ++at) {
+        const std::int64_t selector = instance.selectors[static_cast<std::size_t>(at)];
+        if (selector >= p.cols) continue;
+        const std::int64_t feature = row * p.cols + selector;
+        const bool forward = p.pass == Pass::forward;
+        sums[static_cast<std::size_t>(forward ? feature : at)].add(
+            weight * static_cast<double>(instance.elements[static_cast<std::size_t>(forward ? at : feature)]));
+      }
+    }
+  }
+  return sums;
+}
+
+/// Half a unit in the last place, relative.
+double rounding(DType dtype) { return dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8; }
+
+/// The first result that is further off than its additions, products and final rounding allow; empty if none is.
+std::string first_wrong(const Instance& instance, const std::vector<float>& results) {
+  const std::vector<Sum> expected = reference(instance);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Sum& sum = expected[i];
+    const double lost = (static_cast<double>(sum.terms) + 4.0) * 0x1p-24 * sum.magnitude;
+    const double bound = lost + rounding(instance.problem.dtype) * (std::abs(sum.value) + lost) + 0x1p-25;
+    if (std::abs(static_cast<double>(results[i]) - sum.value) <= bound) continue;
+    return "result " + std::to_string(i) + " is " + std::to_string(results[i]) + ", not " + std::to_string(sum.value) +
+           " within " + std::to_string(bound);
+  }
+  return "";
+}
+
+class Aggregate : public testing::TestWithParam<rtopk::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!is_here(GetParam())) GTEST_SKIP() << "no such device";
+  }
+
+  [[nodiscard]] std::unique_ptr<DeviceMemory> memory(const Bytes& content, std::size_t misalignment = 0) const {
+    return DeviceMemory::make(GetParam(), content, misalignment);
+  }
+
+  /// A graph in a device's memory.
+  struct GraphMemory {
+    std::unique_ptr<DeviceMemory> row_starts, columns, weights;
+
+    [[nodiscard]] rtopk::Graph view() const {
+      return {row_starts->data(), columns->data(), static_cast<const float*>(weights->data())};
+    }
+  };
+
+  [[nodiscard]] GraphMemory upload(const TestGraph& graph, IndexType type) const {
+    return {memory(encode(graph.row_starts, type)), memory(encode(graph.columns, type)),
+            memory(encode(graph.weights, DType::f32))};
+  }
+
+  struct Options {
+    std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes, of what is aligned to elements.
+    std::int32_t threads = 2;      ///< CPU.
+    const rtopk::Executor* executor = nullptr;
+    std::function<void(AggregationPlan&)> change = [](AggregationPlan&) {};
+  };
+
+  /// What a run wrote. Nothing beside it may have been written.
+  [[nodiscard]] Bytes run(const Instance& instance, const Options& options) const {
+    Aggregation problem = instance.problem;
+    problem.device.kind = GetParam();
+    rtopk::Traits traits;
+    EXPECT_TRUE(rtopk::query_traits(problem.device, traits).ok());
+    traits.threads = options.threads;
+    AggregationPlan plan;
+    rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+    EXPECT_TRUE(status.ok()) << status.text();
+    options.change(plan);
+
+    const std::size_t shift = options.misalignment * rtopk::size_of(problem.dtype);
+    const GraphMemory graph = upload(instance.graph, problem.graph_index_type);
+    const GraphMemory transposed = upload(instance.transposed, problem.graph_index_type);
+    const auto selectors = memory(encode(instance.selectors, problem.selector_type),
+                                  options.misalignment * rtopk::size_of(problem.selector_type));
+    const auto elements = memory(encode(instance.elements, problem.dtype), shift);
+    // Whoever relies on zeros, or does not write every result, is found out.
+    const auto results = memory(
+        Bytes(static_cast<std::size_t>(instance.results()) * rtopk::size_of(problem.dtype), std::byte{0xff}), shift);
+    const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+
+    rtopk::AggregationCall call{.graph = graph.view(), .transposed = transposed.view()};
+    (problem.pass == Pass::forward ? call.values : call.gradient) = elements->data();
+    call.selectors = selectors->data();
+    call.result = results->data();
+    rtopk::Launch launch;
+    launch.executor = options.executor;
+    status = rtopk::run(plan, call, {workspace->data(), plan.workspace_bytes}, launch);
+    EXPECT_TRUE(status.ok()) << status.text();
+    EXPECT_EQ(results->damage(), "") << "result";
+    EXPECT_EQ(workspace->damage(), "") << "workspace";
+    return results->content();
+  }
+  [[nodiscard]] Bytes run(const Instance& instance) const { return run(instance, Options{}); }
+
+  void expect_right(const Instance& instance, const Options& options) const {
+    const Aggregation& p = instance.problem;
+    SCOPED_TRACE(testing::Message() << name(p.pass) << ", " << p.rows << " rows, " << p.nodes << " nodes, " << p.edges
+                                    << " edges, " << p.cols << " columns, k " << p.k << ", " << name(p.dtype) << ", "
+                                    << name(p.selector_type) << ", " << name(p.graph_index_type) << ", weighted "
+                                    << p.weighted << ", mean " << p.mean << ", deterministic " << p.deterministic);
+    EXPECT_EQ(first_wrong(instance, decode(run(instance, options), p.dtype)), "");
+  }
+  void expect_right(const Instance& instance) const { expect_right(instance, Options{}); }
+};
+
+TEST_P(Aggregate, SumsAreRight) {
+  Random random(seed() + 200);
+  for (std::int64_t i = 0; i < scaled(160); ++i) {
+    Aggregation p{.pass = random.coin() ? Pass::forward : Pass::backward};
+    p.selector_type = random.coin() ? IndexType::u8 : IndexType::u16;
+    const std::vector<std::int64_t> widths = p.selector_type == IndexType::u8
+                                                 ? std::vector<std::int64_t>{1, 7, 64, 200, 256}
+                                                 : std::vector<std::int64_t>{5, 256, 300, 1000, 2500};
+    p.cols = random.pick(widths);
+    p.k = random.coin() ? std::min<std::int64_t>(32, p.cols) : random.between(1, std::min<std::int64_t>(p.cols, 300));
+    p.dtype = random.pick(std::vector{DType::f32, DType::f16, DType::bf16});
+    p.graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64;
+    p.weighted = random.coin();
+    p.mean = random.coin();
+    p.deterministic = random.coin();
+    const std::vector<std::int64_t> degrees =
+        random_degrees(random.between(1, 60), random.pick(std::vector{5, 90, 700}), random);
+    Options options;
+    options.misalignment = static_cast<std::size_t>(random.between(0, 3));
+    expect_right({p, graph_of(degrees, random.between(1, 80), random), random}, options);
+  }
+}
+
+TEST_P(Aggregate, HubsAreRight) {
+  Random random(seed() + 201);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      const Aggregation p{.pass = pass, .cols = 64, .k = 16, .deterministic = deterministic};
+      // A row of nearly all edges, and then a node.
+      expect_right({p, graph_of({3, 100000, 0, 2, 40}, 50, random), random});
+      expect_right({p, graph_of(random_degrees(3000, 200, random), 2, random), random});
+      // Rows of all lengths between many that are empty.
+      std::vector<std::int64_t> rare(4000, 0);
+      for (int i = 0; i < 20; ++i) rare[static_cast<std::size_t>(random.between(0, 3999))] = random.between(1, 2000);
+      expect_right({p, graph_of(rare, 50, random), random});
+    }
+  }
+}
+
+TEST_P(Aggregate, SmallestGraphs) {
+  Random random(seed() + 202);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      for (const bool mean : {false, true}) {
+        const Aggregation p{.pass = pass, .cols = 40, .k = 3, .mean = mean, .deterministic = deterministic};
+        expect_right({p, graph_of({0, 0, 0}, 4, random), random});  // no edges
+        expect_right({p, graph_of({1}, 1, random), random});        // a node with a loop
+        expect_right({p, graph_of({5}, 1, random), random});        // the same edge again and again
+        expect_right({p, graph_of({}, 3, random), random});         // no rows
+        expect_right(
+            {p, TestGraph{.nodes = 0, .row_starts = {0, 0}, .columns = {}, .weights = {}}, random});  // no nodes
+        TestGraph nowhere{.nodes = 0, .row_starts = {0, 2}, .columns = {0, 5}, .weights = {1.0f, 1.0f}};
+        expect_right({p, nowhere, random});  // edges to nowhere
+      }
+    }
+  }
+}
+
+TEST_P(Aggregate, WhatDoesNotExistAddsNothing) {
+  Random random(seed() + 203);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const std::int64_t cols : {200, 201, 3000}) {
+      const IndexType selector_type = cols == 200 ? IndexType::u8 : IndexType::u16;
+      for (const bool deterministic : {false, true}) {
+        const Aggregation p{
+            .pass = pass, .cols = cols, .k = 20, .selector_type = selector_type, .deterministic = deterministic};
+        TestGraph graph = graph_of(random_degrees(40, 600, random), 30, random);
+        for (std::int64_t& column : graph.columns) {
+          if (random.between(0, 9) == 0) column = random.coin() ? random.between(30, 40) : -random.between(1, 1 << 30);
+        }
+        Instance instance(p, graph, random);
+        // The last selectors of some nodes are beyond the columns, and still ascend.
+        for (std::int64_t node = 0; node < 30; node += 3) {
+          for (std::int64_t i = 15; i < 20; ++i) {
+            instance.selectors[static_cast<std::size_t>(node * 20 + i)] = cols + 20 + i;
+          }
+        }
+        expect_right(instance);
+      }
+    }
+  }
+}
+
+TEST_P(Aggregate, RowStartsThatMakeNoSenseStayInMemory) {
+  Random random(seed() + 204);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      const IndexType index = random.coin() ? IndexType::i32 : IndexType::i64;
+      const Aggregation p{
+          .pass = pass, .cols = 64, .k = 8, .graph_index_type = index, .mean = true, .deterministic = deterministic};
+      const Instance sound(p, graph_of(random_degrees(50, 900, random), 30, random), random);
+      const std::vector<std::int64_t> senseless{-1, -(1 << 30),         1 << 30, sound.graph.edges() + 1,
+                                                0,  sound.graph.edges()};
+      for (int i = 0; i < 10; ++i) {
+        Instance broken = sound;
+        for (auto* starts : {&broken.graph.row_starts, &broken.transposed.row_starts}) {
+          for (int j = 0; j < 5; ++j) {
+            (*starts)[static_cast<std::size_t>(random.between(0, std::ssize(*starts) - 1))] = random.pick(senseless);
+          }
+        }
+        const std::vector<float> results = decode(run(broken), p.dtype);  // it looks at the guards
+        if (GetParam() != rtopk::DeviceKind::cpu) continue;               // what is in the result is undefined
+        for (const float x : results) EXPECT_FALSE(std::isnan(x));
+      }
+    }
+  }
+}
+
+TEST_P(Aggregate, SumsRepeatBitForBit) {
+  Random random(seed() + 205);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const Aggregation p{.pass = pass, .cols = 256, .k = 32, .weighted = true, .deterministic = true};
+    const Instance instance(p, graph_of(random_degrees(500, 3000, random), 300, random), random);
+    const Bytes first = run(instance);
+    EXPECT_EQ(run(instance), first);
+    if (GetParam() != rtopk::DeviceKind::cpu) continue;
+    for (const std::int32_t threads : {1, 3, 8}) {
+      ThreadPerTask each;
+      const rtopk::Executor executors[] = {backwards(), each.executor()};
+      for (const rtopk::Executor& executor : executors) {
+        Options options;
+        options.threads = threads;
+        options.executor = &executor;
+        EXPECT_EQ(run(instance, options), first) << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
+  Random random(seed() + 206);
+  const Aggregation p{.cols = 64, .k = 16};
+  Instance instance(p, graph_of(random_degrees(30, 40, random), 20, random), random);
+  for (std::int64_t i = 0; i < 16; ++i) {  // of one node
+    instance.elements[static_cast<std::size_t>(i)] = i % 2 == 0 ? INFINITY : NAN;
+  }
+  const std::vector<float> results = decode(run(instance), p.dtype);
+  const std::vector<Sum> expected = reference(instance);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(std::isfinite(results[i]), std::isfinite(expected[i].value)) << i;
+  }
+}
+
+TEST_P(Aggregate, ChangedPlansAreRight) {
+  if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "a plan for the CPU has nothing to choose";
+  Random random(seed() + 207);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      for (const std::int64_t cols : {100, 256, 300, 3000}) {
+        for (const std::int64_t k : {1, 32, 50, 96}) {
+          const Aggregation p{.pass = pass,
+                              .cols = cols,
+                              .k = k,
+                              .dtype = dtype,
+                              .selector_type = cols > 256 ? IndexType::u16 : IndexType::u8,
+                              .graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64,
+                              .weighted = random.coin(),
+                              .mean = random.coin(),
+                              .deterministic = random.coin()};
+          const Instance instance(p, graph_of(random_degrees(150, 900, random), 70, random), random);
+          Options options;
+          options.misalignment = random.coin() ? 1 : 0;
+          options.change = [&random](AggregationPlan& plan) {
+            plan.rows_per_worker = random.between(1, 32);
+            plan.short_edges = random.between(0, 2 * plan.piece_edges - 1);
+          };
+          expect_right(instance, options);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Aggregate, TranspositionIsRight) {
+  Random random(seed() + 208);
+  for (const IndexType type : {IndexType::i32, IndexType::i64}) {
+    for (const bool weighted : {false, true}) {
+      for (const bool sound : {true, false}) {
+        TestGraph graph = graph_of(random_degrees(random.between(0, 200), 300, random), 90, random);
+        for (std::int64_t& column : graph.columns) {
+          if (!sound && random.between(0, 5) == 0) column = random.coin() ? 90 : -7;
+        }
+        const TestGraph expected = transpose(graph);
+        rtopk::TranspositionPlan plan;
+        rtopk::Status status = rtopk::make_plan(rtopk::Transposition{.rows = graph.rows(),
+                                                                     .nodes = graph.nodes,
+                                                                     .edges = graph.edges(),
+                                                                     .graph_index_type = type,
+                                                                     .weighted = weighted,
+                                                                     .device = {GetParam(), 0}},
+                                                plan);
+        ASSERT_TRUE(status.ok()) << status.text();
+        const GraphMemory from = upload(graph, type);
+        const std::size_t size = rtopk::size_of(type);
+        const auto row_starts = memory(Bytes(expected.row_starts.size() * size, std::byte{0xff}));
+        const auto columns = memory(Bytes(expected.columns.size() * size, std::byte{0x55}));
+        const auto weights = memory(Bytes(expected.columns.size() * sizeof(float), std::byte{0xff}));
+        const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+        status =
+            rtopk::run(plan, from.view(), {row_starts->data(), columns->data(), static_cast<float*>(weights->data())},
+                       {workspace->data(), plan.workspace_bytes});
+        ASSERT_TRUE(status.ok()) << status.text();
+        EXPECT_EQ(decode(row_starts->content(), type), expected.row_starts);
+        EXPECT_EQ(decode(columns->content(), type), expected.columns);
+        if (weighted) {
+          EXPECT_EQ(decode(weights->content(), DType::f32), expected.weights);
+        }
+        for (const auto* part : {&row_starts, &columns, &weights, &workspace}) EXPECT_EQ((*part)->damage(), "");
+      }
+    }
+  }
+}
+
+/// A status that names the argument and says what it is and what is accepted.
+void expect_refused(const rtopk::Status& status, const std::string& argument) {
+  const std::string text = status.text();
+  EXPECT_FALSE(status.ok()) << argument;
+  EXPECT_TRUE(text.starts_with(argument)) << "not about " << argument << ": " << text;
+  EXPECT_NE(text.find("accepted"), std::string::npos) << text;
+}
+
+TEST(AggregateRefusals, Problems) {
+  const Aggregation sound{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8};
+  AggregationPlan plan;
+  ASSERT_TRUE(rtopk::make_plan(sound, plan).ok());
+  const AggregationPlan before = plan;
+  const auto refused = [&](const char* argument, const std::function<void(Aggregation&)>& change) {
+    Aggregation problem = sound;
+    change(problem);
+    expect_refused(rtopk::make_plan(problem, plan), argument);
+    EXPECT_EQ(plan, before) << argument;
+  };
+  refused("rows", [](Aggregation& p) { p.rows = -1; });
+  refused("nodes", [](Aggregation& p) { p.nodes = -1; });
+  refused("edges", [](Aggregation& p) { p.edges = -1; });
+  refused("rows", [](Aggregation& p) {
+    p.rows = std::int64_t{1} << 58;
+    p.graph_index_type = IndexType::i64;
+  });
+  refused("cols", [](Aggregation& p) { p.cols = 0; });
+  refused("cols", [](Aggregation& p) { p.cols = 65537; });
+  refused("k", [](Aggregation& p) { p.k = 0; });
+  refused("k", [](Aggregation& p) { p.k = 65; });
+  refused("dtype", [](Aggregation& p) { p.dtype = DType::f64; });
+  refused("selector_type", [](Aggregation& p) { p.selector_type = IndexType::i32; });
+  refused("selector_type", [](Aggregation& p) { p.cols = 257; });
+  refused("graph_index_type", [](Aggregation& p) { p.graph_index_type = IndexType::u16; });
+  refused("graph_index_type", [](Aggregation& p) { p.edges = std::int64_t{1} << 31; });
+  refused("pass", [](Aggregation& p) { p.pass = static_cast<Pass>(2); });
+  refused("device", [](Aggregation& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
+  refused("device.ordinal", [](Aggregation& p) { p.device.ordinal = 1; });
+}
+
+TEST(AggregateRefusals, CallsAndPlans) {
+  const Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true};
+  AggregationPlan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  alignas(8) static std::byte memory[8][1024];
+  std::memset(memory, 0, sizeof memory);
+  const auto* weights = reinterpret_cast<const float*>(memory[2]);
+  const rtopk::AggregationCall sound{
+      .graph = {memory[0], memory[1], weights}, .values = memory[3], .selectors = memory[4], .result = memory[5]};
+  std::vector<std::byte> space(plan.workspace_bytes);
+  const rtopk::Workspace workspace{space.data(), space.size()};
+  ASSERT_TRUE(rtopk::run(plan, sound, workspace).ok());
+  const auto refused = [&](const char* argument, const std::function<void(rtopk::AggregationCall&)>& change) {
+    rtopk::AggregationCall call = sound;
+    change(call);
+    expect_refused(rtopk::run(plan, call, workspace), argument);
+  };
+  refused("graph.row_starts", [](auto& call) { call.graph.row_starts = nullptr; });
+  refused("graph.columns", [](auto& call) { call.graph.columns = nullptr; });
+  refused("graph.weights", [](auto& call) { call.graph.weights = nullptr; });
+  refused("values", [](auto& call) { call.values = nullptr; });
+  refused("selectors", [](auto& call) { call.selectors = nullptr; });
+  refused("result", [](auto& call) { call.result = nullptr; });
+  refused("values", [](auto& call) { call.values = memory[3] + 1; });
+  refused("graph.columns", [](auto& call) { call.graph.columns = memory[1] + 2; });
+  refused("result", [](auto& call) { call.result = memory[3] + 16; });
+  expect_refused(rtopk::run(plan, sound, {}), "workspace");
+  expect_refused(rtopk::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
+  const rtopk::Executor no_function{};
+  rtopk::Launch launch;
+  launch.executor = &no_function;
+  expect_refused(rtopk::run(plan, sound, workspace, launch), "launch.executor");
+
+  const auto refused_plan = [&](const char* argument, const std::function<void(AggregationPlan&)>& change) {
+    AggregationPlan changed = plan;
+    change(changed);
+    expect_refused(rtopk::run(changed, sound, workspace), argument);
+  };
+  refused_plan("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cpu_gather; });
+  refused_plan("plan.threads", [](auto& p) { p.threads = 0; });
+  refused_plan("plan.threads", [](auto& p) { p.workspace_bytes = 0; });
+  refused_plan("k", [](auto& p) { p.problem.k = 0; });
+}
+
+TEST(AggregateRefusals, Transpositions) {
+  rtopk::TranspositionPlan plan;
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.rows = -1}, plan), "rows");
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.graph_index_type = IndexType::u8}, plan), "graph_index_type");
+  ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 1, .nodes = 1, .edges = 1}, plan).ok());
+  std::int32_t starts[2] = {0, 1};
+  std::int32_t columns[1] = {0};
+  std::int32_t to[3] = {};
+  expect_refused(rtopk::run(plan, {starts, nullptr}, {to, to + 2}), "graph.columns");
+  expect_refused(rtopk::run(plan, {starts, columns}, {to, nullptr}), "transposed.columns");
+  expect_refused(rtopk::run(plan, {starts, columns}, {starts, to}), "transposed.row_starts");
+  EXPECT_TRUE(rtopk::run(plan, {starts, columns}, {to, to + 2}).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Aggregate, testing::Values(rtopk::DeviceKind::cpu, rtopk::DeviceKind::cuda),
+                         [](const auto& device) { return device.param == rtopk::DeviceKind::cpu ? "Cpu" : "Cuda"; });
+
+}  // namespace
+}  // namespace rtopk_test

@@ -1,0 +1,147 @@
+"""Graphs: every way to make one, and what is computed from it, against dense matrices."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from rtopk.gnn import Dataset, Graph, GraphError
+
+
+def dense(graph):
+    """The adjacency as a matrix: entry (i, j) is the weight with which i gathers from j."""
+    matrix = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
+    for row in range(graph.num_nodes):
+        for edge in range(int(graph.row_starts[row]), int(graph.row_starts[row + 1])):
+            weight = 1.0 if graph.weights is None else float(graph.weights[edge])
+            matrix[row, int(graph.columns[edge])] += weight
+    return matrix
+
+
+def transpose(graph):
+    return Graph(graph.t_row_starts, graph.t_columns, graph.t_weights)
+
+
+def random_graph(nodes=17, edges=60, weighted=False):
+    edge_index = torch.randint(0, nodes, (2, edges))
+    return Graph.from_edge_index(edge_index, nodes, torch.rand(edges) if weighted else None)
+
+
+def test_a_target_gathers_from_its_sources():
+    graph = Graph.from_edge_index(torch.tensor([[0, 2, 2], [1, 1, 0]]), 4)
+    expected = torch.zeros(4, 4, dtype=torch.float64)
+    expected[1, 0] = expected[1, 2] = expected[0, 2] = 1
+    assert torch.equal(dense(graph), expected)
+    assert graph.columns.dtype == torch.int32
+
+
+def test_edges_that_occur_twice_count_twice_and_keep_their_weights():
+    graph = Graph.from_edge_index(torch.tensor([[0, 0, 1], [1, 1, 1]]), 2, torch.tensor([0.5, 0.25, 2.0]))
+    assert dense(graph).tolist() == [[0, 0], [0.75, 2]]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_transpose(weighted):
+    graph = random_graph(weighted=weighted)
+    assert torch.equal(dense(transpose(graph)), dense(graph).t())
+    assert (graph.t_weights is None) != weighted
+
+
+def test_a_symmetric_graph_shares_its_memory_with_the_transpose():
+    edges = torch.randint(0, 30, (2, 50))
+    graph = Graph.from_edge_index(torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1), 30)
+    assert graph.t_columns is graph.columns
+    assert graph.with_self_loops().gcn_normalized().t_weights is graph.with_self_loops().gcn_normalized().weights
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_node_has_one_self_loop(weighted):
+    graph = random_graph(weighted=weighted)
+    expected = dense(graph)
+    expected.fill_diagonal_(1)
+    assert torch.equal(dense(graph.with_self_loops()), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_weights_of_a_convolution(weighted):
+    graph = random_graph(weighted=weighted).with_self_loops()
+    matrix = dense(graph)
+    expected = matrix / (matrix.sum(1, keepdim=True) * matrix.sum(0, keepdim=True)).sqrt()
+    torch.testing.assert_close(dense(graph.gcn_normalized()), expected, rtol=1e-6, atol=0)
+
+
+def test_nodes_without_edges_and_no_nodes_at_all():
+    graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 5)
+    assert (graph.num_nodes, graph.num_edges) == (5, 0)
+    assert dense(transpose(graph)).count_nonzero() == 0
+    assert dense(graph.gcn_normalized()).count_nonzero() == 0
+    assert dense(graph.with_self_loops()).equal(torch.eye(5, dtype=torch.float64))
+    assert Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64)).num_nodes == 0
+
+
+def test_moved_to_a_device(device):
+    graph = random_graph(weighted=True)
+    before = dense(transpose(graph))
+    moved = graph.to(device)
+    assert moved.device.type == device and moved.t_columns.device.type == device
+    assert torch.equal(dense(transpose(moved).to("cpu")), before)
+    assert moved.to(device) is moved
+
+
+def test_matrices_for_dense_features():
+    graph = random_graph()
+    matrix = dense(graph)
+    for reduce, expected in (("sum", matrix), ("mean", matrix / matrix.sum(1, keepdim=True).clamp(min=1))):
+        forward, backward = graph.matrices(reduce)
+        torch.testing.assert_close(forward.to_dense().double(), expected, rtol=1e-6, atol=0)
+        torch.testing.assert_close(backward.to_dense(), forward.to_dense().t())
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (([0, 2], [0]), "row_starts goes from 0 to 2"),
+        (([0, 2, 1, 3], [0, 1, 2]), "row_starts falls at row 1"),
+        (([1, 2], [0, 0]), "row_starts goes from 1"),
+        (([0, 1], [1]), "columns go from 1 to 1; accepted: 0 to 0"),
+        (([0, 1], [-1]), "columns go from -1"),
+        (([], []), "row_starts is empty"),
+    ],
+)
+def test_bad_rows_are_refused(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        Graph(*(torch.tensor(part, dtype=torch.int64) for part in arguments))
+
+
+def test_other_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="row_starts is .* of torch.float32"):
+        Graph(torch.zeros(2), torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ValueError, match="weights is"):
+        Graph(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(2))
+    with pytest.raises(ValueError, match="two rows of integers"):
+        Graph.from_edge_index(torch.zeros(3, 2, dtype=torch.int64))
+    with pytest.raises(ValueError, match="names nodes 0 to 7; accepted: 0 to 4"):
+        Graph.from_edge_index(torch.tensor([[0, 7], [1, 2]]), 5)
+    with pytest.raises(ValueError, match="edge_weight has shape"):
+        Graph.from_edge_index(torch.tensor([[0], [1]]), 2, torch.ones(3))
+
+
+def pyg_data(**fields):
+    """PyTorch Geometric's own object where it is installed, else one that looks like it."""
+    try:
+        from torch_geometric.data import Data
+    except ImportError:
+        return SimpleNamespace(num_nodes=len(fields["x"]), **fields)
+    return Data(**fields)
+
+
+def test_data_of_pytorch_geometric():
+    masks = torch.zeros(3, 6, dtype=torch.bool)
+    masks[0, :3] = masks[1, 3] = masks[2, 4:] = True
+    fields = {"edge_index": torch.tensor([[0, 1, 4], [1, 2, 5]]), "x": torch.rand(6, 3), "y": torch.arange(6) % 2}
+    names = dict(zip(("train_mask", "val_mask", "test_mask"), masks, strict=True))
+    dataset = Dataset.from_pyg(pyg_data(**fields, **names), "mine")
+    assert dense(dataset.graph)[1, 0] == 1 and dataset.classes == 2
+    assert [part.tolist() for part in (dataset.train, dataset.validation, dataset.test)] == [[0, 1, 2], [3], [4, 5]]
+    with pytest.raises(GraphError, match="mine: the Data object has no y"):
+        Dataset.from_pyg(pyg_data(**fields | {"y": None}), "mine")

@@ -1,0 +1,187 @@
+"""Layers and networks against the same written with dense matrices and torch's own autograd."""
+
+import doctest
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import rtopk.gnn.rows
+from rtopk.gnn import CompactMaxK, Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
+
+NODES, COLS, K = 40, 24, 5
+
+
+@pytest.fixture(params=["plain", "hub", "few edges", "one node"])
+def adjacency(request):
+    """Dense, with entry (i, j) the number of edges from j to i."""
+    nodes = 1 if request.param == "one node" else NODES
+    matrix = torch.zeros(nodes, nodes)
+    count = {"plain": 200, "hub": 100, "few edges": 3, "one node": 2}[request.param]
+    matrix.index_put_((torch.randint(nodes, (count,)), torch.randint(nodes, (count,))), torch.ones(()), accumulate=True)
+    if request.param == "hub":
+        matrix[3] += 1
+        matrix[:, 5] += 1
+    return matrix
+
+
+def to_graph(adjacency):
+    target, source = adjacency.nonzero().t()
+    return Graph.from_edge_index(
+        torch.stack([source, target]).repeat_interleave(adjacency[target, source].long(), dim=1), len(adjacency)
+    )
+
+
+def maxk(x, k=K):
+    return torch.zeros_like(x).scatter(1, x.topk(k).indices, 1.0) * x
+
+
+def mean(adjacency):
+    return adjacency / adjacency.sum(1, keepdim=True).clamp(min=1)
+
+
+def sage(conv, x, adjacency):
+    x = maxk(x)
+    return F.linear(mean(adjacency) @ x, conv.neighbours.weight, conv.neighbours.bias) + x @ conv.own.weight.t()
+
+
+def gcn(conv, x, adjacency):
+    degrees = (adjacency.sum(1, keepdim=True) * adjacency.sum(0, keepdim=True)).clamp(min=1)
+    return (adjacency / degrees.sqrt()) @ maxk(F.linear(x, conv.linear.weight, conv.linear.bias)) + conv.bias
+
+
+def gin(conv, x, adjacency):
+    x = maxk(F.linear(x, conv.linear.weight, conv.linear.bias))
+    return adjacency @ x + (1 + conv.epsilon) * x
+
+
+LAYERS = [(MaxKSAGEConv, sage), (MaxKGCNConv, gcn), (MaxKGINConv, gin)]
+
+
+def results(function, x, parameters):
+    """The result, and the gradients of a function of it that treats every element differently."""
+    x = x.clone().requires_grad_()
+    result = function(x)
+    weights = torch.linspace(-1, 1, result.numel(), device=result.device).sin().view_as(result)
+    return [result.detach(), *torch.autograd.grad((result * weights).sum(), [x, *parameters])]
+
+
+@pytest.mark.parametrize("layer, reference", LAYERS, ids=["sage", "gcn", "gin"])
+@pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
+@pytest.mark.parametrize("block", [7, 1 << 15])
+def test_layers(layer, reference, dense, block, adjacency, device, monkeypatch):
+    monkeypatch.setattr(rtopk.gnn.rows, "_BLOCK_ROWS", block)
+    conv = layer(COLS, COLS, K, dense=dense).to(device)
+    with torch.no_grad():
+        for parameter in conv.parameters():
+            parameter.normal_()  # a bias and an epsilon of zero would hide a mistake
+    graph, adjacency = to_graph(adjacency).to(device), adjacency.to(device)
+    x = torch.randn(len(adjacency), COLS, device=device)
+    parameters = list(conv.parameters())
+    ours = results(lambda x: conv(x, graph), x, parameters)
+    theirs = results(lambda x: reference(conv, x, adjacency), x, parameters)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+
+
+def test_more_columns_than_8_bits_tell_apart(device):
+    conv = MaxKSAGEConv(300, 8, 40).to(device)
+    adjacency = (torch.rand(NODES, NODES) < 0.2).float()
+    x = torch.randn(NODES, 300, device=device)
+    reference = F.linear(mean(adjacency.to(device)) @ maxk(x, 40), conv.neighbours.weight, conv.neighbours.bias)
+    reference = reference + maxk(x, 40) @ conv.own.weight.t()
+    torch.testing.assert_close(conv(x, to_graph(adjacency).to(device)), reference, rtol=1e-4, atol=1e-4)
+
+
+def test_early_stopping_selects_as_maxk_does():
+    x = torch.randn(50, 64)
+    rows = CompactMaxK(8, max_iter=2)(x)
+    expanded = rtopk.expand(rows.values, rows.selectors, 64)
+    assert torch.equal(expanded, rtopk.maxk(x, 8, max_iter=2))
+    assert not torch.equal(expanded, rtopk.maxk(x, 8))
+
+
+def test_dropout_drops_kept_elements_and_only_in_training():
+    rows = CompactMaxK(16)(torch.rand(200, 64) + 1)
+    assert rows.dropout(0.5, False).values.equal(rows.values)
+    dropped = rows.dropout(0.5, True).values
+    assert 0.4 < (dropped == 0).float().mean() < 0.6
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], 2 * rows.values[kept])
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_networks_give_the_same_with_and_without_the_zeros(model, device):
+    adjacency = (torch.rand(NODES, NODES) < 0.1).float()
+    graph = to_graph(adjacency).with_self_loops().to(device)
+    features = torch.rand(NODES, 30, device=device) * (torch.rand(NODES, 30, device=device) < 0.2)
+    csr = features.cpu().to_sparse_csr()
+    sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 30).to(device)
+    compact = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
+    dense = MaxKGNN(model, 30, COLS, 4, layers=2, k=K, dense=True).to(device)
+    dense.load_state_dict(compact.state_dict())
+    outcomes = []
+    for network, x in ((compact, features), (compact, sparse), (dense, features)):
+        network.zero_grad()
+        result = network(x, graph)
+        F.cross_entropy(result, torch.arange(NODES, device=device) % 4).backward()
+        outcomes.append([result.detach(), *(parameter.grad.clone() for parameter in network.parameters())])
+    for other in outcomes[1:]:
+        for mine, theirs in zip(outcomes[0], other, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("edges,kept_matrices", [(4000, 0), (40000, 1)])
+def test_no_dense_copy_of_the_rows_is_made(edges, kept_matrices):
+    """Of what a convolution keeps for its derivative, nothing but a sum over many neighbours has the size of the dense
+    rows: it is what their linear map needs. Few neighbours are summed after it."""
+    nodes, cols = 1000, 64
+    conv = MaxKSAGEConv(cols, cols, 4)
+    graph = Graph.from_edge_index(torch.randint(nodes, (2, edges)), nodes)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        conv(torch.randn(nodes, cols, requires_grad=True), graph)
+    assert sum(size >= nodes * cols for size in kept) == kept_matrices
+
+
+def test_sums_and_their_map_in_either_order(monkeypatch):
+    nodes, cols, out = 300, 96, 40
+    conv = MaxKSAGEConv(cols, out, 8)
+    graph = Graph.from_edge_index(torch.randint(nodes, (2, 900)), nodes)
+    x = torch.randn(nodes, cols)
+    grad = torch.randn(nodes, out)
+    results = []
+    for most_degree in (0, 32):
+        monkeypatch.setattr("rtopk.gnn.rows._MOST_DEGREE", most_degree)
+        conv.zero_grad()
+        leaf = x.clone().requires_grad_()
+        y = conv(leaf, graph)
+        y.backward(grad)
+        results.append([y.detach(), leaf.grad, *(p.grad.clone() for p in conv.parameters())])
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-4)
+
+
+def test_edge_index_in_a_graphs_place():
+    conv = MaxKGCNConv(COLS, COLS, K)
+    edges, x = torch.randint(NODES, (2, 100)), torch.randn(NODES, COLS)
+    assert torch.equal(conv(x, edges), conv(x, Graph.from_edge_index(edges, NODES)))
+    with pytest.raises(TypeError, match="graph is list; accepted: Graph"):
+        conv(x, [[0], [1]])
+
+
+@pytest.mark.parametrize("module", ["graph", "layers", "rows"])
+def test_examples_in_the_documentation(module):
+    outcome = doctest.testmod(getattr(rtopk.gnn, module), extraglobs={"torch": torch, "rtopk": rtopk})
+    assert outcome.attempted and not outcome.failed
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="k is 25; accepted: 1 to 24"):
+        MaxKSAGEConv(24, 64, 25)
+    with pytest.raises(ValueError, match="k is 0"):
+        MaxKGCNConv(24, 64, 0)
+    with pytest.raises(ValueError, match="max_iter is 3 with dense=True"):
+        MaxKGINConv(24, 24, 4, max_iter=3, dense=True)
+    with pytest.raises(ValueError, match="model is 'gat'; accepted: sage, gcn, gin"):
+        MaxKGNN("gat", 3, 8, 2, k=2)
