@@ -57,11 +57,9 @@ class Gpu:
     CPU_SAMPLE_ROWS = 256
 
     def __init__(self, library_path, repeats, torch_repeats, with_torch, seed, distributions=DISTRIBUTIONS):
-        # Before torch, whose libraries bring C++ symbols of their own, so that this one keeps to the system's.
+        import torch  # before the library, as in every program that uses both
+
         self.library = librtopk.Library(library_path)
-
-        import torch
-
         if not torch.cuda.is_available():
             sys.exit("no GPU that torch can use; --dry-run shows what would be measured")
         self.torch = torch

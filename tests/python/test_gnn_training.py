@@ -225,7 +225,7 @@ def test_ctrl_c_keeps_what_was_learnt(tmp_path):
     trainer = Trainer(load(CORA), Recipe(**result["recipe"]), "cpu")
     trainer.resume(tmp_path / "checkpoint.pt")
     assert trainer.epoch == result["epochs_done"]
-    for name, value in torch.load(tmp_path / "best.pt", weights_only=True).items():
+    for name, value in torch.load(tmp_path / "best.pt", weights_only=True, map_location="cpu").items():
         assert torch.equal(value, trainer.best_state[name])
 
 

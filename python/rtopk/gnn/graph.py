@@ -6,6 +6,8 @@ import warnings
 
 import torch
 
+from .._registrations import selector_dtype
+
 
 def index_type(most: int) -> torch.dtype:
     """The smallest type of indices up to a number."""
@@ -210,17 +212,32 @@ def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
         )
 
 
+def _times(matrix: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+    """matrix @ dense. On a GPU that is cuSPARSE, which refuses a matrix without entries and adds up in any order."""
+    rows, cols = matrix.shape[0], dense.shape[1]
+    if dense.is_cuda and matrix.values().numel() == 0:
+        return dense.new_zeros(rows, cols)
+    floats = matrix.dtype == dense.dtype == torch.float32
+    if dense.is_cuda and floats and 0 < cols <= 65536 and torch.are_deterministic_algorithms_enabled():
+        # A dense row is a compact one with all of its columns.
+        selectors = torch.arange(cols, device=dense.device).to(selector_dtype(cols))
+        selectors = selectors.expand(dense.shape).contiguous()
+        starts, columns, weights = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+        return torch.ops.rtopk.aggregate(starts, columns, weights, dense.contiguous(), selectors, cols, False, True)
+    return matrix @ dense
+
+
 class _CsrProduct(torch.autograd.Function):
     """matrix @ dense. torch's own derivative transposes the matrix again in every step."""
 
     @staticmethod
     def forward(ctx, dense, matrix, transpose):
         ctx.transpose = transpose
-        return matrix @ dense
+        return _times(matrix, dense)
 
     @staticmethod
     def backward(ctx, grad):
-        return ctx.transpose @ grad, None, None
+        return _times(ctx.transpose, grad), None, None
 
 
 def csr_product(matrices: tuple[torch.Tensor, torch.Tensor], dense: torch.Tensor) -> torch.Tensor:
