@@ -213,12 +213,12 @@ def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
 
 
 def _times(matrix: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
-    """matrix @ dense. On a GPU that is cuSPARSE, which refuses a matrix without entries and adds up in any order."""
-    rows, cols = matrix.shape[0], dense.shape[1]
-    if dense.is_cuda and matrix.values().numel() == 0:
-        return dense.new_zeros(rows, cols)
-    floats = matrix.dtype == dense.dtype == torch.float32
-    if dense.is_cuda and floats and 0 < cols <= 65536 and torch.are_deterministic_algorithms_enabled():
+    """matrix @ dense. On a GPU that is cuSPARSE, which adds up in any order, and refuses a matrix without entries or with
+    more of them than it has places."""
+    cols, entries = dense.shape[1], matrix.values().numel()
+    refused = entries == 0 or entries > matrix.shape[0] * matrix.shape[1]
+    own = dense.is_cuda and (refused or torch.are_deterministic_algorithms_enabled())
+    if own and matrix.dtype == dense.dtype == torch.float32 and 0 < cols <= 65536:
         # A dense row is a compact one with all of its columns.
         selectors = torch.arange(cols, device=dense.device).to(selector_dtype(cols))
         selectors = selectors.expand(dense.shape).contiguous()
