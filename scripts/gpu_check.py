@@ -218,7 +218,7 @@ def torch(arguments):
                 lambda file: pytest(f"gpu-torch-{file.stem}", file.name, file, **environment), files
             ):
                 result.add(outcome)
-    command = [sys.executable, ROOT / "bench" / "compare_operators.py", "--library", BUILD / "lib" / "librtopk.so"]
+    command = [sys.executable, "bench/compare_operators.py", "--library", LIBRARY.relative_to(ROOT)]
     command += ["--json", json_beside(arguments, "torch")]
     command += ["--quick"] if arguments.quick else []
     if run("torch: benchmark", command, "gpu-torch-bench", PYTHONPATH=str(SITE)):
@@ -233,7 +233,7 @@ def gnn(arguments):
     """Sums over neighbours beside torch's sparse product, with the package that the step before made."""
     if not (SITE / "rtopk").exists():
         return Result(failed=["gnn: the package is not there; --only torch makes it"])
-    command = [sys.executable, ROOT / "bench" / "compare_gnn.py", "--json", json_beside(arguments, "gnn")]
+    command = [sys.executable, "bench/compare_gnn.py", "--json", json_beside(arguments, "gnn")]
     command += ["--repeats", 3] if arguments.quick else []
     if not run("gnn: benchmark", command, "gpu-gnn-bench", PYTHONPATH=str(SITE)):
         return Result(failed=["gnn: benchmark"])

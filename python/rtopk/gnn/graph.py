@@ -213,8 +213,8 @@ def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
 
 
 def _times(matrix: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
-    """matrix @ dense. On a GPU that is cuSPARSE, which adds up in any order, and refuses a matrix without entries or with
-    more of them than it has places."""
+    """matrix @ dense. On a GPU that is cuSPARSE, which adds up in any order, and refuses a matrix without entries or
+    with more of them than it has places."""
     cols, entries = dense.shape[1], matrix.values().numel()
     refused = entries == 0 or entries > matrix.shape[0] * matrix.shape[1]
     own = dense.is_cuda and (refused or torch.are_deterministic_algorithms_enabled())
