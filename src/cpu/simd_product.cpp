@@ -23,6 +23,9 @@ using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
 // Sums that are under way together: half of the registers.
 constexpr int kVectors = HWY_ARCH_ARM ? 16 : 8;
+// Elements of a panel: some columns of W, one row right behind the other. 64 KiB are the nearest cache of a Neoverse N1, where
+// it makes products 1.3 times as fast.
+constexpr std::int64_t kPanel = 1 << 14;
 
 template <class Selector>
 struct Operands {
@@ -46,10 +49,29 @@ HWY_INLINE std::int64_t ForBlocks(std::int64_t begin, std::int64_t end, F&& f) {
   return col;
 }
 
+/// Columns [col, col + count) of W, as they lie: the first element, and how far rows are apart.
+struct Panel {
+  const float* first;
+  std::int64_t stride;
+};
+
+/// A copy of these columns in `panel`, where that takes an eighth of the product's time or less.
+template <class Selector>
+HWY_INLINE Panel PanelOf(const Operands<Selector>& x, const ProductPart& part, std::int64_t col, std::int64_t count,
+                         float* panel) {
+  const float* from = x.call.matrix + col;
+  const bool copied =
+      x.p.cols * count <= kPanel && count < x.p.width && (part.last_row - part.first_row) * x.p.k >= 8 * x.p.cols;
+  if (!copied) return {from, x.p.width};
+  for (std::int64_t row = 0; row < x.p.cols; ++row) std::copy_n(from + row * x.p.width, count, panel + row * count);
+  return {panel, count};
+}
+
 /// Y += X W for columns [col, col + kCount vectors) of these rows.
 template <int kCount, class Selector>
-HWY_INLINE void MultiplyBlock(const Operands<Selector>& x, const ProductPart& part, std::int64_t col) {
+HWY_INLINE void MultiplyBlock(const Operands<Selector>& x, const ProductPart& part, std::int64_t col, float* panel) {
   const D d;
+  const Panel matrix = PanelOf(x, part, col, kCount * kLanes, panel);
   for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
     float* y = x.call.result + row * x.p.width + col;
     const float* values = x.Values(row);
@@ -59,7 +81,7 @@ HWY_INLINE void MultiplyBlock(const Operands<Selector>& x, const ProductPart& pa
     for (std::int64_t j = 0; j < x.p.k; ++j) {
       if (!x.Exists(selectors[j])) continue;
       const V value = hn::Set(d, values[j]);
-      const float* w = x.call.matrix + selectors[j] * x.p.width + col;
+      const float* w = matrix.first + selectors[j] * matrix.stride;
       for (int i = 0; i < kCount; ++i) sums[i] = hn::MulAdd(value, hn::LoadU(d, w + i * kLanes), sums[i]);
     }
     for (int i = 0; i < kCount; ++i) hn::StoreU(sums[i], d, y + i * kLanes);
@@ -68,8 +90,9 @@ HWY_INLINE void MultiplyBlock(const Operands<Selector>& x, const ProductPart& pa
 
 template <class Selector>
 void AddProduct(const Operands<Selector>& x, const ProductPart& part) {
+  alignas(64) float panel[kPanel];
   const std::int64_t rest = ForBlocks(part.first_col, part.last_col, [&](std::int64_t col, auto count) HWY_ATTR {
-    MultiplyBlock<decltype(count)::value>(x, part, col);
+    MultiplyBlock<decltype(count)::value>(x, part, col, panel);
   });
   if (rest == part.last_col) return;
   for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
@@ -131,10 +154,15 @@ void GradientOfValues(const Operands<Selector>& x, const ProductPart& part) {
   }
 }
 
-/// X^T dY for columns [col, col + kCount vectors) of all rows.
+/// X^T dY for columns [col, col + kCount vectors) of all rows, added up in `panel` where it is large enough.
 template <int kCount, class Selector>
-HWY_INLINE void AddOuterBlock(const Operands<Selector>& x, const ProductPart& part, std::int64_t col) {
+HWY_INLINE void AddOuterBlock(const Operands<Selector>& x, const ProductPart& part, std::int64_t col, float* panel) {
   const D d;
+  constexpr std::int64_t kCols = kCount * kLanes;
+  const bool in_panel = x.p.cols * kCols <= kPanel && kCols < x.p.width;
+  float* const sums = in_panel ? panel : x.call.result + col;
+  const std::int64_t stride = in_panel ? kCols : x.p.width;
+  if (in_panel) std::fill_n(panel, x.p.cols * kCols, 0.0f);
   for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
     const float* from = x.call.gradient + row * x.p.width + col;
     const float* values = x.Values(row);
@@ -144,22 +172,27 @@ HWY_INLINE void AddOuterBlock(const Operands<Selector>& x, const ProductPart& pa
     for (std::int64_t j = 0; j < x.p.k; ++j) {
       if (!x.Exists(selectors[j])) continue;
       const V value = hn::Set(d, values[j]);
-      float* to = x.call.result + selectors[j] * x.p.width + col;
+      float* to = sums + selectors[j] * stride;
       for (int i = 0; i < kCount; ++i) {
         hn::StoreU(hn::MulAdd(value, gradient[i], hn::LoadU(d, to + i * kLanes)), d, to + i * kLanes);
       }
     }
   }
+  if (!in_panel) return;
+  for (std::int64_t row = 0; row < x.p.cols; ++row) {
+    std::copy_n(panel + row * kCols, kCols, x.call.result + row * x.p.width + col);
+  }
 }
 
 template <class Selector>
 void GradientOfMatrix(const Operands<Selector>& x, const ProductPart& part) {
+  alignas(64) float panel[kPanel];
   for (std::int64_t column = 0; column < x.p.cols; ++column) {
     std::fill(x.call.result + column * x.p.width + part.first_col, x.call.result + column * x.p.width + part.last_col,
               0.0f);
   }
   const std::int64_t rest = ForBlocks(part.first_col, part.last_col, [&](std::int64_t col, auto count) HWY_ATTR {
-    AddOuterBlock<decltype(count)::value>(x, part, col);
+    AddOuterBlock<decltype(count)::value>(x, part, col, panel);
   });
   if (rest == part.last_col) return;
   for (std::int64_t row = part.first_row; row < part.last_row; ++row) {

@@ -162,6 +162,33 @@ def test_sums_and_their_map_in_either_order(monkeypatch):
         torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("rows,cols,k", [(700, 40, 6), (60, 40, 40), (1, 40, 6), (0, 40, 6), (60, 300, 8)])
+def test_maxk_of_a_linear_map_is_one_after_the_other(rows, cols, k, bias):
+    activation, linear = CompactMaxK(k), torch.nn.Linear(30, cols, bias=bias)
+    x = torch.randn(30, rows).t().requires_grad_()  # not contiguous
+    leaves = [x, *linear.parameters()]
+    ours, theirs = activation.of_linear(x, linear), activation(linear(x))
+    assert torch.equal(ours.values, theirs.values) and torch.equal(ours.selectors, theirs.selectors)
+    first, second = [], []
+    for result in (ours, theirs):
+        first.append(torch.autograd.grad(result.values.sin().sum(), leaves, retain_graph=True))
+        gradients = torch.autograd.grad(result.values.sin().sum(), leaves, create_graph=True)
+        second.append(torch.autograd.grad(sum(g.square().sum() for g in gradients), leaves))
+    for mine, other in zip(first[0] + second[0], first[1] + second[1], strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-3)
+
+
+def test_a_linear_map_before_maxk_may_be_frozen():
+    activation, linear = CompactMaxK(K), torch.nn.Linear(COLS, COLS)
+    linear.weight.requires_grad_(False)
+    x = torch.randn(NODES, COLS)
+    activation.of_linear(x, linear).values.sum().backward()
+    selectors = activation(linear(x)).selectors
+    torch.testing.assert_close(linear.bias.grad, torch.bincount(selectors.flatten(), minlength=COLS).float())
+    assert linear.weight.grad is None and x.grad is None
+
+
 def test_edge_index_in_a_graphs_place():
     conv = MaxKGCNConv(COLS, COLS, K)
     edges, x = torch.randint(NODES, (2, 100)), torch.randn(NODES, COLS)

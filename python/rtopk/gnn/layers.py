@@ -61,6 +61,9 @@ class _MaxKConv(nn.Module):
     def selected(self, x: torch.Tensor):
         return self.activation(x).dropout(self.p, self.training)
 
+    def selected_of_linear(self, x: torch.Tensor):
+        return self.activation.of_linear(x, self.linear).dropout(self.p, self.training)
+
 
 class MaxKSAGEConv(_MaxKConv):
     """GraphSAGE: MaxK, then one linear map of the mean of the neighbours' rows and one of the node's own row.
@@ -96,7 +99,7 @@ class MaxKGCNConv(_MaxKConv):
 
     def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
         graph = as_graph(graph, len(x)).gcn_normalized()
-        return self.selected(self.linear(x)).aggregate(graph, "sum").add_(self.bias)
+        return self.selected_of_linear(x).aggregate(graph, "sum").add_(self.bias)
 
 
 class MaxKGINConv(_MaxKConv):
@@ -109,7 +112,7 @@ class MaxKGINConv(_MaxKConv):
         self.epsilon = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
-        rows = self.selected(self.linear(x))
+        rows = self.selected_of_linear(x)
         return rows.add_scaled(rows.aggregate(as_graph(graph, len(x)), "sum"), 1 + self.epsilon)
 
 

@@ -92,6 +92,16 @@ class CompactMaxK(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> CompactRows:
         return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
 
+    def of_linear(self, x: torch.Tensor, linear: torch.nn.Linear) -> CompactRows:
+        """MaxK of linear(x). Its derivative has k elements in a row: on the CPU the products with it leave out the
+        zeros."""
+        if not _multiplies_compact(x) or torch.is_autocast_enabled("cpu"):
+            return self(linear(x))
+        with torch.no_grad():
+            rows = self(linear(x))
+        values = _LinearAt.apply(rows.values, rows.selectors, x, linear.weight, linear.bias)
+        return CompactRows(values, rows.selectors, rows.cols)
+
     def select(self, x: torch.Tensor) -> object:
         """The selection alone, for timing."""
         return compact(x, self.k, max_iter=self.max_iter)
@@ -107,6 +117,9 @@ class DenseMaxK(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> DenseRows:
         mask = torch.zeros_like(x, dtype=torch.bool).scatter_(1, self.select(x.detach()).indices, True)
         return DenseRows(x * mask)
+
+    def of_linear(self, x: torch.Tensor, linear: torch.nn.Linear) -> DenseRows:
+        return self(linear(x))
 
     def select(self, x: torch.Tensor) -> object:
         """The selection alone, for timing."""
@@ -184,6 +197,33 @@ class _AddLinear(torch.autograd.Function):
             grad_weight.addmm_(grad[block].t(), expanded(values[block], selectors[block], weight.shape[1]))
             grad_values[block] = at_selectors(grad[block] @ weight, selectors[block])
         return grad, grad_values, None, grad_weight
+
+
+class _LinearAt(torch.autograd.Function):
+    """The elements of linear(x) that selectors name, given as `values`, with their derivative in x, weight and bias."""
+
+    @staticmethod
+    def forward(ctx, values, selectors, x, weight, bias):
+        ctx.mark_dirty(values)
+        ctx.save_for_backward(selectors, x, weight)
+        return values
+
+    @staticmethod
+    def backward(ctx, grad):
+        selectors, x, weight = ctx.saved_tensors
+        if torch.is_grad_enabled():  # this derivative is to have one itself, as products of dense rows do
+            rows = expanded(grad, selectors, len(weight))
+            return None, None, rows @ weight, rows.t() @ x, rows.sum(0) if ctx.needs_input_grad[4] else None
+        grad_x = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[2]:
+            grad_x = x.new_zeros(x.shape)
+            _OPS._add_product.default(grad_x, grad, selectors, weight)
+        if ctx.needs_input_grad[3]:
+            grad_weight = _OPS._product_matrix_gradient.default(x, grad, selectors, len(weight))
+        if ctx.needs_input_grad[4]:
+            ones = x.new_ones(len(x), 1)
+            grad_bias = _OPS._product_matrix_gradient.default(ones, grad, selectors, len(weight)).squeeze(1)
+        return None, None, grad_x, grad_weight, grad_bias
 
 
 class _AddScaled(torch.autograd.Function):
