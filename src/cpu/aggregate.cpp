@@ -233,12 +233,7 @@ void run(const AggregationPlan& plan, const AggregationCall& call, void* workspa
   const auto address = reinterpret_cast<std::uintptr_t>(workspace);
   const std::uintptr_t aligned = (address + kCacheLine - 1) / kCacheLine * kCacheLine;
   Job job{plan, call, static_cast<std::byte*>(workspace) + (aligned - address), block_runner_for(plan.problem)};
-  if (plan.threads == 1 && executor == nullptr) {
-    run_task(&job, 0);
-    return;
-  }
-  const Executor& chosen = executor != nullptr ? *executor : default_executor();
-  chosen.parallel_for(chosen.context, plan.threads, run_task, &job);
+  run_tasks(executor, plan.threads, run_task, &job);
 }
 
 }  // namespace rtopk::cpu

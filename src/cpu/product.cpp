@@ -81,12 +81,7 @@ Status check_plan(const ProductPlan& plan) noexcept {
 
 void run(const ProductPlan& plan, const ProductCall& call, const Executor* executor) noexcept {
   Job job{plan, call};
-  if (plan.threads == 1 && executor == nullptr) {
-    run_task(&job, 0);
-    return;
-  }
-  const Executor& chosen = executor != nullptr ? *executor : default_executor();
-  chosen.parallel_for(chosen.context, plan.threads, run_task, &job);
+  run_tasks(executor, plan.threads, run_task, &job);
 }
 
 }  // namespace rtopk::cpu

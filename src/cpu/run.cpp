@@ -48,12 +48,7 @@ void run_task(void* context, std::int64_t task) {
 void run(const Plan& plan, const void* input, const Output& output, void* workspace,
          const Executor* executor) noexcept {
   Job job{plan, input, output, static_cast<std::byte*>(workspace)};
-  if (plan.threads == 1 && executor == nullptr) {
-    run_task(&job, 0);
-    return;
-  }
-  const Executor& chosen = executor != nullptr ? *executor : default_executor();
-  chosen.parallel_for(chosen.context, plan.threads, run_task, &job);
+  run_tasks(executor, plan.threads, run_task, &job);
 }
 
 }  // namespace rtopk::cpu

@@ -99,13 +99,16 @@ Pool& pool() {
   return *current;
 }
 
-void run_on_pool(void*, std::int64_t count, Task task, void* context) { pool().parallel_for(count, task, context); }
-
 }  // namespace
 
-const Executor& default_executor() noexcept {
-  static constexpr Executor executor{run_on_pool, nullptr};
-  return executor;
+void run_tasks(const Executor* executor, std::int64_t number, Task task, void* job) noexcept {
+  if (executor != nullptr) {
+    executor->parallel_for(executor->context, number, task, job);
+  } else if (number == 1) {
+    task(job, 0);  // without a pool
+  } else {
+    pool().parallel_for(number, task, job);
+  }
 }
 
 }  // namespace rtopk::cpu
