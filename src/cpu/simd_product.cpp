@@ -37,6 +37,17 @@ struct Operands {
     return static_cast<const Selector*>(call.selectors) + row * p.k;
   }
   [[nodiscard]] HWY_INLINE bool Exists(std::int64_t column) const { return column < p.cols; }
+
+  /// Calls f(row, column, value) for everything that the part's rows hold.
+  template <class F>
+  HWY_INLINE void ForEach(const ProductPart& part, F&& f) const {
+    for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
+      for (std::int64_t j = 0; j < p.k; ++j) {
+        const std::int64_t column = Selectors(row)[j];
+        if (Exists(column)) f(row, column, Values(row)[j]);
+      }
+    }
+  }
 };
 
 /// Calls f with the columns from `begin` to `end` in blocks of as many vectors as possible; returns where the rest begins.
@@ -95,15 +106,11 @@ void AddProduct(const Operands<Selector>& x, const ProductPart& part) {
     MultiplyBlock<decltype(count)::value>(x, part, col, panel);
   });
   if (rest == part.last_col) return;
-  for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
-    for (std::int64_t j = 0; j < x.p.k; ++j) {
-      const std::int64_t column = x.Selectors(row)[j];
-      if (!x.Exists(column)) continue;
-      for (std::int64_t col = rest; col < part.last_col; ++col) {
-        x.call.result[row * x.p.width + col] += x.Values(row)[j] * x.call.matrix[column * x.p.width + col];
-      }
+  x.ForEach(part, [&](std::int64_t row, std::int64_t column, float value) HWY_ATTR {
+    for (std::int64_t col = rest; col < part.last_col; ++col) {
+      x.call.result[row * x.p.width + col] += value * x.call.matrix[column * x.p.width + col];
     }
-  }
+  });
 }
 
 /// kCount rows of W times a row of dY.
@@ -195,15 +202,11 @@ void GradientOfMatrix(const Operands<Selector>& x, const ProductPart& part) {
     AddOuterBlock<decltype(count)::value>(x, part, col, panel);
   });
   if (rest == part.last_col) return;
-  for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
-    for (std::int64_t j = 0; j < x.p.k; ++j) {
-      const std::int64_t column = x.Selectors(row)[j];
-      if (!x.Exists(column)) continue;
-      for (std::int64_t col = rest; col < part.last_col; ++col) {
-        x.call.result[column * x.p.width + col] += x.Values(row)[j] * x.call.gradient[row * x.p.width + col];
-      }
+  x.ForEach(part, [&](std::int64_t row, std::int64_t column, float value) HWY_ATTR {
+    for (std::int64_t col = rest; col < part.last_col; ++col) {
+      x.call.result[column * x.p.width + col] += value * x.call.gradient[row * x.p.width + col];
     }
-  }
+  });
 }
 
 template <class Selector>
