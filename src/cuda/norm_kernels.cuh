@@ -1,0 +1,197 @@
+// Kernels of a normalization: a warp takes rows in turn, and has what it adds up over them in registers.
+#pragma once
+
+#include <cstdint>
+
+#include "norm_launch.hpp"
+#include "norm_row.cuh"
+#include "norm_shape.hpp"
+
+namespace rtopk::cuda {
+
+/// The rows that a warp takes: every `step`-th.
+struct NormTurns {
+  std::int64_t first;
+  std::int64_t step;
+
+  static __device__ NormTurns of_warp() {
+    const std::int64_t warps = blockDim.x / 32;
+    return {blockIdx.x * warps + threadIdx.x / 32, gridDim.x * warps};
+  }
+};
+
+template <int kPerLane, bool kQuads, int kThreads, int kMinBlocks, bool kAhead>
+__global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const __grid_constant__ NormArguments a) {
+  using Row = NormRow<kPerLane, kQuads>;
+  const Row row(a.cols);
+  const NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
+  const NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
+  const NormColumns<kPerLane, kQuads> beta(row, a.call.beta);
+  const NormTurns turns = NormTurns::of_warp();
+  float next[kPerLane];
+  if (kAhead && turns.first < a.rows) row.load(a.call.input + turns.first * a.cols, next);
+  for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
+    float x[kPerLane];
+    float of_column[kPerLane];
+    if constexpr (kAhead) {
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) x[i] = next[i];
+      if (r + turns.step < a.rows) row.load(a.call.input + (r + turns.step) * a.cols, next);
+    } else {
+      row.load(a.call.input + r * a.cols, x);
+    }
+    bias.get(of_column);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];
+    const float scale = row.center(x, a.epsilon);
+    gamma.get(of_column);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) x[i] *= scale * of_column[i];
+    beta.get(of_column);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];
+    row.store(a.call.result + r * a.cols, x);
+  }
+}
+
+/// A row of zeros in shared memory, into which a warp scatters the k elements of a compact row.
+template <class Row>
+class DenseNormRow {
+ public:
+  __device__ DenseNormRow(const NormArguments& a, const Row& row, float* memory) : a_(a), row_(row), memory_(memory) {}
+
+  /// Each lane its own columns, which it alone reads.
+  __device__ void clear() {
+    row_.store(memory_, typename Row::Elements{});
+    __syncwarp();
+  }
+
+  /// What lanes have of the dense row; it is zero again afterwards.
+  __device__ void take(std::int64_t r, typename Row::Elements& x) {
+    for (int i = static_cast<int>(threadIdx.x) % 32; i < a_.k; i += 32) {
+      const std::int64_t at = r * a_.k + i;
+      const int column = a_.wide ? static_cast<const std::uint16_t*>(a_.call.selectors)[at]
+                                 : static_cast<const std::uint8_t*>(a_.call.selectors)[at];
+      const float value = a_.call.values[at];
+      if (column < a_.cols) memory_[column] = value;
+    }
+    __syncwarp();
+    row_.load(memory_, x);
+    clear();
+  }
+
+ private:
+  const NormArguments& a_;
+  const Row& row_;
+  float* memory_;
+};
+
+template <int kPerLane, bool kQuads, bool kCompact, int kThreads, int kMinBlocks, bool kAhead>
+__global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(const __grid_constant__ NormArguments a) {
+  using Row = NormRow<kPerLane, kQuads>;
+  extern __shared__ float4 shared_quads[];
+  auto* shared = reinterpret_cast<float*>(shared_quads);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Row row(a.cols);
+  const NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
+  const NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
+  DenseNormRow<Row> dense(a, row, shared + warp * 32 * kPerLane);
+  if constexpr (kCompact) dense.clear();
+  float sums[kNormSums][kPerLane] = {};
+  const NormTurns turns = NormTurns::of_warp();
+  float next_x[kPerLane];
+  float next_g[kPerLane];
+  if (kAhead && turns.first < a.rows) {
+    row.load(a.call.input + turns.first * a.cols, next_x);
+    if (!kCompact) row.load(a.call.gradient + turns.first * a.cols, next_g);
+  }
+  for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
+    float x[kPerLane];
+    float g[kPerLane];
+    float of_column[kPerLane];
+    if constexpr (kAhead) {
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) x[i] = next_x[i];
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) g[i] = next_g[i];
+      if (r + turns.step < a.rows) {
+        row.load(a.call.input + (r + turns.step) * a.cols, next_x);
+        if (!kCompact) row.load(a.call.gradient + (r + turns.step) * a.cols, next_g);
+      }
+    } else {
+      row.load(a.call.input + r * a.cols, x);
+      if constexpr (!kCompact) row.load(a.call.gradient + r * a.cols, g);
+    }
+    if constexpr (kCompact) dense.take(r, g);
+    bias.get(of_column);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];
+    const float scale = row.center(x, a.epsilon);
+    gamma.get(of_column);
+    float mean = 0.0f;
+    float slope = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      x[i] *= scale;
+      sums[0][i] = fmaf(g[i], x[i], sums[0][i]);
+      sums[1][i] += g[i];
+      g[i] *= of_column[i];
+      mean += g[i];
+      slope = fmaf(g[i], x[i], slope);
+    }
+    mean = row.mean(mean);
+    slope = row.mean(slope);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      x[i] = scale * (g[i] - fmaf(x[i], slope, mean));
+      sums[2][i] += x[i];
+    }
+    row.store(a.call.result + r * a.cols, x);
+  }
+
+  // The sums of the block's warps, one after the other.
+  __syncthreads();
+  for (int turn = 0; turn < kThreads / 32; ++turn) {
+    if (turn == warp) {
+#pragma unroll
+      for (int sum = 0; sum < kNormSums; ++sum) {
+        float before[kPerLane] = {};
+        if (turn > 0) row.load(shared + sum * a.cols, before);
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) before[i] += sums[sum][i];
+        row.store(shared + sum * a.cols, before);
+      }
+    }
+    __syncthreads();
+  }
+  const int count = static_cast<int>(kNormSums) * a.cols;
+  float* partial = a.partial_sums + static_cast<std::int64_t>(blockIdx.x) * count;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) partial[i] = shared[i];
+}
+
+inline constexpr int kNormFinishThreads = 1024;
+
+/// Adds up the sums of all blocks, in an order that depends on their number alone. A block has 32 columns.
+static __global__ void __launch_bounds__(kNormFinishThreads)
+    norm_finish_kernel(const __grid_constant__ NormArguments a, const std::int32_t partials) {
+  __shared__ float sums[32][33];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int count = static_cast<int>(kNormSums) * a.cols;
+  const int at = static_cast<int>(blockIdx.x) * 32 + lane;
+  float sum = 0.0f;
+  if (at < count) {
+#pragma unroll 4
+    for (int i = warp; i < partials; i += 32) sum += a.partial_sums[static_cast<std::int64_t>(i) * count + at];
+  }
+  sums[warp][lane] = sum;
+  __syncthreads();
+  sum = LaneGroup<32>::sum_reals(sums[lane][warp]);
+  const int column = static_cast<int>(blockIdx.x) * 32 + warp;
+  if (lane != 0 || column >= count) return;
+  float* const results[] = {a.call.gamma_gradient, a.call.beta_gradient, a.call.bias_gradient};
+  float* result = results[column / a.cols];
+  if (result != nullptr) result[column % a.cols] = sum;
+}
+
+}  // namespace rtopk::cuda
