@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "aggregation.hpp"
+#include "norm.hpp"
 #include "product.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
@@ -180,6 +181,7 @@ std::string build_text() {
   " Tensor selectors)"
 #define RTOPK_WHOLE_ROWS_SIGNATURE \
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
+#define RTOPK_NORM_GRADIENTS " -> (Tensor grad_x, Tensor grad_gamma, Tensor grad_beta, Tensor? grad_bias)"
 
 // Operators whose names begin with "_" have no derivative: calling one costs nothing but the selection. The Python
 // functions take them where no gradient is wanted. _topk_exact is _topk with the arguments of torch.topk alone: every
@@ -212,6 +214,12 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("_add_product(Tensor(a!) onto, Tensor values, Tensor selectors, Tensor matrix) -> ()");
   library.def("_product_values_gradient(Tensor grad, Tensor selectors, Tensor matrix) -> Tensor");
   library.def("_product_matrix_gradient(Tensor grad, Tensor values, Tensor selectors, SymInt cols) -> Tensor");
+  // Normalized rows, on a GPU alone.
+  library.def("_norm(Tensor x, Tensor? bias, Tensor gamma, Tensor beta, float epsilon) -> Tensor");
+  library.def("_norm_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor grad)" RTOPK_NORM_GRADIENTS);
+  library.def(
+      "_norm_compact_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor values,"
+      " Tensor selectors)" RTOPK_NORM_GRADIENTS);
   library.def("build_text() -> str");
 }
 
@@ -235,7 +243,12 @@ STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) {
   library.impl("_product_values_gradient", TORCH_BOX(&rtopk::torch_binding::product_values_gradient));
   library.impl("_product_matrix_gradient", TORCH_BOX(&rtopk::torch_binding::product_matrix_gradient));
 }
-STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) { RTOPK_IMPLEMENTATIONS(library); }
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
+  RTOPK_IMPLEMENTATIONS(library);
+  library.impl("_norm", TORCH_BOX(&rtopk::torch_binding::norm));
+  library.impl("_norm_backward", TORCH_BOX(&rtopk::torch_binding::norm_backward));
+  library.impl("_norm_compact_backward", TORCH_BOX(&rtopk::torch_binding::norm_compact_backward));
+}
 
 // aten::topk for a backend that no tensor has. Called by that key, from above autograd (_functions.py), it is torch.topk's
 // own derivative around this selection: a node in C++, where one of our own could only be in Python.

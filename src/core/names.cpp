@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include <rtopk/aggregate.hpp>
+#include <rtopk/norm.hpp>
 #include <rtopk/plan.hpp>
 #include <rtopk/product.hpp>
 #include <rtopk/types.hpp>
@@ -105,6 +106,15 @@ const char* name(ProductTerm term) noexcept {
     case ProductTerm::product: return "product";
     case ProductTerm::values_gradient: return "values_gradient";
     case ProductTerm::matrix_gradient: return "matrix_gradient";
+  }
+  return "?";
+}
+
+const char* name(NormTerm term) noexcept {
+  switch (term) {
+    case NormTerm::rows: return "rows";
+    case NormTerm::gradient: return "gradient";
+    case NormTerm::compact_gradient: return "compact_gradient";
   }
   return "?";
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rtopk/aggregate.hpp>
+#include <rtopk/norm.hpp>
 #include <rtopk/plan.hpp>
 #include <rtopk/rtopk.hpp>
 
@@ -27,5 +28,10 @@ Status run(const AggregationPlan& plan, const AggregationCall& call, void* works
 Status make_plan(const Transposition& problem, TranspositionPlan& plan) noexcept;
 Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGraph& transposed, void* workspace,
            void* stream) noexcept;
+
+// And for a normalization of rows.
+Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept;
+Status check_plan(const NormPlan& plan) noexcept;
+Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* stream) noexcept;
 
 }  // namespace rtopk::cuda

@@ -20,13 +20,13 @@ struct NormTurns {
   }
 };
 
-template <int kPerLane, bool kQuads, int kThreads, int kMinBlocks, bool kAhead>
+template <int kPerLane, bool kQuads, int kThreads = kNormThreads, int kMinBlocks = (kPerLane <= 8 ? 4 : 1), bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8)>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const __grid_constant__ NormArguments a) {
   using Row = NormRow<kPerLane, kQuads>;
   const Row row(a.cols);
-  const NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
-  const NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
-  const NormColumns<kPerLane, kQuads> beta(row, a.call.beta);
+  const NormColumns<kPerLane, kQuads, kHeld> bias(row, a.call.bias);
+  const NormColumns<kPerLane, kQuads, kHeld> gamma(row, a.call.gamma);
+  const NormColumns<kPerLane, kQuads, kHeld> beta(row, a.call.beta);
   const NormTurns turns = NormTurns::of_warp();
   float next[kPerLane];
   if (kAhead && turns.first < a.rows) row.load(a.call.input + turns.first * a.cols, next);
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const _
 }
 
 /// A row of zeros in shared memory, into which a warp scatters the k elements of a compact row.
-template <class Row>
+template <class Row, int kFetched>
 class DenseNormRow {
  public:
   __device__ DenseNormRow(const NormArguments& a, const Row& row, float* memory) : a_(a), row_(row), memory_(memory) {}
@@ -66,14 +66,22 @@ class DenseNormRow {
     __syncwarp();
   }
 
+  /// Reads the compact row that the next take() makes dense.
+  __device__ void fetch(std::int64_t r) {
+    at_ = r * a_.k;
+#pragma unroll
+    for (int i = 0; i < kFetched; ++i) read(lane() + 32 * i, columns_[i], values_[i]);
+  }
+
   /// What lanes have of the dense row; it is zero again afterwards.
-  __device__ void take(std::int64_t r, typename Row::Elements& x) {
-    for (int i = static_cast<int>(threadIdx.x) % 32; i < a_.k; i += 32) {
-      const std::int64_t at = r * a_.k + i;
-      const int column = a_.wide ? static_cast<const std::uint16_t*>(a_.call.selectors)[at]
-                                 : static_cast<const std::uint8_t*>(a_.call.selectors)[at];
-      const float value = a_.call.values[at];
-      if (column < a_.cols) memory_[column] = value;
+  __device__ void take(typename Row::Elements& x) {
+#pragma unroll
+    for (int i = 0; i < kFetched; ++i) put(columns_[i], values_[i]);
+    for (int i = lane() + 32 * kFetched; i < a_.k; i += 32) {
+      int column;
+      float value;
+      read(i, column, value);
+      put(column, value);
     }
     __syncwarp();
     row_.load(memory_, x);
@@ -81,21 +89,38 @@ class DenseNormRow {
   }
 
  private:
+  static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+
+  /// The i-th element of the row. Where there is none, the column does not exist.
+  __device__ void read(int i, int& column, float& value) const {
+    column = a_.cols;
+    if (i >= a_.k) return;
+    column = a_.wide ? static_cast<const std::uint16_t*>(a_.call.selectors)[at_ + i]
+                     : static_cast<const std::uint8_t*>(a_.call.selectors)[at_ + i];
+    value = a_.call.values[at_ + i];
+  }
+  __device__ void put(int column, float value) {
+    if (column < a_.cols) memory_[column] = value;
+  }
+
   const NormArguments& a_;
   const Row& row_;
   float* memory_;
+  std::int64_t at_ = 0;
+  int columns_[kFetched];
+  float values_[kFetched];
 };
 
-template <int kPerLane, bool kQuads, bool kCompact, int kThreads, int kMinBlocks, bool kAhead>
+template <int kPerLane, bool kQuads, bool kCompact, int kThreads = kNormThreads, int kMinBlocks = (kPerLane <= 8 ? 2 : 1), bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8), int kFetched = 2>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(const __grid_constant__ NormArguments a) {
   using Row = NormRow<kPerLane, kQuads>;
   extern __shared__ float4 shared_quads[];
   auto* shared = reinterpret_cast<float*>(shared_quads);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const Row row(a.cols);
-  const NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
-  const NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
-  DenseNormRow<Row> dense(a, row, shared + warp * 32 * kPerLane);
+  const NormColumns<kPerLane, kQuads, kHeld> bias(row, a.call.bias);
+  const NormColumns<kPerLane, kQuads, kHeld> gamma(row, a.call.gamma);
+  DenseNormRow<Row, kFetched> dense(a, row, shared + warp * 32 * kPerLane);
   if constexpr (kCompact) dense.clear();
   float sums[kNormSums][kPerLane] = {};
   const NormTurns turns = NormTurns::of_warp();
@@ -105,6 +130,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(con
     row.load(a.call.input + turns.first * a.cols, next_x);
     if (!kCompact) row.load(a.call.gradient + turns.first * a.cols, next_g);
   }
+  if (kCompact && turns.first < a.rows) dense.fetch(turns.first);
   for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
     float x[kPerLane];
     float g[kPerLane];
@@ -122,7 +148,10 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(con
       row.load(a.call.input + r * a.cols, x);
       if constexpr (!kCompact) row.load(a.call.gradient + r * a.cols, g);
     }
-    if constexpr (kCompact) dense.take(r, g);
+    if constexpr (kCompact) {
+      dense.take(g);
+      if (r + turns.step < a.rows) dense.fetch(r + turns.step);
+    }
     bias.get(of_column);
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];

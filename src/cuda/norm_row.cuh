@@ -88,7 +88,7 @@ class NormRow {
 };
 
 /// Numbers of the columns, the same for every row: in registers where there is room, else read for each row.
-template <int kPerLane, bool kQuads>
+template <int kPerLane, bool kQuads, bool kHeld>
 class NormColumns {
  public:
   using Row = NormRow<kPerLane, kQuads>;
@@ -107,8 +107,6 @@ class NormColumns {
   }
 
  private:
-  static constexpr bool kHeld = kPerLane <= 8;
-
   __device__ void read(typename Row::Elements& x) const {
     if (from_ != nullptr) {
       row_.load(from_, x);

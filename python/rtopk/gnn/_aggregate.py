@@ -70,8 +70,7 @@ def _fake_aggregate_backward(
 
 @register_fake("rtopk::transpose_graph")
 def _fake_transpose_graph(row_starts, columns, weights, n):
-    t_weights = None if weights is None else weights.new_empty(weights.shape)
-    return row_starts.new_empty(n + 1), columns.new_empty(columns.shape), t_weights
+    return row_starts.new_empty(n + 1), columns.new_empty(columns.shape), _empty_like(weights)
 
 
 @register_fake("rtopk::_add_product")
@@ -87,6 +86,25 @@ def _fake_product_values_gradient(grad, selectors, matrix):
 @register_fake("rtopk::_product_matrix_gradient")
 def _fake_product_matrix_gradient(grad, values, selectors, cols):
     return grad.new_empty(cols, grad.shape[1])
+
+
+@register_fake("rtopk::_norm")
+def _fake_norm(x, bias, gamma, beta, epsilon):
+    return x.new_empty(x.shape)
+
+
+@register_fake("rtopk::_norm_backward")
+def _fake_norm_backward(x, bias, gamma, epsilon, grad):
+    return x.new_empty(x.shape), *(gamma.new_empty(gamma.shape) for _ in range(2)), _empty_like(bias)
+
+
+@register_fake("rtopk::_norm_compact_backward")
+def _fake_norm_compact_backward(x, bias, gamma, epsilon, values, selectors):
+    return _fake_norm_backward(x, bias, gamma, epsilon, values)
+
+
+def _empty_like(tensor):
+    return None if tensor is None else tensor.new_empty(tensor.shape)
 
 
 # ---- Derivatives ----

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .graph import Graph, csr_matrices, csr_product, index_type
+from .norm import fuses, normalized
 from .rows import CompactMaxK, DenseMaxK
 
 
@@ -26,7 +27,7 @@ def as_graph(graph, num_nodes: int) -> Graph:
 
 
 class _MaxKConv(nn.Module):
-    """What the three convolutions share: the activation.
+    """What the three convolutions share: the activation, and a last bias that whoever normalizes the rows may add.
 
     Args:
         in_channels, out_channels: columns of the rows that go in and come out.
@@ -58,8 +59,14 @@ class _MaxKConv(nn.Module):
     # Whether MaxK comes before the linear map, and so selects from the columns that go in.
     selects_input = False
 
-    def selected(self, x: torch.Tensor):
-        return self.activation(x).dropout(self.p, self.training)
+    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
+        graph = as_graph(graph, len(x))
+        return self.convolved(self.activation(x) if self.selects_input else x, graph, self.last_bias)
+
+    @property
+    def last_bias(self) -> torch.Tensor | None:
+        """What is added at the end."""
+        return None
 
     def selected_of_linear(self, x: torch.Tensor):
         return self.activation.of_linear(x, self.linear).dropout(self.p, self.training)
@@ -80,9 +87,13 @@ class MaxKSAGEConv(_MaxKConv):
         self.neighbours = nn.Linear(in_channels, out_channels)
         self.own = nn.Linear(in_channels, out_channels, bias=False)
 
-    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
-        rows = self.selected(x)
-        neighbours = rows.aggregate_linear(as_graph(graph, len(x)), "mean", self.neighbours)
+    @property
+    def last_bias(self) -> torch.Tensor:
+        return self.neighbours.bias
+
+    def convolved(self, rows, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
+        rows = rows.dropout(self.p, self.training)
+        neighbours = rows.aggregate_linear(graph, "mean", self.neighbours.weight, bias)
         return rows.add_linear(neighbours, self.own.weight)
 
 
@@ -97,9 +108,13 @@ class MaxKGCNConv(_MaxKConv):
         self.linear = nn.Linear(in_channels, out_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
-        graph = as_graph(graph, len(x)).gcn_normalized()
-        return self.selected_of_linear(x).aggregate(graph, "sum").add_(self.bias)
+    @property
+    def last_bias(self) -> torch.Tensor:
+        return self.bias
+
+    def convolved(self, x: torch.Tensor, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
+        sums = self.selected_of_linear(x).aggregate(graph.gcn_normalized(), "sum")
+        return sums if bias is None else sums.add_(bias)
 
 
 class MaxKGINConv(_MaxKConv):
@@ -111,9 +126,9 @@ class MaxKGINConv(_MaxKConv):
         self.linear = nn.Linear(in_channels, out_channels)
         self.epsilon = nn.Parameter(torch.zeros(()))
 
-    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
+    def convolved(self, x: torch.Tensor, graph: Graph, bias: None) -> torch.Tensor:
         rows = self.selected_of_linear(x)
-        return rows.add_scaled(rows.aggregate(as_graph(graph, len(x)), "sum"), 1 + self.epsilon)
+        return rows.add_scaled(rows.aggregate(graph, "sum"), 1 + self.epsilon)
 
 
 class SparseFeatures:
@@ -186,6 +201,7 @@ class MaxKGNN(nn.Module):
         self.input = InputLinear(in_features, hidden)
         # Without it two linear maps would follow each other; SAGE selects first.
         self.rectified = not MODELS[model].selects_input
+        self.dense = dense
         self.convolutions = nn.ModuleList(MODELS[model](hidden, hidden, k, **options) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
         self.output = nn.Linear(hidden, classes)
@@ -195,6 +211,16 @@ class MaxKGNN(nn.Module):
         x = self.input(x)
         if self.rectified:
             x = F.relu_(x)
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = norm(convolution(x, graph))
+        # The baseline is what torch has.
+        fused = not self.dense and all(fuses(x, norm) for norm in self.norms)
+        # What selects between two layers; GCN and GIN select inside of them.
+        between = [None if self.rectified else convolution.activation for convolution in self.convolutions] + [None]
+        if between[0] is not None:
+            x = between[0](x)
+        for convolution, norm, activation in zip(self.convolutions, self.norms, between[1:], strict=True):
+            if fused:
+                x = normalized(convolution.convolved(x, graph, None), convolution.last_bias, norm, activation)
+            else:
+                x = norm(convolution.convolved(x, graph, convolution.last_bias))
+                x = x if activation is None else activation(x)
         return self.output(x)

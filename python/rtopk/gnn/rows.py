@@ -37,13 +37,16 @@ class CompactRows:
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
         return aggregate(graph, self.values, self.selectors, self.cols, reduce)
 
-    def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
-        """linear(aggregate(rows)). Either may come first: sums of compact rows are cheaper than of dense ones, but
-        products of compact rows leave out zeros that their sums no longer have."""
+    def aggregate_linear(
+        self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """aggregate(rows) @ weight.T + bias. Either may come first: sums of compact rows are cheaper than of dense ones,
+        but products of compact rows leave out zeros that their sums no longer have."""
         if not _multiplies_compact(self.values) or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
-            return linear(self.aggregate(graph, reduce))
-        mapped = self.add_linear(self.values.new_zeros(len(self.values), linear.out_features), linear.weight)
-        return csr_product(graph.matrices(reduce), mapped).add_(linear.bias)
+            return F.linear(self.aggregate(graph, reduce), weight, bias)
+        mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
+        sums = csr_product(graph.matrices(reduce), mapped)
+        return sums if bias is None else sums.add_(bias)
 
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """onto + rows @ weight.T, in the memory of `onto`."""
@@ -66,8 +69,10 @@ class DenseRows:
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
         return csr_product(graph.matrices(reduce), self.rows)
 
-    def aggregate_linear(self, graph: Graph, reduce: str, linear: torch.nn.Linear) -> torch.Tensor:
-        return linear(self.aggregate(graph, reduce))
+    def aggregate_linear(
+        self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        return F.linear(self.aggregate(graph, reduce), weight, bias)
 
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return onto + F.linear(self.rows, weight)

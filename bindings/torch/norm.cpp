@@ -1,0 +1,130 @@
+#include "norm.hpp"
+
+#include <string>
+
+#include <torch/csrc/stable/ops.h>
+
+#include <rtopk/norm.hpp>
+
+#include "execution.hpp"
+#include "tensor_checks.hpp"
+
+namespace rtopk::torch_binding {
+namespace {
+
+using torch::headeronly::ScalarType;
+using MaybeTensor = std::optional<Tensor>;
+
+/// A tensor of float32 beside x.
+void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& x) {
+  check_dims(name, tensor, dims);
+  if (tensor.scalar_type() != ScalarType::Float) refuse(std::string(name) + " is not float32, which alone is accepted");
+  check_device(name, tensor, x, "x");
+}
+
+const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }
+float* mutable_floats(const Tensor& tensor) { return static_cast<float*>(tensor.mutable_data_ptr()); }
+
+/// What all three operators read, as the library takes it, and the tensors that hold its memory.
+struct HeldInput {
+  Tensor x;
+  MaybeTensor bias;
+  Tensor gamma;
+
+  [[nodiscard]] Norm problem(NormTerm term, double epsilon) const {
+    return {.term = term,
+            .rows = x.size(0),
+            .cols = x.size(1),
+            .biased = bias.has_value(),
+            .epsilon = static_cast<float>(epsilon),
+            .device = device_of(x)};
+  }
+  [[nodiscard]] NormCall call() const {
+    return {.input = floats(x), .bias = bias ? floats(*bias) : nullptr, .gamma = floats(gamma)};
+  }
+};
+
+void check_column(const char* name, const Tensor& column, const Tensor& x) {
+  check_floats(name, column, 1, x);
+  check_size(name, column, 0, x.size(1), "the columns of x");
+}
+
+HeldInput held(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma) {
+  check_floats("x", x, 2, x);
+  check_column("gamma", gamma, x);
+  HeldInput input{torch::stable::contiguous(x), std::nullopt, torch::stable::contiguous(gamma)};
+  if (bias) {
+    check_column("bias", *bias, x);
+    input.bias = torch::stable::contiguous(*bias);
+  }
+  return input;
+}
+
+void normalize(const Norm& problem, const NormCall& call, const Tensor& result) {
+  NormPlan plan;
+  check(make_plan(problem, traits_of(problem.device), plan));
+  execute_on(problem.device, result, plan.workspace_bytes,
+             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
+}
+
+NormGradients gradients(const HeldInput& input, const Norm& problem, NormCall call) {
+  NormGradients made{empty_matrix(problem.rows, problem.cols, input.x), empty_vector(problem.cols, input.x),
+                     empty_vector(problem.cols, input.x), std::nullopt};
+  auto& [of_x, of_gamma, of_beta, of_bias] = made;
+  if (input.bias) of_bias = empty_vector(problem.cols, input.x);
+  call.result = mutable_floats(of_x);
+  call.gamma_gradient = mutable_floats(of_gamma);
+  call.beta_gradient = mutable_floats(of_beta);
+  call.bias_gradient = of_bias ? mutable_floats(*of_bias) : nullptr;
+  normalize(problem, call, of_x);
+  return made;
+}
+
+}  // namespace
+
+Tensor norm(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  const HeldInput input = held(x, bias, gamma);
+  check_column("beta", beta, x);
+  const Tensor held_beta = torch::stable::contiguous(beta);
+  const Norm problem = input.problem(NormTerm::rows, epsilon);
+  Tensor result = empty_matrix(problem.rows, problem.cols, x);
+  NormCall call = input.call();
+  call.beta = floats(held_beta);
+  call.result = mutable_floats(result);
+  normalize(problem, call, result);
+  return result;
+}
+
+NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
+                            const Tensor& grad) {
+  const HeldInput input = held(x, bias, gamma);
+  check_floats("grad", grad, 2, x);
+  check_size("grad", grad, 0, x.size(0), "the rows of x");
+  check_size("grad", grad, 1, x.size(1), "the columns of x");
+  const Tensor held_grad = torch::stable::contiguous(grad);
+  NormCall call = input.call();
+  call.gradient = floats(held_grad);
+  return gradients(input, input.problem(NormTerm::gradient, epsilon), call);
+}
+
+NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
+                                    const Tensor& values, const Tensor& selectors) {
+  const HeldInput input = held(x, bias, gamma);
+  check_floats("values", values, 2, x);
+  check_size("values", values, 0, x.size(0), "the rows of x");
+  const IndexType selector_type = selector_type_of(selectors, x.size(1));
+  check_size("selectors", selectors, 0, values.size(0), "the rows of values");
+  check_size("selectors", selectors, 1, values.size(1), "the columns of values");
+  check_device("selectors", selectors, x, "x");
+  const Tensor held_values = torch::stable::contiguous(values);
+  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  NormCall call = input.call();
+  call.values = floats(held_values);
+  call.selectors = held_selectors.const_data_ptr();
+  Norm problem = input.problem(NormTerm::compact_gradient, epsilon);
+  problem.k = values.size(1);
+  problem.selector_type = selector_type;
+  return gradients(input, problem, call);
+}
+
+}  // namespace rtopk::torch_binding

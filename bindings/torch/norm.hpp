@@ -1,0 +1,25 @@
+// Operators for normalized rows (LayerNorm) with the bias before it, on a GPU and in float32.
+#pragma once
+
+#include <optional>
+#include <tuple>
+
+#include "rows.hpp"
+
+namespace rtopk::torch_binding {
+
+/// LayerNorm(x + bias) * gamma + beta for the rows of a matrix.
+Tensor norm(const Tensor& x, const std::optional<Tensor>& bias, const Tensor& gamma, const Tensor& beta,
+            double epsilon);
+
+/// Of x, gamma, beta and, if there is one, the bias.
+using NormGradients = std::tuple<Tensor, Tensor, Tensor, std::optional<Tensor>>;
+
+NormGradients norm_backward(const Tensor& x, const std::optional<Tensor>& bias, const Tensor& gamma, double epsilon,
+                            const Tensor& grad);
+
+/// The same from a gradient in CBSR.
+NormGradients norm_compact_backward(const Tensor& x, const std::optional<Tensor>& bias, const Tensor& gamma,
+                                    double epsilon, const Tensor& values, const Tensor& selectors);
+
+}  // namespace rtopk::torch_binding

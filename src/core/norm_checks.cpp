@@ -1,0 +1,73 @@
+#include "norm_checks.hpp"
+
+#include "checks.hpp"
+#include "regions.hpp"
+
+namespace rtopk::core {
+namespace {
+
+constexpr std::int64_t kMostRows = 0x7fffffff;
+constexpr std::int64_t kMostColumns = 1024;
+
+Status invalid(const char* argument, std::int64_t value, const char* accepted) {
+  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, static_cast<long long>(value),
+                accepted);
+}
+
+Status check_selection(const Norm& p) {
+  if (p.k < 1 || p.k > p.cols) {
+    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld",
+                  static_cast<long long>(p.k), static_cast<long long>(p.cols));
+  }
+  if (p.selector_type != IndexType::u8 && p.selector_type != IndexType::u16) {
+    return status(StatusCode::invalid_argument, "selector_type is %s; accepted: u8 or u16", name(p.selector_type));
+  }
+  if (p.selector_type == IndexType::u8 && p.cols > 256) {
+    return status(StatusCode::invalid_argument, "selector_type is u8 and cols %lld; accepted: u16 above 256 columns",
+                  static_cast<long long>(p.cols));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_problem(const Norm& p) noexcept {
+  if (p.device.kind != DeviceKind::cuda) {
+    return status(StatusCode::not_supported, "device is not a GPU; accepted for a normalization of rows: a GPU");
+  }
+  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
+  if (p.term > NormTerm::compact_gradient) {
+    return invalid("term", static_cast<int>(p.term), "rows, gradient or compact_gradient");
+  }
+  if (p.rows < 0 || p.rows > kMostRows) return invalid("rows", p.rows, "0 to 2^31 - 1");
+  if (p.cols < 1 || p.cols > kMostColumns) return invalid("cols", p.cols, "1 to 1024");
+  if (!(p.epsilon >= 0.0f)) {
+    return status(StatusCode::invalid_argument, "epsilon is %g; accepted: 0 or more", static_cast<double>(p.epsilon));
+  }
+  return p.term == NormTerm::compact_gradient ? check_selection(p) : Status{};
+}
+
+Status check_call(const NormPlan& plan, const NormCall& call, Workspace workspace) noexcept {
+  const Norm& p = plan.problem;
+  Regions regions;
+  regions.read("input", call.input, p.rows * p.cols, sizeof(float));
+  if (p.biased) regions.read("bias", call.bias, p.cols, sizeof(float));
+  regions.read("gamma", call.gamma, p.cols, sizeof(float));
+  regions.write("result", call.result, p.rows * p.cols, sizeof(float));
+  if (p.term == NormTerm::rows) {
+    regions.read("beta", call.beta, p.cols, sizeof(float));
+    return regions.check(workspace, plan.workspace_bytes);
+  }
+  if (p.term == NormTerm::gradient) {
+    regions.read("gradient", call.gradient, p.rows * p.cols, sizeof(float));
+  } else {
+    regions.read("values", call.values, p.rows * p.k, sizeof(float));
+    regions.read("selectors", call.selectors, p.rows * p.k, size_of(p.selector_type));
+  }
+  regions.write("gamma_gradient", call.gamma_gradient, p.cols, sizeof(float));
+  regions.write("beta_gradient", call.beta_gradient, p.cols, sizeof(float));
+  if (p.biased) regions.write("bias_gradient", call.bias_gradient, p.cols, sizeof(float));
+  return regions.check(workspace, plan.workspace_bytes);
+}
+
+}  // namespace rtopk::core

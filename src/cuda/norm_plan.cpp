@@ -1,0 +1,57 @@
+// With which numbers a normalization runs. Host code alone.
+#include <algorithm>
+
+#include "backend.hpp"
+#include "core/checks.hpp"
+#include "norm_shape.hpp"
+
+namespace rtopk::cuda {
+namespace {
+
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
+
+// Of a multiprocessor. A block leaves sums that must be added up, so that gradients take few; rows leave nothing.
+constexpr std::int64_t kBlocksForRows = 16;
+constexpr std::int64_t kBlocksForGradients = 2;
+
+/// Sets what follows from the problem and the numbers that were picked.
+void derive(NormPlan& plan) {
+  plan.threads = kNormThreads;
+  plan.shared_bytes = norm_shared_bytes(plan.problem);
+  plan.workspace_bytes = 0;
+  if (plan.problem.term == NormTerm::rows) return;
+  // With room to align a base of any address.
+  plan.workspace_bytes = static_cast<std::size_t>(plan.blocks * kNormSums * plan.problem.cols) * sizeof(float) + 255;
+}
+
+}  // namespace
+
+Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept {
+  constexpr std::int64_t kWarps = kNormThreads / 32;
+  const std::int64_t most = problem.term == NormTerm::rows ? kBlocksForRows : kBlocksForGradients;
+  NormPlan made{.problem = problem};
+  made.blocks = std::max<std::int64_t>(
+      1, std::min(most * traits.multiprocessors, (problem.rows + kWarps - 1) / kWarps));
+  derive(made);
+  plan = made;
+  return {};
+}
+
+Status check_plan(const NormPlan& plan) noexcept {
+  if (plan.blocks < 1 || plan.blocks > kMostBlocks) {
+    return core::status(StatusCode::invalid_argument, "plan.blocks is %lld; accepted: 1 to 2^20",
+                        static_cast<long long>(plan.blocks));
+  }
+  NormPlan derived = plan;
+  derive(derived);
+  if (!(derived == plan)) {
+    return core::status(
+        StatusCode::invalid_argument,
+        "plan.threads, shared_bytes or workspace_bytes differ from what its numbers need; accepted: %d, "
+        "%zu and %zu",
+        derived.threads, derived.shared_bytes, derived.workspace_bytes);
+  }
+  return {};
+}
+
+}  // namespace rtopk::cuda

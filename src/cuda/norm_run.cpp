@@ -1,0 +1,50 @@
+// From a plan and a call of a normalization that were checked to kernels on a stream.
+#include <cuda_runtime_api.h>
+
+#include "backend.hpp"
+#include "device_guard.hpp"
+#include "norm_launch.hpp"
+#include "runtime.hpp"
+
+namespace rtopk::cuda {
+namespace {
+
+/// Whether four neighbours of every row, and of what belongs to the columns, can be accessed at once. Null is aligned.
+bool has_quads(const NormArguments& arguments) {
+  const NormCall& call = arguments.call;
+  if (arguments.cols % 4 != 0) return false;
+  for (const float* address : {call.input, call.bias, call.gamma, call.beta, call.gradient,
+                               static_cast<const float*>(call.result)}) {
+    if (reinterpret_cast<std::uintptr_t>(address) % (4 * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* stream) noexcept {
+  const Norm& problem = plan.problem;
+  if (problem.rows == 0 && problem.term == NormTerm::rows) return {};
+  const DeviceGuard device(problem.device.ordinal);
+  if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
+  NormArguments arguments{.call = call,
+                          .rows = static_cast<std::int32_t>(problem.rows),
+                          .cols = static_cast<std::int32_t>(problem.cols),
+                          .k = static_cast<std::int32_t>(problem.k),
+                          .epsilon = problem.epsilon,
+                          .wide = problem.selector_type == IndexType::u16};
+  // What the term does not read may be anything.
+  if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
+  if (problem.term != NormTerm::rows) arguments.call.beta = nullptr;
+  if (problem.term != NormTerm::gradient) arguments.call.gradient = nullptr;
+  arguments.partial_sums =
+      reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
+                  static_cast<cudaStream_t>(stream)};
+  const cudaError_t error = launch_norm(plan, arguments, has_quads(arguments), grid);
+  if (error == cudaSuccess) return {};
+  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
+  return runtime_error("launch", error);
+}
+
+}  // namespace rtopk::cuda
