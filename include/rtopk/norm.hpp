@@ -18,7 +18,7 @@
 namespace rtopk {
 
 enum class NormTerm : std::uint8_t {
-  rows,              ///< Y = (Z - mean) / sqrt(variance + epsilon) * gamma + beta, with Z = X + bias; mean and variance of each row.
+  rows,  ///< Y = (Z - mean) / sqrt(variance + epsilon) * gamma + beta, with Z = X + bias; mean and variance of each row.
   gradient,          ///< From dY: dX, and the gradients of gamma, beta and the bias.
   compact_gradient,  ///< The same from a dY that is zero but for k elements of each row (CBSR), as a MaxK after it leaves it.
 };

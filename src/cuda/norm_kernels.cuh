@@ -20,7 +20,8 @@ struct NormTurns {
   }
 };
 
-template <int kPerLane, bool kQuads, int kThreads = kNormThreads, int kMinBlocks = (kPerLane <= 8 ? 4 : 1), bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8)>
+template <int kPerLane, bool kQuads, int kThreads = kNormThreads, int kMinBlocks = (kPerLane <= 8 ? 4 : 1),
+          bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8)>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const __grid_constant__ NormArguments a) {
   using Row = NormRow<kPerLane, kQuads>;
   const Row row(a.cols);
@@ -111,7 +112,9 @@ class DenseNormRow {
   float values_[kFetched];
 };
 
-template <int kPerLane, bool kQuads, bool kCompact, int kThreads = kNormThreads, int kMinBlocks = (kPerLane <= 8 ? 2 : 1), bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8), int kFetched = 2>
+template <int kPerLane, bool kQuads, bool kCompact, int kThreads = kNormThreads,
+          int kMinBlocks = (kPerLane <= 8 ? 2 : 1), bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8),
+          int kFetched = 2>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(const __grid_constant__ NormArguments a) {
   using Row = NormRow<kPerLane, kQuads>;
   extern __shared__ float4 shared_quads[];

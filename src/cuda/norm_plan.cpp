@@ -30,8 +30,8 @@ Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noex
   constexpr std::int64_t kWarps = kNormThreads / 32;
   const std::int64_t most = problem.term == NormTerm::rows ? kBlocksForRows : kBlocksForGradients;
   NormPlan made{.problem = problem};
-  made.blocks = std::max<std::int64_t>(
-      1, std::min(most * traits.multiprocessors, (problem.rows + kWarps - 1) / kWarps));
+  made.blocks =
+      std::max<std::int64_t>(1, std::min(most * traits.multiprocessors, (problem.rows + kWarps - 1) / kWarps));
   derive(made);
   plan = made;
   return {};

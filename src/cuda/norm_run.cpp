@@ -13,8 +13,8 @@ namespace {
 bool has_quads(const NormArguments& arguments) {
   const NormCall& call = arguments.call;
   if (arguments.cols % 4 != 0) return false;
-  for (const float* address : {call.input, call.bias, call.gamma, call.beta, call.gradient,
-                               static_cast<const float*>(call.result)}) {
+  for (const float* address :
+       {call.input, call.bias, call.gamma, call.beta, call.gradient, static_cast<const float*>(call.result)}) {
     if (reinterpret_cast<std::uintptr_t>(address) % (4 * sizeof(float)) != 0) return false;
   }
   return true;
@@ -37,8 +37,7 @@ Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* st
   if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
   if (problem.term != NormTerm::rows) arguments.call.beta = nullptr;
   if (problem.term != NormTerm::gradient) arguments.call.gradient = nullptr;
-  arguments.partial_sums =
-      reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  arguments.partial_sums = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
   const cudaError_t error = launch_norm(plan, arguments, has_quads(arguments), grid);

@@ -1,8 +1,8 @@
 """Rows between two layers, on a GPU: a bias, LayerNorm and MaxK in as few passes over memory as they need.
 
-torch adds the bias, normalizes, makes the gradient of MaxK dense, differentiates, and adds up columns one after the other,
-each with a pass over all rows. Here LayerNorm reads the rows once and writes them once, and its derivative reads them and
-the gradient, compact where MaxK follows, and writes one.
+torch adds the bias, normalizes, makes the gradient of MaxK dense, differentiates, and adds up columns one after the
+other, each with a pass over all rows. Here LayerNorm reads the rows once and writes them once. Its derivative reads
+them and the gradient, which is compact where MaxK follows, and writes one.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class _Norm(torch.autograd.Function):
 
 
 class _NormAt(torch.autograd.Function):
-    """The elements of normalized rows that selectors name, given as `values`, with their derivative. The normalized rows
-    themselves are not kept."""
+    """The elements of normalized rows that selectors name, given as `values`, with their derivative. The normalized
+    rows themselves are not kept."""
 
     @staticmethod
     def forward(ctx, values, selectors, x, bias, gamma, beta, epsilon):

@@ -40,8 +40,8 @@ class CompactRows:
     def aggregate_linear(
         self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        """aggregate(rows) @ weight.T + bias. Either may come first: sums of compact rows are cheaper than of dense ones,
-        but products of compact rows leave out zeros that their sums no longer have."""
+        """aggregate(rows) @ weight.T + bias. Either may come first: sums of compact rows are cheaper than of dense
+        ones, but products of compact rows leave out zeros that their sums no longer have."""
         if not _multiplies_compact(self.values) or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
             return F.linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)

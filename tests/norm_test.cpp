@@ -1,0 +1,538 @@
+// Normalized rows and their gradients on a GPU: against f64, at the limits of memory, with odd sizes and values; and what plans
+// and refusals say, which needs no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <rtopk/norm.hpp>
+
+#include "device_memory.hpp"
+#include "random.hpp"
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::DeviceKind;
+using rtopk::IndexType;
+using rtopk::Norm;
+using rtopk::NormPlan;
+using rtopk::NormTerm;
+using Bytes = std::vector<std::byte>;
+using Floats = std::vector<float>;
+
+template <class T>
+Bytes bytes_of(const std::vector<T>& from) {
+  const auto* data = reinterpret_cast<const std::byte*>(from.data());
+  return {data, data + from.size() * sizeof(T)};
+}
+
+Floats floats_of(const Bytes& from) {
+  Floats floats(from.size() / sizeof(float));
+  if (!from.empty()) std::memcpy(floats.data(), from.data(), from.size());
+  return floats;
+}
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// A problem with all that it reads.
+struct Instance {
+  Norm p;
+  Floats input, bias, gamma, beta, gradient, values;
+  std::vector<std::int64_t> selectors;
+
+  Instance(const Norm& problem, Random& random) : p(problem) {
+    const auto normals = [&random](std::int64_t count, double mean) {
+      Floats floats(at(count));
+      for (float& x : floats) x = static_cast<float>(mean + random.normal());
+      return floats;
+    };
+    input = normals(p.rows * p.cols, 0.5);
+    bias = normals(p.cols, 0.0);
+    gamma = normals(p.cols, 1.0);
+    beta = normals(p.cols, 0.0);
+    gradient = normals(p.rows * p.cols, 0.0);
+    values = normals(p.rows * p.k, 0.0);
+    std::vector<std::int64_t> columns(at(p.cols));
+    std::iota(columns.begin(), columns.end(), std::int64_t{0});
+    for (std::int64_t row = 0; row < p.rows; ++row) {
+      for (std::int64_t i = 0; i < p.k; ++i) {  // the first k of a random order
+        std::swap(columns[at(i)], columns[at(random.between(i, p.cols - 1))]);
+        selectors.push_back(columns[at(i)]);
+      }
+    }
+  }
+
+  [[nodiscard]] Bytes encoded_selectors() const {
+    if (p.selector_type == IndexType::u8)
+      return bytes_of(std::vector<std::uint8_t>(selectors.begin(), selectors.end()));
+    return bytes_of(std::vector<std::uint16_t>(selectors.begin(), selectors.end()));
+  }
+  /// dY of a row, dense.
+  [[nodiscard]] std::vector<double> gradient_of(std::int64_t row) const {
+    if (p.term == NormTerm::gradient) {
+      return {gradient.begin() + row * p.cols, gradient.begin() + (row + 1) * p.cols};
+    }
+    std::vector<double> dense(at(p.cols));
+    for (std::int64_t i = row * p.k; i < (row + 1) * p.k; ++i) {
+      if (selectors[at(i)] < p.cols) dense[at(selectors[at(i)])] = static_cast<double>(values[at(i)]);
+    }
+    return dense;
+  }
+};
+
+struct Results {
+  Floats rows, gamma, beta, bias;
+  friend bool operator==(const Results&, const Results&) = default;
+};
+
+/// A number in f64, and how far f32 may be off.
+struct Number {
+  double value = 0.0;
+  double bound = 0.0;
+};
+
+struct Expected {
+  std::vector<Number> rows, gamma, beta, bias;
+};
+
+/// What a number of roundings of f32 may cost a result of this magnitude.
+Number number(double value, double magnitude, double roundings) {
+  return {value, roundings * 0x1p-24 * magnitude + 0x1p-40};
+}
+
+Expected expected_of(const Instance& instance) {
+  const Norm& p = instance.p;
+  const auto cols = static_cast<double>(p.cols);
+  Expected expected{std::vector<Number>(at(p.rows * p.cols)), std::vector<Number>(at(p.cols)),
+                    std::vector<Number>(at(p.cols)), std::vector<Number>(at(p.cols))};
+  const auto add = [&p](Number& sum, double term, double bound) {
+    sum.value += term;
+    // Every addition to a sum over rows rounds; the terms are magnitudes of what was added before.
+    sum.bound += bound + static_cast<double>(p.rows + 8) * 0x1p-24 * std::abs(term);
+  };
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    std::vector<double> z(at(p.cols));
+    double mean = 0.0;
+    double largest = 0.0;
+    for (std::int64_t c = 0; c < p.cols; ++c) {
+      const float x = instance.input[at(row * p.cols + c)];
+      z[at(c)] = static_cast<double>(p.biased ? x + instance.bias[at(c)] : x);
+      largest = std::max(largest, std::abs(z[at(c)]));
+      mean += z[at(c)] / cols;
+    }
+    double variance = 0.0;
+    for (double& x : z) {
+      x -= mean;
+      variance += x * x / cols;
+    }
+    const double scale = 1.0 / std::sqrt(variance + static_cast<double>(p.epsilon));
+    // How far a normalized element may be off: its own rounding and that of the row's largest, scaled; then the sum of squares.
+    const auto off = [&](double normal) { return (8.0 * largest * scale + 40.0 * std::abs(normal)) * 0x1p-24; };
+    for (double& x : z) x *= scale;
+    if (p.term == NormTerm::rows) {
+      for (std::int64_t c = 0; c < p.cols; ++c) {
+        const double gamma = instance.gamma[at(c)];
+        const double beta = instance.beta[at(c)];
+        const double y = z[at(c)] * gamma + beta;
+        expected.rows[at(row * p.cols + c)] = number(y, std::abs(z[at(c)] * gamma) + std::abs(beta), 4.0);
+        expected.rows[at(row * p.cols + c)].bound += off(z[at(c)]) * std::abs(gamma);
+      }
+      continue;
+    }
+    const std::vector<double> dy = instance.gradient_of(row);
+    double of_mean = 0.0;
+    double of_slope = 0.0;
+    double magnitude = 0.0;
+    double most_off = 0.0;
+    for (std::int64_t c = 0; c < p.cols; ++c) {
+      const double weighted = dy[at(c)] * static_cast<double>(instance.gamma[at(c)]);
+      of_mean += weighted / cols;
+      of_slope += weighted * z[at(c)] / cols;
+      magnitude += std::abs(weighted) * (1.0 + std::abs(z[at(c)])) / cols;
+      most_off = std::max(most_off, off(z[at(c)]));
+    }
+    for (std::int64_t c = 0; c < p.cols; ++c) {
+      const double normal = z[at(c)];
+      const double weighted = dy[at(c)] * static_cast<double>(instance.gamma[at(c)]);
+      const double dx = scale * (weighted - of_mean - normal * of_slope);
+      const double size = scale * (std::abs(weighted) + magnitude * (1.0 + std::abs(normal)));
+      Number& result = expected.rows[at(row * p.cols + c)];
+      result = number(dx, size, 60.0);
+      result.bound += most_off * size;
+      add(expected.gamma[at(c)], dy[at(c)] * normal, off(normal) * std::abs(dy[at(c)]));
+      add(expected.beta[at(c)], dy[at(c)], 0.0);
+      add(expected.bias[at(c)], dx, result.bound);
+    }
+  }
+  return expected;
+}
+
+/// The first that is too far off, or is not a number where one is expected; empty if none is.
+std::string first_wrong(const char* what, const std::vector<Number>& expected, const Floats& results) {
+  if (results.size() != expected.size()) return std::string(what) + ": wrong size";
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::abs(static_cast<double>(results[i]) - expected[i].value) <= expected[i].bound) continue;
+    return std::string(what) + " " + std::to_string(i) + " is " + std::to_string(results[i]) + ", not " +
+           std::to_string(expected[i].value) + " within " + std::to_string(expected[i].bound);
+  }
+  return "";
+}
+
+class NormOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_here(DeviceKind::cuda)) GTEST_SKIP() << "no GPU";
+  }
+
+  struct Options {
+    std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes.
+    std::function<void(NormPlan&)> change = [](NormPlan&) {};
+  };
+
+  /// What a run wrote. Nothing beside it may have been written.
+  static Results run(const Instance& instance, const Options& options) {
+    const Norm& p = instance.p;
+    NormPlan plan;
+    rtopk::Status status = rtopk::make_plan(p, plan);
+    EXPECT_TRUE(status.ok()) << status.text();
+    options.change(plan);
+    const auto memory = [](const Bytes& content, std::size_t misalignment) {
+      return DeviceMemory::make(DeviceKind::cuda, content, misalignment);
+    };
+    const std::size_t shift = options.misalignment * sizeof(float);
+    const auto input = memory(bytes_of(instance.input), shift);
+    const auto bias = memory(bytes_of(instance.bias), 0);
+    const auto gamma = memory(bytes_of(instance.gamma), 0);
+    const auto beta = memory(bytes_of(instance.beta), 0);
+    const auto gradient = memory(bytes_of(instance.gradient), 0);
+    const auto values = memory(bytes_of(instance.values), shift);
+    const auto selectors = memory(instance.encoded_selectors(), options.misalignment * rtopk::size_of(p.selector_type));
+    // Whoever relies on zeros, or does not write every result, is found out.
+    const Bytes column(at(p.cols) * sizeof(float), std::byte{0xff});
+    const auto rows = memory(Bytes(at(p.rows * p.cols) * sizeof(float), std::byte{0xff}), 0);
+    const auto of_gamma = memory(column, shift);
+    const auto of_beta = memory(column, shift);
+    const auto of_bias = memory(column, shift);
+    const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+    const auto floats = [](const auto& from) { return static_cast<float*>(from->data()); };
+    status = rtopk::run(plan,
+                        {.input = floats(input),
+                         .bias = floats(bias),
+                         .gamma = floats(gamma),
+                         .beta = floats(beta),
+                         .gradient = floats(gradient),
+                         .values = floats(values),
+                         .selectors = selectors->data(),
+                         .result = floats(rows),
+                         .gamma_gradient = floats(of_gamma),
+                         .beta_gradient = floats(of_beta),
+                         .bias_gradient = floats(of_bias)},
+                        {workspace->data(), plan.workspace_bytes});
+    EXPECT_TRUE(status.ok()) << status.text();
+    for (const auto* part : {&rows, &of_gamma, &of_beta, &of_bias, &workspace}) EXPECT_EQ((*part)->damage(), "");
+    Results results{floats_of(rows->content()), {}, {}, {}};
+    if (p.term == NormTerm::rows) {
+      EXPECT_EQ(of_gamma->content(), column);
+      return results;
+    }
+    results.gamma = floats_of(of_gamma->content());
+    results.beta = floats_of(of_beta->content());
+    if (p.biased) results.bias = floats_of(of_bias->content());
+    return results;
+  }
+  static Results run(const Instance& instance) { return run(instance, Options{}); }
+
+  static void expect_right(const Instance& instance, const Options& options) {
+    const Norm& p = instance.p;
+    SCOPED_TRACE(testing::Message() << name(p.term) << ", " << p.rows << " rows, " << p.cols << " columns, k " << p.k
+                                    << ", " << name(p.selector_type) << ", biased " << p.biased << ", misalignment "
+                                    << options.misalignment);
+    const Results results = run(instance, options);
+    const Expected expected = expected_of(instance);
+    EXPECT_EQ(first_wrong("row element", expected.rows, results.rows), "");
+    if (p.term == NormTerm::rows) return;
+    EXPECT_EQ(first_wrong("gradient of gamma", expected.gamma, results.gamma), "");
+    EXPECT_EQ(first_wrong("gradient of beta", expected.beta, results.beta), "");
+    if (p.biased) {
+      EXPECT_EQ(first_wrong("gradient of the bias", expected.bias, results.bias), "");
+    }
+  }
+  static void expect_right(const Instance& instance) { expect_right(instance, Options{}); }
+};
+
+constexpr NormTerm kTerms[] = {NormTerm::rows, NormTerm::gradient, NormTerm::compact_gradient};
+
+Norm problem_of(NormTerm term, std::int64_t rows, std::int64_t cols, std::int64_t k, bool biased) {
+  return {.term = term,
+          .rows = rows,
+          .cols = cols,
+          .k = std::min(k, cols),
+          .selector_type = cols > 256 ? IndexType::u16 : IndexType::u8,
+          .biased = biased};
+}
+
+TEST_F(NormOnGpu, AllWidths) {
+  Random random(seed() + 300);
+  for (const NormTerm term : kTerms) {
+    for (const std::int64_t cols : {2,   3,   4,   7,   31,  32,  33,  64,  100, 127, 128, 129,  132,  200,  255,
+                                    256, 257, 260, 300, 500, 511, 512, 513, 516, 700, 768, 1000, 1021, 1023, 1024}) {
+      expect_right({problem_of(term, random.between(1, 40), cols, random.between(1, cols), random.coin()), random},
+                   {.misalignment = at(random.between(0, 3))});
+      expect_right({problem_of(term, random.between(1, 40), cols, 32, true), random});
+    }
+  }
+}
+
+TEST_F(NormOnGpu, ManyRows) {
+  Random random(seed() + 301);
+  for (const NormTerm term : kTerms) {
+    expect_right({problem_of(term, 20011, 256, 32, true), random});
+    expect_right({problem_of(term, 9001, 61, 7, true), random});
+    Instance wide(problem_of(term, 4003, 200, 100, false), random);
+    wide.p.selector_type = IndexType::u16;
+    expect_right(wide);
+  }
+}
+
+TEST_F(NormOnGpu, OneColumnIsItsBeta) {
+  Random random(seed() + 302);
+  for (const bool biased : {false, true}) {
+    const Instance instance(problem_of(NormTerm::rows, 50, 1, 1, biased), random);
+    for (const float y : run(instance).rows) EXPECT_EQ(y, instance.beta[0]);
+    for (const NormTerm term : {NormTerm::gradient, NormTerm::compact_gradient}) {
+      const Results results = run({problem_of(term, 50, 1, 1, biased), random});
+      for (const float dx : results.rows) EXPECT_LE(std::abs(dx), 1e-3f);  // 1 / sqrt(epsilon) times a rounding
+      EXPECT_EQ(results.gamma[0], 0.0f);
+    }
+  }
+}
+
+TEST_F(NormOnGpu, NoRows) {
+  Random random(seed() + 303);
+  for (const NormTerm term : kTerms) {
+    const Results results = run({problem_of(term, 0, 40, 3, true), random});
+    if (term == NormTerm::rows) continue;
+    const Floats zeros(40, 0.0f);
+    EXPECT_EQ(results.gamma, zeros);
+    EXPECT_EQ(results.beta, zeros);
+    EXPECT_EQ(results.bias, zeros);
+  }
+}
+
+TEST_F(NormOnGpu, ConstantRowsAreBeta) {
+  Random random(seed() + 304);
+  for (const std::int64_t cols : {3, 100, 256, 1000}) {
+    for (const float constant : {0.0f, 1.0f, -0.1f, 1234567.0f, 1e30f}) {
+      Instance instance(problem_of(NormTerm::rows, 9, cols, 1, false), random);
+      std::fill(instance.input.begin(), instance.input.end(), constant);
+      const Floats y = run(instance).rows;
+      for (std::int64_t i = 0; i < std::ssize(y); ++i) {
+        // What the correction of the mean leaves is a rounding of a rounding.
+        const float beta = instance.beta[at(i % cols)];
+        EXPECT_NEAR(y[at(i)], beta, 1e-4f) << constant << " in " << cols << " columns";
+      }
+    }
+  }
+}
+
+TEST_F(NormOnGpu, SmallDifferencesBetweenLargeElements) {
+  Random random(seed() + 305);
+  for (const NormTerm term : kTerms) {
+    for (const std::int64_t cols : {100, 256, 1023}) {
+      Instance instance(problem_of(term, 20, cols, 20, false), random);
+      for (float& x : instance.input) x = 1000.0f + x;
+      expect_right(instance);
+    }
+  }
+}
+
+TEST_F(NormOnGpu, HugeElementsAreFinite) {
+  Random random(seed() + 306);
+  for (const NormTerm term : kTerms) {
+    for (const float factor : {1e15f, 1e25f, 1e37f}) {
+      Instance instance(problem_of(term, 20, 256, 20, false), random);
+      for (float& x : instance.input) x *= factor;
+      const Results results = run(instance);
+      for (const Floats* part : {&results.rows, &results.gamma, &results.beta}) {
+        for (const float x : *part) EXPECT_TRUE(std::isfinite(x)) << name(term) << " " << factor;
+      }
+    }
+  }
+}
+
+TEST_F(NormOnGpu, WhatIsNotANumberStaysInItsRow) {
+  Random random(seed() + 307);
+  for (const NormTerm term : kTerms) {
+    Instance instance(problem_of(term, 40, 256, 20, true), random);
+    const Floats before = run(instance).rows;
+    instance.input[at(7 * 256 + 30)] = NAN;
+    instance.input[at(21 * 256)] = INFINITY;
+    const Floats after = run(instance).rows;
+    for (std::int64_t i = 0; i < std::ssize(after); ++i) {
+      if (i / 256 == 7 || i / 256 == 21) {
+        EXPECT_TRUE(std::isnan(after[at(i)])) << i;
+      } else {
+        EXPECT_EQ(after[at(i)], before[at(i)]) << i;
+      }
+    }
+  }
+}
+
+TEST_F(NormOnGpu, SelectorsBeyondTheColumnsBringNothing) {
+  Random random(seed() + 308);
+  for (const std::int64_t cols : {200, 600}) {
+    Instance instance(problem_of(NormTerm::compact_gradient, 50, cols, 80, true), random);
+    for (std::int64_t i = 0; i < std::ssize(instance.selectors); i += 3) {
+      instance.selectors[at(i)] = cols == 200 ? random.between(200, 255) : random.between(600, 65535);
+    }
+    expect_right(instance);
+  }
+}
+
+TEST_F(NormOnGpu, ResultsRepeatBitForBit) {
+  Random random(seed() + 309);
+  for (const NormTerm term : kTerms) {
+    const Instance instance(problem_of(term, 5000, 256, 32, true), random);
+    const Results first = run(instance);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(run(instance), first);
+  }
+}
+
+TEST_F(NormOnGpu, ChangedPlansAreRight) {
+  Random random(seed() + 310);
+  for (const NormTerm term : kTerms) {
+    for (const std::int64_t blocks : {1, 3, 50, 2000}) {
+      Options options;
+      options.change = [blocks](NormPlan& plan) {
+        if (plan.workspace_bytes > 0) {
+          plan.workspace_bytes = static_cast<std::size_t>(blocks * 3 * plan.problem.cols) * sizeof(float) + 255;
+        }
+        plan.blocks = blocks;
+      };
+      expect_right({problem_of(term, 1000, 96, 32, true), random}, options);
+    }
+  }
+}
+
+/// A status that names the argument and says what it is and what is accepted.
+void expect_refused(const rtopk::Status& status, const std::string& argument) {
+  const std::string text = status.text();
+  EXPECT_FALSE(status.ok()) << argument;
+  EXPECT_TRUE(text.starts_with(argument)) << "not about " << argument << ": " << text;
+  EXPECT_NE(text.find("accepted"), std::string::npos) << text;
+}
+
+constexpr rtopk::Traits kTraits{.device = {DeviceKind::cuda, 0},
+                                .compute_capability = 90,
+                                .multiprocessors = 132,
+                                .shared_bytes_per_block = 232448};
+
+TEST(NormRefusals, Problems) {
+  const Norm sound = problem_of(NormTerm::compact_gradient, 100, 64, 8, true);
+  NormPlan plan;
+  const auto refused = [&](const char* argument, const std::function<void(Norm&)>& change) {
+    Norm problem = sound;
+    change(problem);
+    rtopk::Traits traits = kTraits;
+    traits.device = problem.device;
+    expect_refused(rtopk::make_plan(problem, traits, plan), argument);
+    EXPECT_EQ(plan, NormPlan{}) << argument;
+  };
+  refused("device is not a GPU", [](Norm& p) { p.device = {}; });
+  refused("device.ordinal", [](Norm& p) { p.device.ordinal = -1; });
+  refused("term", [](Norm& p) { p.term = static_cast<NormTerm>(3); });
+  refused("rows", [](Norm& p) { p.rows = -1; });
+  refused("rows", [](Norm& p) { p.rows = std::int64_t{1} << 31; });
+  refused("cols", [](Norm& p) { p.cols = 0; });
+  refused("cols", [](Norm& p) { p.cols = 1025; });
+  refused("k", [](Norm& p) { p.k = 0; });
+  refused("k", [](Norm& p) { p.k = 65; });
+  refused("selector_type", [](Norm& p) { p.selector_type = IndexType::i32; });
+  refused("selector_type", [](Norm& p) { p.cols = 257; });
+  refused("epsilon", [](Norm& p) { p.epsilon = -1e-5f; });
+  refused("epsilon", [](Norm& p) { p.epsilon = NAN; });
+  rtopk::Traits other = kTraits;
+  other.device.ordinal = 1;
+  expect_refused(rtopk::make_plan(sound, other, plan), "traits.device");
+  EXPECT_EQ(rtopk::make_plan(Norm{.rows = 1, .cols = 8, .device = {}}, plan).code(), rtopk::StatusCode::not_supported);
+}
+
+TEST(NormRefusals, CallsAndPlans) {
+  const Norm problem = problem_of(NormTerm::compact_gradient, 3, 8, 2, true);
+  NormPlan plan;
+  if (!rtopk::build_info().cuda) {
+    expect_refused(rtopk::make_plan(problem, kTraits, plan), "device is cuda");
+    return;
+  }
+  ASSERT_TRUE(rtopk::make_plan(problem, kTraits, plan).ok());
+  // Every call here is refused before a device is looked for.
+  alignas(8) static std::byte memory[10][256];
+  const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
+  const rtopk::NormCall sound{.input = floats(0),
+                              .bias = floats(1),
+                              .gamma = floats(2),
+                              .values = floats(3),
+                              .selectors = memory[4],
+                              .result = floats(5),
+                              .gamma_gradient = floats(6),
+                              .beta_gradient = floats(7),
+                              .bias_gradient = floats(8)};
+  std::vector<std::byte> space(plan.workspace_bytes);
+  const rtopk::Workspace workspace{space.data(), space.size()};
+  const auto refused = [&](const char* argument, const std::function<void(rtopk::NormCall&)>& change) {
+    rtopk::NormCall call = sound;
+    change(call);
+    expect_refused(rtopk::run(plan, call, workspace), argument);
+  };
+  refused("input", [](auto& call) { call.input = nullptr; });
+  refused("bias", [](auto& call) { call.bias = nullptr; });
+  refused("gamma", [](auto& call) { call.gamma = nullptr; });
+  refused("values", [](auto& call) { call.values = nullptr; });
+  refused("selectors", [](auto& call) { call.selectors = nullptr; });
+  refused("result", [](auto& call) { call.result = nullptr; });
+  refused("gamma_gradient", [](auto& call) { call.gamma_gradient = nullptr; });
+  refused("beta_gradient", [](auto& call) { call.beta_gradient = nullptr; });
+  refused("bias_gradient", [](auto& call) { call.bias_gradient = nullptr; });
+  refused("input", [](auto& call) { call.input = reinterpret_cast<const float*>(memory[0] + 2); });
+  refused("result overlaps input", [&](auto& call) { call.result = floats(0) + 4; });
+  refused("beta_gradient overlaps gamma_gradient", [&](auto& call) { call.beta_gradient = call.gamma_gradient; });
+  expect_refused(rtopk::run(plan, sound, {}), "workspace");
+  expect_refused(rtopk::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
+
+  const auto refused_plan = [&](const char* argument, const std::function<void(NormPlan&)>& change) {
+    NormPlan changed = plan;
+    change(changed);
+    expect_refused(rtopk::run(changed, sound, workspace), argument);
+  };
+  refused_plan("plan.blocks", [](auto& p) { p.blocks = 0; });
+  refused_plan("plan.blocks", [](auto& p) { p.blocks = (1 << 20) + 1; });
+  refused_plan("plan.threads", [](auto& p) { p.threads = 32; });
+  refused_plan("plan.threads", [](auto& p) { p.blocks += 1; });
+  refused_plan("plan.threads", [](auto& p) { p.shared_bytes = 0; });
+  refused_plan("cols", [](auto& p) { p.problem.cols = 0; });
+}
+
+TEST(NormPlans, TakeNoMoreBlocksThanThereIsWork) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  for (const NormTerm term : kTerms) {
+    for (const std::int64_t rows : {0, 1, 9, 1000000}) {
+      NormPlan plan;
+      ASSERT_TRUE(rtopk::make_plan(problem_of(term, rows, 256, 32, true), kTraits, plan).ok());
+      EXPECT_GE(plan.blocks, 1);
+      EXPECT_LE((plan.blocks - 1) * plan.threads / 32, rows);
+      EXPECT_EQ(plan.workspace_bytes == 0, term == NormTerm::rows);
+      if (rows == 1000000) {
+        EXPECT_GE(plan.blocks, kTraits.multiprocessors);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rtopk_test
