@@ -292,9 +292,9 @@ TEST_F(NormOnGpu, AllWidths) {
 TEST_F(NormOnGpu, ManyRows) {
   Random random(seed() + 301);
   for (const NormTerm term : kTerms) {
-    expect_right({problem_of(term, 20011, 256, 32, true), random});
-    expect_right({problem_of(term, 9001, 61, 7, true), random});
-    Instance wide(problem_of(term, 4003, 200, 100, false), random);
+    expect_right({problem_of(term, scaled(20011), 256, 32, true), random});
+    expect_right({problem_of(term, scaled(9001), 61, 7, true), random});
+    Instance wide(problem_of(term, scaled(4003), 200, 100, false), random);
     wide.p.selector_type = IndexType::u16;
     expect_right(wide);
   }
@@ -352,6 +352,18 @@ TEST_F(NormOnGpu, SmallDifferencesBetweenLargeElements) {
   }
 }
 
+TEST_F(NormOnGpu, NeighbouringNumbersAreToldApart) {
+  Random random(seed() + 311);
+  for (const std::int64_t cols : {100, 256, 1023}) {
+    Instance instance(problem_of(NormTerm::rows, 50, cols, 1, false), random);
+    // A rounded mean is further off than the elements are from each other.
+    for (float& x : instance.input) x = random.coin() ? 1e6f : std::nextafter(1e6f, 2e6f);
+    const Floats y = run(instance).rows;
+    const Expected expected = expected_of(instance);
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected.rows[i].value, 1e-3) << i;
+  }
+}
+
 TEST_F(NormOnGpu, HugeElementsAreFinite) {
   Random random(seed() + 306);
   for (const NormTerm term : kTerms) {
@@ -398,7 +410,7 @@ TEST_F(NormOnGpu, SelectorsBeyondTheColumnsBringNothing) {
 TEST_F(NormOnGpu, ResultsRepeatBitForBit) {
   Random random(seed() + 309);
   for (const NormTerm term : kTerms) {
-    const Instance instance(problem_of(term, 5000, 256, 32, true), random);
+    const Instance instance(problem_of(term, scaled(5000), 256, 32, true), random);
     const Results first = run(instance);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(run(instance), first);
   }

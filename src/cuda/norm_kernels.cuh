@@ -33,7 +33,6 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const _
   if (kAhead && turns.first < a.rows) row.load(a.call.input + turns.first * a.cols, next);
   for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
     float x[kPerLane];
-    float of_column[kPerLane];
     if constexpr (kAhead) {
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) x[i] = next[i];
@@ -41,16 +40,11 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const _
     } else {
       row.load(a.call.input + r * a.cols, x);
     }
-    bias.get(of_column);
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];
+    for (int i = 0; i < kPerLane; ++i) x[i] += bias.at(i);
     const float scale = row.center(x, a.epsilon);
-    gamma.get(of_column);
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] *= scale * of_column[i];
-    beta.get(of_column);
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];
+    for (int i = 0; i < kPerLane; ++i) x[i] = fmaf(x[i] * scale, gamma.at(i), beta.at(i));
     row.store(a.call.result + r * a.cols, x);
   }
 }
@@ -137,7 +131,6 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(con
   for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
     float x[kPerLane];
     float g[kPerLane];
-    float of_column[kPerLane];
     if constexpr (kAhead) {
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) x[i] = next_x[i];
@@ -155,11 +148,9 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(con
       dense.take(g);
       if (r + turns.step < a.rows) dense.fetch(r + turns.step);
     }
-    bias.get(of_column);
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] += of_column[i];
+    for (int i = 0; i < kPerLane; ++i) x[i] += bias.at(i);
     const float scale = row.center(x, a.epsilon);
-    gamma.get(of_column);
     float mean = 0.0f;
     float slope = 0.0f;
 #pragma unroll
@@ -167,7 +158,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(con
       x[i] *= scale;
       sums[0][i] = fmaf(g[i], x[i], sums[0][i]);
       sums[1][i] += g[i];
-      g[i] *= of_column[i];
+      g[i] *= gamma.at(i);
       mean += g[i];
       slope = fmaf(g[i], x[i], slope);
     }

@@ -32,6 +32,17 @@ class NormRow {
     }
   }
 
+  /// A lane's i-th element of `from`, which nobody writes.
+  [[nodiscard]] __device__ float read(const float* from, int i) const {
+    if (!has(i / kVector)) return 0.0f;
+    if constexpr (kQuads) {
+      const float4 quad = __ldg(reinterpret_cast<const float4*>(from + column(i / 4)));
+      return i % 4 == 0 ? quad.x : i % 4 == 1 ? quad.y : i % 4 == 2 ? quad.z : quad.w;
+    } else {
+      return __ldg(from + column(i));
+    }
+  }
+
   __device__ void store(float* to, const Elements& x) const {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -87,7 +98,7 @@ class NormRow {
   float inverse_cols_;
 };
 
-/// Numbers of the columns, the same for every row: in registers where there is room, else read for each row.
+/// Numbers of the columns, the same for every row: in registers, or read for each row where those are few.
 template <int kPerLane, bool kQuads, bool kHeld>
 class NormColumns {
  public:
@@ -95,27 +106,26 @@ class NormColumns {
 
   /// Null: zeros.
   __device__ NormColumns(const Row& row, const float* from) : row_(row), from_(from) {
-    if constexpr (kHeld) read(held_);
-  }
-  __device__ void get(typename Row::Elements& x) const {
     if constexpr (kHeld) {
+      if (from != nullptr) {
+        row.load(from, held_);
+      } else {
 #pragma unroll
-      for (int i = 0; i < kPerLane; ++i) x[i] = held_[i];
+        for (int i = 0; i < kPerLane; ++i) held_[i] = 0.0f;
+      }
+    }
+  }
+
+  /// Of a lane's i-th element.
+  [[nodiscard]] __device__ float at(int i) const {
+    if constexpr (kHeld) {
+      return held_[i];
     } else {
-      read(x);
+      return from_ != nullptr ? row_.read(from_, i) : 0.0f;
     }
   }
 
  private:
-  __device__ void read(typename Row::Elements& x) const {
-    if (from_ != nullptr) {
-      row_.load(from_, x);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) x[i] = 0.0f;
-    }
-  }
-
   const Row& row_;
   const float* from_;
   float held_[kHeld ? kPerLane : 1];
