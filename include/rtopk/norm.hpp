@@ -29,7 +29,7 @@ enum class NormTerm : std::uint8_t {
 struct Norm {
   NormTerm term = NormTerm::rows;
   std::int64_t rows = 0;                    ///< 0 to 2^31 - 1.
-  std::int64_t cols = 0;                    ///< 1 to 1024.
+  std::int64_t cols = 0;                    ///< 1 to 512, or a multiple of 4 up to 1024.
   std::int64_t k = 0;                       ///< compact_gradient: 1 <= k <= cols. Otherwise not looked at.
   IndexType selector_type = IndexType::u8;  ///< compact_gradient: u8 (up to 256 columns) or u16.
   bool biased = false;                      ///< There is a bias; else Z = X.
@@ -39,7 +39,8 @@ struct Norm {
   friend bool operator==(const Norm&, const Norm&) = default;
 };
 
-/// The memory of one run. What the term neither reads nor writes is ignored. What is written overlaps nothing else.
+/// The memory of one run. What the term neither reads nor writes is ignored. What is written overlaps nothing else. Above 512
+/// columns rows and what is added to or multiplied with them begin at multiples of 16 bytes; below it is faster if they do.
 ///
 /// The selectors of a row are distinct; of two that are equal, what one of them brings is lost. One that is not below cols brings
 /// nothing.

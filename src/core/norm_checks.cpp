@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::int64_t kMostRows = 0x7fffffff;
 constexpr std::int64_t kMostColumns = 1024;
+// More are accessed by four alone.
+constexpr std::int64_t kMostSingleColumns = 512;
 
 Status invalid(const char* argument, std::int64_t value, const char* accepted) {
   return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, static_cast<long long>(value),
@@ -40,7 +42,9 @@ Status check_problem(const Norm& p) noexcept {
     return invalid("term", static_cast<int>(p.term), "rows, gradient or compact_gradient");
   }
   if (p.rows < 0 || p.rows > kMostRows) return invalid("rows", p.rows, "0 to 2^31 - 1");
-  if (p.cols < 1 || p.cols > kMostColumns) return invalid("cols", p.cols, "1 to 1024");
+  if (p.cols < 1 || p.cols > kMostColumns || (p.cols > kMostSingleColumns && p.cols % 4 != 0)) {
+    return invalid("cols", p.cols, "1 to 512, or a multiple of 4 up to 1024");
+  }
   if (!(p.epsilon >= 0.0f)) {
     return status(StatusCode::invalid_argument, "epsilon is %g; accepted: 0 or more", static_cast<double>(p.epsilon));
   }
@@ -50,16 +54,20 @@ Status check_problem(const Norm& p) noexcept {
 Status check_call(const NormPlan& plan, const NormCall& call, Workspace workspace) noexcept {
   const Norm& p = plan.problem;
   Regions regions;
-  regions.read("input", call.input, p.rows * p.cols, sizeof(float));
-  if (p.biased) regions.read("bias", call.bias, p.cols, sizeof(float));
-  regions.read("gamma", call.gamma, p.cols, sizeof(float));
-  regions.write("result", call.result, p.rows * p.cols, sizeof(float));
+  // Elements that are accessed at once.
+  const std::int64_t several = p.cols > kMostSingleColumns ? 4 : 1;
+  const std::size_t size = static_cast<std::size_t>(several) * sizeof(float);
+  const std::int64_t row = p.cols / several;
+  regions.read("input", call.input, p.rows * row, size);
+  if (p.biased) regions.read("bias", call.bias, row, size);
+  regions.read("gamma", call.gamma, row, size);
+  regions.write("result", call.result, p.rows * row, size);
   if (p.term == NormTerm::rows) {
-    regions.read("beta", call.beta, p.cols, sizeof(float));
+    regions.read("beta", call.beta, row, size);
     return regions.check(workspace, plan.workspace_bytes);
   }
   if (p.term == NormTerm::gradient) {
-    regions.read("gradient", call.gradient, p.rows * p.cols, sizeof(float));
+    regions.read("gradient", call.gradient, p.rows * row, size);
   } else {
     regions.read("values", call.values, p.rows * p.k, sizeof(float));
     regions.read("selectors", call.selectors, p.rows * p.k, size_of(p.selector_type));

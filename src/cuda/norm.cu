@@ -6,7 +6,8 @@
 namespace rtopk::cuda {
 namespace {
 
-/// Calls f with the elements that a lane has of a row, and with whether they are accessed by four, as constants.
+/// Calls f with the elements that a lane has of a row, and with whether they are accessed by four, as constants. By one there
+/// are up to 16: core/norm_checks.cpp.
 template <class F>
 cudaError_t with_row(std::int64_t cols, bool quads, F&& f) {
   const auto with_elements = [&]<bool kQuads>(std::bool_constant<kQuads> by_four) {
@@ -14,18 +15,21 @@ cudaError_t with_row(std::int64_t cols, bool quads, F&& f) {
       case 4: return f(std::integral_constant<int, 4>{}, by_four);
       case 8: return f(std::integral_constant<int, 8>{}, by_four);
       case 16: return f(std::integral_constant<int, 16>{}, by_four);
-      default: return f(std::integral_constant<int, 32>{}, by_four);
+      default: return f(std::integral_constant < int, kQuads ? 32 : 16 > {}, by_four);
     }
   };
   return quads ? with_elements(std::true_type{}) : with_elements(std::false_type{});
 }
 
-template <bool kCompact>
+template <class Selector>
 cudaError_t launch_gradient(const NormArguments& arguments, bool quads, const Grid& grid) {
   return with_row(arguments.cols, quads,
                   [&]<int kPerLane, bool kQuads>(std::integral_constant<int, kPerLane>, std::bool_constant<kQuads>) {
                     static std::atomic<std::uint64_t> allowed;
-                    return launch(&norm_gradient_kernel<kPerLane, kQuads, kCompact>, allowed, grid, arguments);
+                    // More than 256 columns have selectors of 16 bits.
+                    using Possible =
+                        std::conditional_t<kPerLane <= 8 || std::is_void_v<Selector>, Selector, std::uint16_t>;
+                    return launch(&norm_gradient_kernel<kPerLane, kQuads, Possible>, allowed, grid, arguments);
                   });
 }
 
@@ -40,16 +44,18 @@ cudaError_t launch_finish(const NormPlan& plan, const NormArguments& arguments, 
 }  // namespace
 
 cudaError_t launch_norm(const NormPlan& plan, const NormArguments& arguments, bool quads, Grid grid) {
-  if (plan.problem.term == NormTerm::rows) {
+  const Norm& problem = plan.problem;
+  if (problem.term == NormTerm::rows) {
     return with_row(arguments.cols, quads,
                     [&]<int kPerLane, bool kQuads>(std::integral_constant<int, kPerLane>, std::bool_constant<kQuads>) {
                       static std::atomic<std::uint64_t> allowed;
                       return launch(&norm_rows_kernel<kPerLane, kQuads>, allowed, grid, arguments);
                     });
   }
-  const cudaError_t error = plan.problem.term == NormTerm::compact_gradient
-                                ? launch_gradient<true>(arguments, quads, grid)
-                                : launch_gradient<false>(arguments, quads, grid);
+  const cudaError_t error = problem.term == NormTerm::gradient ? launch_gradient<void>(arguments, quads, grid)
+                            : problem.selector_type == IndexType::u8
+                                ? launch_gradient<std::uint8_t>(arguments, quads, grid)
+                                : launch_gradient<std::uint16_t>(arguments, quads, grid);
   return error == cudaSuccess ? launch_finish(plan, arguments, grid) : error;
 }
 

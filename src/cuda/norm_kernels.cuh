@@ -1,4 +1,5 @@
-// Kernels of a normalization: a warp takes rows in turn, and has what it adds up over them in registers.
+// Kernels of a normalization: a warp takes rows in turn, reads the next one ahead, and has what it adds up over its rows in
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -11,146 +12,204 @@ namespace rtopk::cuda {
 
 /// The rows that a warp takes: every `step`-th.
 struct NormTurns {
-  std::int64_t first;
-  std::int64_t step;
+  std::uint32_t row;  ///< rows, below 2^31, and one step more fit.
+  std::uint32_t step;
 
-  static __device__ NormTurns of_warp() {
-    const std::int64_t warps = blockDim.x / 32;
-    return {blockIdx.x * warps + threadIdx.x / 32, gridDim.x * warps};
+  __device__ NormTurns() {
+    const unsigned warps = kNormThreads / 32;
+    row = blockIdx.x * warps + threadIdx.x / 32;
+    step = gridDim.x * warps;
+  }
+  /// Where this turn's row of `width` elements begins, and how far it is to the next turn's.
+  template <class X>
+  [[nodiscard]] __device__ X* begin(X* rows, std::int32_t width) const {
+    return rows + static_cast<std::int64_t>(row) * width;
+  }
+  [[nodiscard]] __device__ std::int64_t distance(std::int32_t width) const {
+    return static_cast<std::int64_t>(step) * width;
   }
 };
 
-template <int kPerLane, bool kQuads, int kThreads = kNormThreads, int kMinBlocks = (kPerLane <= 8 ? 4 : 1),
-          bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8)>
-__global__ void __launch_bounds__(kThreads, kMinBlocks) norm_rows_kernel(const __grid_constant__ NormArguments a) {
-  using Row = NormRow<kPerLane, kQuads>;
-  const Row row(a.cols);
-  const NormColumns<kPerLane, kQuads, kHeld> bias(row, a.call.bias);
-  const NormColumns<kPerLane, kQuads, kHeld> gamma(row, a.call.gamma);
-  const NormColumns<kPerLane, kQuads, kHeld> beta(row, a.call.beta);
-  const NormTurns turns = NormTurns::of_warp();
+/// Longer rows leave no registers for the next one, and have enough under way by themselves.
+template <int kPerLane>
+inline constexpr bool kNormReadsAhead = kPerLane <= 8;
+
+template <int kPerLane, bool kQuads>
+__global__ void __launch_bounds__(kNormThreads, norm_blocks_for_rows(kPerLane))
+    norm_rows_kernel(const __grid_constant__ NormArguments a) {
+  constexpr bool kAhead = kNormReadsAhead<kPerLane>;
+  const NormRow<kPerLane, kQuads> row(a.cols);
+  NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
+  NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
+  NormColumns<kPerLane, kQuads> beta(row, a.call.beta);
+  NormTurns turns;
+  const std::uint32_t rows = static_cast<std::uint32_t>(a.rows);
+  const std::int64_t distance = turns.distance(a.cols);
+  const float* from = row.own(turns.begin(a.call.input, a.cols));
+  float* to = row.own(turns.begin(a.call.result, a.cols));
   float next[kPerLane];
-  if (kAhead && turns.first < a.rows) row.load(a.call.input + turns.first * a.cols, next);
-  for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
+  if (kAhead && turns.row < rows) row.load(from, next);
+  for (; turns.row < rows; turns.row += turns.step) {
+    if constexpr (!kAhead) row.load(from, next);
+    bias.renew();
     float x[kPerLane];
-    if constexpr (kAhead) {
 #pragma unroll
-      for (int i = 0; i < kPerLane; ++i) x[i] = next[i];
-      if (r + turns.step < a.rows) row.load(a.call.input + (r + turns.step) * a.cols, next);
-    } else {
-      row.load(a.call.input + r * a.cols, x);
-    }
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] += bias.at(i);
+    for (int i = 0; i < kPerLane; ++i) x[i] = next[i] + bias.at(i);
+    from += distance;
+    if (kAhead && turns.row + turns.step < rows) row.load(from, next);
     const float scale = row.center(x, a.epsilon);
+    gamma.renew();
+    beta.renew();
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) x[i] = fmaf(x[i] * scale, gamma.at(i), beta.at(i));
-    row.store(a.call.result + r * a.cols, x);
+    row.store(to, x);
+    to += distance;
   }
 }
 
-/// A row of zeros in shared memory, into which a warp scatters the k elements of a compact row.
-template <class Row, int kFetched>
-class DenseNormRow {
+/// Rows of CBSR made dense: a warp scatters the k elements of a row into zeros in shared memory.
+template <class Row, class Selector>
+class DenseNormRows {
  public:
-  __device__ DenseNormRow(const NormArguments& a, const Row& row, float* memory) : a_(a), row_(row), memory_(memory) {}
-
-  /// Each lane its own columns, which it alone reads.
-  __device__ void clear() {
-    row_.store(memory_, typename Row::Elements{});
-    __syncwarp();
-  }
-
-  /// Reads the compact row that the next take() makes dense.
-  __device__ void fetch(std::int64_t r) {
-    at_ = r * a_.k;
-#pragma unroll
-    for (int i = 0; i < kFetched; ++i) read(lane() + 32 * i, columns_[i], values_[i]);
-  }
-
-  /// What lanes have of the dense row; it is zero again afterwards.
-  __device__ void take(typename Row::Elements& x) {
-#pragma unroll
-    for (int i = 0; i < kFetched; ++i) put(columns_[i], values_[i]);
-    for (int i = lane() + 32 * kFetched; i < a_.k; i += 32) {
-      int column;
-      float value;
-      read(i, column, value);
-      put(column, value);
-    }
-    __syncwarp();
-    row_.load(memory_, x);
+  __device__ DenseNormRows(const NormArguments& a, const Row& row, const NormTurns& turns, float* memory)
+      : own_k_(a.k - static_cast<int>(threadIdx.x) % 32),
+        cols_(a.cols),
+        distance_(turns.distance(a.k)),
+        values_(turns.begin(a.call.values, a.k) + threadIdx.x % 32),
+        selectors_(turns.begin(static_cast<const Selector*>(a.call.selectors), a.k) + threadIdx.x % 32),
+        row_(row),
+        memory_(memory) {
     clear();
   }
 
- private:
-  static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  /// Reads the compact row that the next take() makes dense.
+  __device__ void fetch() {
+#pragma unroll
+    for (int i = 0; i < kFetched; ++i) {
+      if (32 * i >= own_k_) continue;
+      value_[i] = values_[32 * i];
+      column_[i] = selectors_[32 * i];
+    }
+  }
 
-  /// The i-th element of the row. Where there is none, the column does not exist.
-  __device__ void read(int i, int& column, float& value) const {
-    column = a_.cols;
-    if (i >= a_.k) return;
-    column = a_.wide ? static_cast<const std::uint16_t*>(a_.call.selectors)[at_ + i]
-                     : static_cast<const std::uint8_t*>(a_.call.selectors)[at_ + i];
-    value = a_.call.values[at_ + i];
+  /// What lanes have of the dense row, which is zero again afterwards. The next fetch() is for the next turn's row.
+  __device__ void take(typename Row::Elements& x) {
+#pragma unroll
+    for (int i = 0; i < kFetched; ++i) {
+      if (32 * i < own_k_) put(column_[i], value_[i]);
+    }
+#pragma unroll 1
+    for (int i = 32 * kFetched; i < own_k_; i += 32) put(selectors_[i], values_[i]);
+    __syncwarp();
+    row_.load(row_.own(memory_), x);
+    clear();
+    values_ += distance_;
+    selectors_ += distance_;
+  }
+
+ private:
+  static constexpr int kFetched = 2;  ///< By each lane, ahead.
+
+  /// Each lane its own columns, which it alone reads.
+  __device__ void clear() {
+    row_.store(row_.own(memory_), typename Row::Elements{});
+    __syncwarp();
   }
   __device__ void put(int column, float value) {
-    if (column < a_.cols) memory_[column] = value;
+    if (column < cols_) memory_[column] = value;
   }
 
-  const NormArguments& a_;
+  std::int32_t own_k_;  ///< Of the row's elements, those from the lane's first on.
+  std::int32_t cols_;
+  std::int64_t distance_;
+  const float* values_;
+  const Selector* selectors_;
   const Row& row_;
   float* memory_;
-  std::int64_t at_ = 0;
-  int columns_[kFetched];
-  float values_[kFetched];
+  float value_[kFetched];
+  int column_[kFetched];
 };
 
-template <int kPerLane, bool kQuads, bool kCompact, int kThreads = kNormThreads,
-          int kMinBlocks = (kPerLane <= 8 ? 2 : 1), bool kAhead = (kPerLane <= 8), bool kHeld = (kPerLane <= 8),
-          int kFetched = 2>
-__global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(const __grid_constant__ NormArguments a) {
+/// Of dense gradients: the same calls.
+template <class Row>
+class DenseNormRows<Row, void> {
+ public:
+  __device__ DenseNormRows(const NormArguments& a, const Row& row, const NormTurns& turns, float*)
+      : distance_(turns.distance(a.cols)), from_(row.own(turns.begin(a.call.gradient, a.cols))), row_(row) {}
+
+  __device__ void fetch() { row_.load(from_, next_); }
+  __device__ void take(typename Row::Elements& x) {
+    for (std::size_t i = 0; i < sizeof x / sizeof *x; ++i) x[i] = next_[i];
+    from_ += distance_;
+  }
+
+ private:
+  std::int64_t distance_;
+  const float* from_;
+  const Row& row_;
+  typename Row::Elements next_;
+};
+
+/// Adds up the sums of a block's warps, one after the other, and leaves them in the workspace.
+template <class Row, int kPerLane>
+__device__ void leave_norm_sums(const NormArguments& a, const Row& row, const float (&sums)[kNormSums][kPerLane],
+                                float* shared) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  for (int turn = 0; turn < kNormThreads / 32; ++turn) {
+    __syncthreads();
+    if (turn != warp) continue;
+#pragma unroll
+    for (int sum = 0; sum < kNormSums; ++sum) {
+      float* at = row.own(shared + sum * a.cols);
+      float total[kPerLane] = {};
+      if (turn > 0) row.load(at, total);
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) total[i] += sums[sum][i];
+      row.store(at, total);
+    }
+  }
+  __syncthreads();
+  const int count = static_cast<int>(kNormSums) * a.cols;
+  float* partial = a.partial_sums + static_cast<std::int64_t>(blockIdx.x) * count;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kNormThreads) partial[i] = shared[i];
+}
+
+/// dX, and the sums of a block for gamma, beta and the bias. Selector is void for a dense gradient.
+template <int kPerLane, bool kQuads, class Selector>
+__global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLane))
+    norm_gradient_kernel(const __grid_constant__ NormArguments a) {
+  constexpr bool kAhead = kNormReadsAhead<kPerLane>;
   using Row = NormRow<kPerLane, kQuads>;
   extern __shared__ float4 shared_quads[];
   auto* shared = reinterpret_cast<float*>(shared_quads);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
   const Row row(a.cols);
-  const NormColumns<kPerLane, kQuads, kHeld> bias(row, a.call.bias);
-  const NormColumns<kPerLane, kQuads, kHeld> gamma(row, a.call.gamma);
-  DenseNormRow<Row, kFetched> dense(a, row, shared + warp * 32 * kPerLane);
-  if constexpr (kCompact) dense.clear();
+  NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
+  NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
+  NormTurns turns;
+  DenseNormRows<Row, Selector> gradient(a, row, turns, shared + threadIdx.x / 32 * (32 * kPerLane));
+  const std::uint32_t rows = static_cast<std::uint32_t>(a.rows);
+  const std::int64_t distance = turns.distance(a.cols);
+  const float* from = row.own(turns.begin(a.call.input, a.cols));
+  float* to = row.own(turns.begin(a.call.result, a.cols));
   float sums[kNormSums][kPerLane] = {};
-  const NormTurns turns = NormTurns::of_warp();
-  float next_x[kPerLane];
-  float next_g[kPerLane];
-  if (kAhead && turns.first < a.rows) {
-    row.load(a.call.input + turns.first * a.cols, next_x);
-    if (!kCompact) row.load(a.call.gradient + turns.first * a.cols, next_g);
-  }
-  if (kCompact && turns.first < a.rows) dense.fetch(turns.first);
-  for (std::int64_t r = turns.first; r < a.rows; r += turns.step) {
+  float next[kPerLane];
+  const auto read = [&] {
+    row.load(from, next);
+    gradient.fetch();
+  };
+  if (kAhead && turns.row < rows) read();
+  for (; turns.row < rows; turns.row += turns.step) {
+    if constexpr (!kAhead) read();
+    bias.renew();
     float x[kPerLane];
     float g[kPerLane];
-    if constexpr (kAhead) {
 #pragma unroll
-      for (int i = 0; i < kPerLane; ++i) x[i] = next_x[i];
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) g[i] = next_g[i];
-      if (r + turns.step < a.rows) {
-        row.load(a.call.input + (r + turns.step) * a.cols, next_x);
-        if (!kCompact) row.load(a.call.gradient + (r + turns.step) * a.cols, next_g);
-      }
-    } else {
-      row.load(a.call.input + r * a.cols, x);
-      if constexpr (!kCompact) row.load(a.call.gradient + r * a.cols, g);
-    }
-    if constexpr (kCompact) {
-      dense.take(g);
-      if (r + turns.step < a.rows) dense.fetch(r + turns.step);
-    }
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] += bias.at(i);
+    for (int i = 0; i < kPerLane; ++i) x[i] = next[i] + bias.at(i);
+    gradient.take(g);
+    from += distance;
+    if (kAhead && turns.row + turns.step < rows) read();
     const float scale = row.center(x, a.epsilon);
+    gamma.renew();
     float mean = 0.0f;
     float slope = 0.0f;
 #pragma unroll
@@ -169,27 +228,10 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) norm_gradient_kernel(con
       x[i] = scale * (g[i] - fmaf(x[i], slope, mean));
       sums[2][i] += x[i];
     }
-    row.store(a.call.result + r * a.cols, x);
+    row.store(to, x);
+    to += distance;
   }
-
-  // The sums of the block's warps, one after the other.
-  __syncthreads();
-  for (int turn = 0; turn < kThreads / 32; ++turn) {
-    if (turn == warp) {
-#pragma unroll
-      for (int sum = 0; sum < kNormSums; ++sum) {
-        float before[kPerLane] = {};
-        if (turn > 0) row.load(shared + sum * a.cols, before);
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) before[i] += sums[sum][i];
-        row.store(shared + sum * a.cols, before);
-      }
-    }
-    __syncthreads();
-  }
-  const int count = static_cast<int>(kNormSums) * a.cols;
-  float* partial = a.partial_sums + static_cast<std::int64_t>(blockIdx.x) * count;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) partial[i] = shared[i];
+  leave_norm_sums(a, row, sums, shared);
 }
 
 inline constexpr int kNormFinishThreads = 1024;

@@ -18,7 +18,6 @@ struct NormArguments {
   std::int32_t cols = 0;
   std::int32_t k = 0;
   float epsilon = 0.0f;
-  bool wide = false;  ///< Selectors of 16 bits.
 };
 
 /// Queues all kernels of a plan. `quads`: four neighbours of a row can be accessed at once.

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
 
-// Of a multiprocessor. A block leaves sums that must be added up, so that gradients take few; rows leave nothing.
-constexpr std::int64_t kBlocksForRows = 16;
-constexpr std::int64_t kBlocksForGradients = 2;
-
 /// Sets what follows from the problem and the numbers that were picked.
 void derive(NormPlan& plan) {
   plan.threads = kNormThreads;
@@ -28,7 +24,9 @@ void derive(NormPlan& plan) {
 
 Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept {
   constexpr std::int64_t kWarps = kNormThreads / 32;
-  const std::int64_t most = problem.term == NormTerm::rows ? kBlocksForRows : kBlocksForGradients;
+  const std::int64_t elements = norm_elements_per_lane(problem.cols);
+  const std::int64_t most =
+      problem.term == NormTerm::rows ? norm_blocks_for_rows(elements) : norm_blocks_for_gradients(elements);
   NormPlan made{.problem = problem};
   made.blocks =
       std::max<std::int64_t>(1, std::min(most * traits.multiprocessors, (problem.rows + kWarps - 1) / kWarps));

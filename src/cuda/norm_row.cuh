@@ -7,39 +7,36 @@
 
 namespace rtopk::cuda {
 
-/// How a warp has rows of up to 32 * kPerLane columns: each lane some of them, four neighbours at a time or one.
+/// How a warp has rows of up to 32 * kPerLane columns: each lane some of them, four neighbours at a time or one. Addresses are
+/// those of a lane's first element: own(row).
 template <int kPerLane, bool kQuads>
 class NormRow {
  public:
   using Elements = float[kPerLane];
 
   __device__ explicit NormRow(std::int32_t cols)
-      : lane_(static_cast<int>(threadIdx.x) % 32), cols_(cols), inverse_cols_(1.0f / static_cast<float>(cols)) {}
+      : first_(static_cast<int>(threadIdx.x) % 32 * kVector),
+        cols_(cols),
+        inverse_cols_(1.0f / static_cast<float>(cols)) {}
+
+  template <class Float>
+  [[nodiscard]] __device__ Float* own(Float* row) const {
+    return row + first_;
+  }
 
   /// Zero where there is no column.
   __device__ void load(const float* from, Elements& x) const {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if constexpr (kQuads) {
-        const float4 quad = has(chunk) ? *reinterpret_cast<const float4*>(from + column(chunk)) : float4{};
+        const float4 quad = has(chunk) ? *reinterpret_cast<const float4*>(from + chunk * kStride) : float4{};
         x[4 * chunk] = quad.x;
         x[4 * chunk + 1] = quad.y;
         x[4 * chunk + 2] = quad.z;
         x[4 * chunk + 3] = quad.w;
       } else {
-        x[chunk] = has(chunk) ? from[column(chunk)] : 0.0f;
+        x[chunk] = has(chunk) ? from[chunk * kStride] : 0.0f;
       }
-    }
-  }
-
-  /// A lane's i-th element of `from`, which nobody writes.
-  [[nodiscard]] __device__ float read(const float* from, int i) const {
-    if (!has(i / kVector)) return 0.0f;
-    if constexpr (kQuads) {
-      const float4 quad = __ldg(reinterpret_cast<const float4*>(from + column(i / 4)));
-      return i % 4 == 0 ? quad.x : i % 4 == 1 ? quad.y : i % 4 == 2 ? quad.z : quad.w;
-    } else {
-      return __ldg(from + column(i));
     }
   }
 
@@ -48,18 +45,32 @@ class NormRow {
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (!has(chunk)) continue;
       if constexpr (kQuads) {
-        *reinterpret_cast<float4*>(to + column(chunk)) =
+        *reinterpret_cast<float4*>(to + chunk * kStride) =
             float4{x[4 * chunk], x[4 * chunk + 1], x[4 * chunk + 2], x[4 * chunk + 3]};
       } else {
-        to[column(chunk)] = x[chunk];
+        to[chunk * kStride] = x[chunk];
       }
     }
   }
 
-  /// The mean over the columns of what the lanes have.
-  __device__ float mean(float sum_of_lane) const { return LaneGroup<32>::sum_reals(sum_of_lane) * inverse_cols_; }
+  /// The i-th element alone, of a row that nobody writes.
+  [[nodiscard]] __device__ float read(const float* from, int i) const {
+    if (!has(i / kVector)) return 0.0f;
+    if constexpr (kQuads) {
+      const float4 quad = __ldg(reinterpret_cast<const float4*>(from + i / 4 * kStride));
+      return i % 4 == 0 ? quad.x : i % 4 == 1 ? quad.y : i % 4 == 2 ? quad.z : quad.w;
+    } else {
+      return __ldg(from + i * kStride);
+    }
+  }
 
-  /// Takes the mean from a row and returns 1 / sqrt(variance + epsilon).
+  /// The mean over the columns, from what the lanes have.
+  [[nodiscard]] __device__ float mean(float sum_of_lane) const {
+    return LaneGroup<32>::sum_reals(sum_of_lane) * inverse_cols_;
+  }
+
+  /// Takes the mean from a row and returns 1 / sqrt(variance + epsilon). What lanes have behind the last column is meaningless
+  /// afterwards.
   ///
   /// A mean in f32 is off by its rounding, which a row of large equal elements, or of small differences between large elements,
   /// would show: what is left of it is taken away in a second step. Terms are divided before they are added, so that no sum of
@@ -80,7 +91,7 @@ class NormRow {
     rest = mean(rest);
     squares = mean(squares);
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] = has(i / kVector) ? x[i] - rest : 0.0f;
+    for (int i = 0; i < kPerLane; ++i) x[i] -= rest;
     const float variance = squares < INFINITY ? fmaxf(fmaf(-rest, rest, squares), 0.0f) : squares;
     return rsqrtf(variance + epsilon);
   }
@@ -88,18 +99,18 @@ class NormRow {
  private:
   static constexpr int kVector = kQuads ? 4 : 1;
   static constexpr int kChunks = kPerLane / kVector;
+  static constexpr int kStride = 32 * kVector;  ///< Columns from one chunk of a lane to its next.
 
-  [[nodiscard]] __device__ int column(int chunk) const { return (chunk * 32 + lane_) * kVector; }
   /// With quads, cols is a multiple of four.
-  [[nodiscard]] __device__ bool has(int chunk) const { return column(chunk) < cols_; }
+  [[nodiscard]] __device__ bool has(int chunk) const { return first_ + chunk * kStride < cols_; }
 
-  int lane_;
+  int first_;
   std::int32_t cols_;
   float inverse_cols_;
 };
 
 /// Numbers of the columns, the same for every row: in registers, or read for each row where those are few.
-template <int kPerLane, bool kQuads, bool kHeld>
+template <int kPerLane, bool kQuads>
 class NormColumns {
  public:
   using Row = NormRow<kPerLane, kQuads>;
@@ -107,13 +118,15 @@ class NormColumns {
   /// Null: zeros.
   __device__ NormColumns(const Row& row, const float* from) : row_(row), from_(from) {
     if constexpr (kHeld) {
-      if (from != nullptr) {
-        row.load(from, held_);
-      } else {
 #pragma unroll
-        for (int i = 0; i < kPerLane; ++i) held_[i] = 0.0f;
-      }
+      for (int i = 0; i < kPerLane; ++i) held_[i] = 0.0f;
+      if (from != nullptr) row.load(row.own(from), held_);
     }
+  }
+
+  /// Before its use with each row: what is not held is read there, not before, and does not stay in registers.
+  __device__ void renew() {
+    if constexpr (!kHeld) from_ = opaque(from_);
   }
 
   /// Of a lane's i-th element.
@@ -121,11 +134,13 @@ class NormColumns {
     if constexpr (kHeld) {
       return held_[i];
     } else {
-      return from_ != nullptr ? row_.read(from_, i) : 0.0f;
+      return from_ != nullptr ? row_.read(row_.own(from_), i) : 0.0f;
     }
   }
 
  private:
+  static constexpr bool kHeld = kPerLane <= 8;
+
   const Row& row_;
   const float* from_;
   float held_[kHeld ? kPerLane : 1];

@@ -31,8 +31,7 @@ Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* st
                           .rows = static_cast<std::int32_t>(problem.rows),
                           .cols = static_cast<std::int32_t>(problem.cols),
                           .k = static_cast<std::int32_t>(problem.k),
-                          .epsilon = problem.epsilon,
-                          .wide = problem.selector_type == IndexType::u16};
+                          .epsilon = problem.epsilon};
   // What the term does not read may be anything.
   if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
   if (problem.term != NormTerm::rows) arguments.call.beta = nullptr;

@@ -13,7 +13,9 @@ from .rows import CompactMaxK, CompactRows, expanded
 
 _OPS = torch.ops.rtopk
 
+# Above 512 it takes columns by four.
 _MOST_COLUMNS = 1024
+_MOST_SINGLE_COLUMNS = 512
 
 
 def fuses(x: torch.Tensor, norm: torch.nn.LayerNorm) -> bool:
@@ -24,7 +26,7 @@ def fuses(x: torch.Tensor, norm: torch.nn.LayerNorm) -> bool:
         and not torch.is_autocast_enabled("cuda")
         and x.dim() == 2
         and tuple(norm.normalized_shape) == x.shape[1:]
-        and x.shape[1] <= _MOST_COLUMNS
+        and (x.shape[1] <= _MOST_SINGLE_COLUMNS or (x.shape[1] <= _MOST_COLUMNS and x.shape[1] % 4 == 0))
         and norm.weight is not None
         and norm.bias is not None
         and norm.weight.dtype == norm.bias.dtype == torch.float32
