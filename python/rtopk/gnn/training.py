@@ -248,7 +248,8 @@ def _loss_on(data: Dataset) -> Callable[[torch.Tensor], torch.Tensor]:
     if not data.multilabel:
         target = torch.full_like(data.labels, -100)  # F.cross_entropy passes over these
         target[data.train] = data.labels[data.train]
-        return lambda result: F.cross_entropy(result, target)
+        # Reduced by F.cross_entropy itself, it would be the work of a single block of a GPU.
+        return lambda result: F.cross_entropy(result, target, reduction="none").sum() / len(data.train)
     share = torch.zeros_like(data.labels[:, :1])
     share[data.train] = 1 / (len(data.train) * data.classes)
     return lambda result: F.binary_cross_entropy_with_logits(result, data.labels, share, reduction="sum")
