@@ -48,6 +48,7 @@ cudaError_t launch_combine(const AggregateCall& call, std::int32_t width, Grid g
   grid.blocks = (call.slots + kSlotsPerBlock - 1) / kSlotsPerBlock;
   grid.threads = kFinishThreads;
   grid.shared_bytes = 0;
+  grid.overlaps_previous = true;
   return launch(&combine_kernel<T>, allowed, grid, call, width);
 }
 

@@ -5,6 +5,7 @@
 
 #include "aggregate_elements.cuh"
 #include "aggregate_pieces.cuh"
+#include "successive_kernels.cuh"
 
 namespace rtopk::cuda {
 
@@ -16,6 +17,7 @@ inline constexpr int kSlotsPerBlock = 32;  ///< Few slots are the first of a lon
 template <class T>
 __global__ void __launch_bounds__(kFinishThreads)
     combine_kernel(const __grid_constant__ AggregateCall call, const std::int32_t width) {
+  wait_for_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t first = std::int64_t{blockIdx.x} * kSlotsPerBlock;
   const std::int32_t rows = first + lane < call.slots ? call.slot_rows[first + lane] : -1;

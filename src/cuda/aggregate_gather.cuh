@@ -8,6 +8,7 @@
 #include "aggregate_elements.cuh"
 #include "aggregate_runs.cuh"
 #include "aggregate_shape.hpp"
+#include "successive_kernels.cuh"
 
 namespace rtopk::cuda {
 
@@ -110,6 +111,7 @@ class NodeGatherer {
 template <class T, class Selector, int kLoads = 8, int kBlocks = 8>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
     gather_kernel(const __grid_constant__ AggregateCall call) {
+  let_next_begin();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   NodeGatherer<T, Selector, kLoads> nodes(call, lane);
   for_runs(call, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + static_cast<int>(threadIdx.x) / 32, lane,

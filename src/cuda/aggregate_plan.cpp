@@ -91,7 +91,8 @@ Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
   made.piece_edges = std::clamp(power_of_two_from(problem.edges / kPieces), kLeastPiece, kLargestPiece);
   made.short_edges = kShortEdges;
   if (made.family != AggregationFamily::cuda_gather) {
-    made.rows_per_worker = std::min(power_of_two_from(problem.rows / kWorkers), kMostRowsPerWorker);
+    const std::int64_t rows = (problem.rows + kWorkers - 1) / kWorkers;
+    made.rows_per_worker = std::min(power_of_two_from(rows), kMostRowsPerWorker);
   }
   if (made.family == AggregationFamily::cuda_stream) {
     made.window_cols = std::clamp(power_of_two_from(problem.cols), kLeastWindowCols, kMostWindowCols);

@@ -7,6 +7,7 @@
 #include "aggregate_elements.cuh"
 #include "aggregate_runs.cuh"
 #include "aggregate_shape.hpp"
+#include "successive_kernels.cuh"
 
 namespace rtopk::cuda {
 
@@ -171,6 +172,7 @@ template <class T, class Selector, bool kWeighted, int V, int kAhead = 8 / V,
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
     stream_kernel(const __grid_constant__ AggregateCall call) {
   using Streamer = RowStreamer<T, Selector, kWeighted, V, kAhead>;
+  let_next_begin();
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;

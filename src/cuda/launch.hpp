@@ -20,6 +20,9 @@ struct Grid {
   int device;
   cudaStream_t stream;
   std::int32_t blocks_per_cluster = 1;
+  /// Whether blocks may be set up while the kernel before is still at work: for kernels that begin with
+  /// wait_for_previous(), behind one that calls let_next_begin(). GPUs before sm_90 set them up afterwards all the same.
+  bool overlaps_previous = false;
 };
 
 template <class T>
@@ -62,19 +65,29 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
   const auto* function = reinterpret_cast<const void*>(kernel);
   const dim3 blocks(static_cast<unsigned>(grid.blocks));
   const dim3 threads(static_cast<unsigned>(grid.threads));
-  if (grid.blocks_per_cluster == 1) {
-    return cudaLaunchKernel(function, blocks, threads, pointers, grid.shared_bytes, grid.stream);
+  cudaLaunchAttribute attributes[2]{};
+  unsigned count = 0;
+  if (grid.blocks_per_cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(grid.blocks_per_cluster), 1, 1};
   }
-  cudaLaunchAttribute clusters{};
-  clusters.id = cudaLaunchAttributeClusterDimension;
-  clusters.val.clusterDim = {static_cast<unsigned>(grid.blocks_per_cluster), 1, 1};
+  int generation = 0;
+  if (grid.overlaps_previous) {
+    const cudaError_t error = cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, grid.device);
+    if (error != cudaSuccess) return error;
+  }
+  if (generation >= 9) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (count == 0) return cudaLaunchKernel(function, blocks, threads, pointers, grid.shared_bytes, grid.stream);
   cudaLaunchConfig_t config{};
   config.gridDim = blocks;
   config.blockDim = threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = grid.stream;
-  config.attrs = &clusters;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = count;
   return cudaLaunchKernelExC(&config, function, pointers);
 }
 

@@ -144,6 +144,45 @@ def test_resumed_equals_uninterrupted(cora, model, tmp_path, device):
         assert torch.equal(value, whole.best_state[name])
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("baseline", [None, "dense"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_captured_steps_equal_eager_ones(cora, model, baseline):
+    torch.use_deterministic_algorithms(True)
+    try:
+        recipe = Recipe(model=model, baseline=baseline, **BRIEF)
+        captured, eager = Trainer(cora, recipe, "cuda"), Trainer(cora, recipe, "cuda", eager=True)
+        states = []
+        for trainer in (captured, eager):
+            torch.manual_seed(4)
+            losses = [trainer.step() for _ in range(6)]
+            states.append([*losses, *trainer.network.parameters(), torch.cuda.get_rng_state()])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert captured._captured is not None and eager._captured is None
+    for mine, theirs in zip(*states, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("saved_on,resumed_on", [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_checkpoint_goes_on_on_another_device(cora, tmp_path, saved_on, resumed_on):
+    trained(cora, saved_on, **BRIEF | {"epochs": 4}).save(tmp_path / "checkpoint.pt")
+    second = Trainer(cora, Recipe(**BRIEF), resumed_on)
+    second.resume(tmp_path / "checkpoint.pt")
+    assert train(second, tmp_path, show=False) and second.epoch == 12
+
+
+def test_precision_is_that_of_the_steps_alone(cora):
+    seen = []
+    trainer = Trainer(cora, Recipe(precision="high", **BRIEF), "cpu")
+    trainer.network.register_forward_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
+    trainer.evaluate(trainer.step())
+    assert seen == ["high", "high"] and torch.get_float32_matmul_precision() == "highest"
+    with pytest.raises(TrainingError, match="precision is 'fast'; accepted: highest, high, medium"):
+        Trainer(cora, Recipe(precision="fast"), "cpu")
+
+
 def test_the_best_parameters_give_the_best_scores(cora, tmp_path):
     trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
     assert train(trainer, tmp_path, show=False)

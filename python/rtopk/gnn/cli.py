@@ -12,7 +12,7 @@ import torch
 from . import study
 from .data import DATA_VARIABLE, GraphError, load
 from .layers import MODELS
-from .training import Trainer, TrainingError, recipe_for, train
+from .training import PRECISIONS, Trainer, TrainingError, recipe_for, train
 
 _GRAPHS = f"""\
 A graph is one of these:
@@ -102,10 +102,15 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     recipe.add_argument("--lr", type=float, metavar="RATE")
     recipe.add_argument("--epochs", type=int, metavar="N")
     recipe.add_argument("--self-loops", action=argparse.BooleanOptionalAction, default=None)
+    recipe.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        help="of products of float32 matrices: high lets a GPU round their factors to TF32; default highest",
+    )
     recipe.add_argument("--eval-every", type=int, metavar="N", help="epochs between two evaluations; default 1")
 
 
-_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every")
+_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every", "precision")
 
 
 def _changes(arguments: argparse.Namespace, *more: str) -> dict:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from .capture import EAGER_STEPS
 from .training import Trainer
 
 
@@ -36,13 +37,13 @@ def milliseconds(function: Callable[[], object], device: torch.device, repetitio
 def measure(trainer: Trainer, repetitions: int = 20) -> dict[str, float]:
     """step_ms, topk_ms (the selections of one step, on rows that this network makes) and, on a GPU, the peak memory of
     a step in MiB beyond what lies there between steps (held_mib)."""
-    trainer.step()
+    trainer.eager_step()
     inputs: list[torch.Tensor] = []
     hooks = [
         convolution.activation.register_forward_hook(lambda _, x, __: inputs.append(x[0].detach()))
         for convolution in trainer.network.convolutions
     ]
-    trainer.step()
+    trainer.eager_step()
     for hook in hooks:
         hook.remove()
     selections = list(zip(trainer.network.convolutions, inputs, strict=True))
@@ -55,14 +56,16 @@ def measure(trainer: Trainer, repetitions: int = 20) -> dict[str, float]:
     figures = {"topk_ms": milliseconds(select, trainer.device, repetitions)}
     selections.clear()
     inputs.clear()
-    figures["step_ms"] = milliseconds(trainer.step, trainer.device, repetitions)
     if trainer.device.type == "cuda":
         trainer.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize(trainer.device)
         torch.cuda.reset_peak_memory_stats(trainer.device)
         before = torch.cuda.memory_allocated(trainer.device)
-        trainer.step()
+        trainer.eager_step()
         torch.cuda.synchronize(trainer.device)
         figures["step_mib"] = (torch.cuda.max_memory_allocated(trainer.device) - before) / 2**20
         figures["held_mib"] = before / 2**20
+    for _ in range(EAGER_STEPS):
+        trainer.step()
+    figures["step_ms"] = milliseconds(trainer.step, trainer.device, repetitions)
     return figures

@@ -181,8 +181,8 @@ def _scores_table(cells: Sequence[Cell]) -> str:
 
 
 def _recipes_table(cells: Sequence[Cell]) -> str:
-    names = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every")
-    rows = [[cell.title, *(str(cell.recipe[name]) for name in names)] for cell in cells]
+    names = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every", "precision")
+    rows = [[cell.title, *(str(cell.recipe.get(name, "-")) for name in names)] for cell in cells]
     return _table(["graph, model", *(name.replace("_", " ") for name in names)], rows)
 
 

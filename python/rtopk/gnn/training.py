@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -16,8 +17,11 @@ import torch
 import torch.nn.functional as F
 
 from .._info import __version__
+from . import capture
 from .data import Dataset
 from .layers import MaxKGNN
+
+PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Recipe:
     baseline: str | None = None  # "dense": torch.topk, a mask and torch's sparse product
     seed: int = 97
     eval_every: int = 1  # epochs
+    precision: str = "highest"  # of products of float32 matrices, as torch.set_float32_matmul_precision has it
 
     @property
     def selection(self) -> str:
@@ -70,9 +75,9 @@ class TrainingError(ValueError):
 
 
 class Trainer:
-    """A network, its optimizer, and where they are."""
+    """A network, its optimizer, and where they are. With `eager` no step is captured as a CUDA graph."""
 
-    def __init__(self, dataset: Dataset, recipe: Recipe, device: torch.device | str) -> None:
+    def __init__(self, dataset: Dataset, recipe: Recipe, device: torch.device | str, *, eager: bool = False) -> None:
         check_recipe(recipe)
         self.recipe = recipe
         self.device = torch.device(device)
@@ -90,8 +95,13 @@ class Trainer:
             dropout=recipe.dropout,
             dense=recipe.baseline == "dense",
         ).to(self.device)
-        fused = self.device.type == "cuda"  # one kernel instead of a dozen
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=recipe.lr, fused=fused)
+        gpu = self.device.type == "cuda"
+        # Fused: one kernel instead of a dozen.
+        self._optimizer_options = {"fused": gpu, "capturable": gpu}
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=recipe.lr, **self._optimizer_options)
+        elements = self.data.graph.num_nodes * recipe.hidden * recipe.layers
+        self._captures = not eager and capture.pays(self.device, elements)
+        self._forget_captured()
         self.loss = _loss_on(self.data)
         self.epoch = 0
         self.history: list[dict] = []  # of the epochs that were evaluated
@@ -100,19 +110,36 @@ class Trainer:
 
     def step(self) -> torch.Tensor:
         """One epoch: forward, backward, update. Does not wait for the device."""
-        self.network.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.network(self.data.features, self.data.graph))
-        loss.backward()
-        self.optimizer.step()
+        if not self._captures or self._eager_steps_left > 0:
+            self._eager_steps_left -= 1
+            loss = self.eager_step()
+        else:
+            if self._captured is None:
+                self._captured = capture.CapturedStep(self.eager_step)
+            loss = self._captured()
         self.epoch += 1
+        return loss
+
+    def eager_step(self) -> torch.Tensor:
+        """The same, every kernel launched from here, and not counted."""
+        with matmul_precision(self.recipe.precision):
+            self.network.train()
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.loss(self.network(self.data.features, self.data.graph))
+            loss.backward()
+            self.optimizer.step()
         return loss.detach()
+
+    def _forget_captured(self) -> None:
+        self._captured: capture.CapturedStep | None = None
+        self._eager_steps_left = capture.EAGER_STEPS
 
     @torch.no_grad()
     def evaluate(self, loss: torch.Tensor) -> dict:
         """Scores of the three parts of the nodes; the best by validation is kept."""
         self.network.eval()
-        result = self.network(self.data.features, self.data.graph)
+        with matmul_precision(self.recipe.precision):
+            result = self.network(self.data.features, self.data.graph)
         parts = {"train": self.data.train, "validation": self.data.validation, "test": self.data.test}
         # Everything is asked of the device before anything is waited for.
         scores = {name: score(result[nodes], self.data.labels[nodes]) for name, nodes in parts.items()}
@@ -160,7 +187,10 @@ class Trainer:
             recipe, graph = Recipe(**saved["recipe"]), saved["graph"]
             if problem := self._differs(recipe, graph):
                 raise TrainingError(f"{path} is a checkpoint of another run: {problem}")
+            self._forget_captured()  # the optimizer's state is about to lie elsewhere
             self.network.load_state_dict(saved["network"])
+            for group in saved["optimizer"]["param_groups"]:
+                group.update(self._optimizer_options)  # of this device
             self.optimizer.load_state_dict(saved["optimizer"])
             torch.set_rng_state(saved["random"]["cpu"].cpu())
             if self.device.type == "cuda" and "cuda" in saved["random"]:
@@ -202,12 +232,24 @@ class Trainer:
         }
 
 
+@contextlib.contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Products of float32 matrices in this precision, then as before."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def _loss_on(data: Dataset) -> Callable[[torch.Tensor], torch.Tensor]:
     """The loss of the training nodes, of results for all: picking rows out would cost more, most of all backwards."""
     if not data.multilabel:
         target = torch.full_like(data.labels, -100)  # F.cross_entropy passes over these
         target[data.train] = data.labels[data.train]
-        return lambda result: F.cross_entropy(result, target)
+        # Reduced by F.cross_entropy itself, it would be the work of a single block of a GPU.
+        return lambda result: F.cross_entropy(result, target, reduction="none").sum() / len(data.train)
     share = torch.zeros_like(data.labels[:, :1])
     share[data.train] = 1 / (len(data.train) * data.classes)
     return lambda result: F.binary_cross_entropy_with_logits(result, data.labels, share, reduction="sum")
@@ -235,6 +277,8 @@ def check_recipe(recipe: Recipe) -> None:
         raise TrainingError(f"lr is {recipe.lr}; accepted: more than 0")
     if recipe.max_iter is not None and recipe.max_iter < 1:
         raise TrainingError(f"max_iter is {recipe.max_iter}; accepted: 1 or more, or none for exact selection")
+    if recipe.precision not in PRECISIONS:
+        raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
     if recipe.baseline is not None and recipe.max_iter is not None:
         raise TrainingError("max_iter with a baseline: torch.topk is exact, and does not stop early")
 
