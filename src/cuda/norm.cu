@@ -38,6 +38,7 @@ cudaError_t launch_finish(const NormPlan& plan, const NormArguments& arguments, 
   grid.blocks = (kNormSums * arguments.cols + 31) / 32;
   grid.threads = kNormFinishThreads;
   grid.shared_bytes = 0;
+  grid.overlaps_previous = true;
   return launch(&norm_finish_kernel, allowed, grid, arguments, static_cast<std::int32_t>(plan.blocks));
 }
 

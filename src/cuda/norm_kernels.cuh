@@ -7,6 +7,7 @@
 #include "norm_launch.hpp"
 #include "norm_row.cuh"
 #include "norm_shape.hpp"
+#include "successive_kernels.cuh"
 
 namespace rtopk::cuda {
 
@@ -178,6 +179,7 @@ __device__ void leave_norm_sums(const NormArguments& a, const Row& row, const fl
 template <int kPerLane, bool kQuads, class Selector>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLane))
     norm_gradient_kernel(const __grid_constant__ NormArguments a) {
+  let_next_begin();
   constexpr bool kAhead = kNormReadsAhead<kPerLane>;
   using Row = NormRow<kPerLane, kQuads>;
   extern __shared__ float4 shared_quads[];
@@ -239,6 +241,7 @@ inline constexpr int kNormFinishThreads = 1024;
 /// Adds up the sums of all blocks, in an order that depends on their number alone. A block has 32 columns.
 static __global__ void __launch_bounds__(kNormFinishThreads)
     norm_finish_kernel(const __grid_constant__ NormArguments a, const std::int32_t partials) {
+  wait_for_previous();
   __shared__ float sums[32][33];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
