@@ -18,8 +18,10 @@ __device__ X opaque(X x) {
     } else {
       asm volatile("" : "+d"(x));
     }
-  } else {
+  } else if constexpr (std::is_floating_point_v<X>) {
     asm volatile("" : "+f"(x));
+  } else {
+    asm volatile("" : "+r"(x));
   }
   return x;
 }

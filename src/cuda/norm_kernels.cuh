@@ -58,11 +58,11 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_rows(kPerLane))
     for (int i = 0; i < kPerLane; ++i) x[i] = next[i] + bias.at(i);
     from += distance;
     if (kAhead && turns.row + turns.step < rows) row.load(from, next);
-    const float scale = row.center(x, a.epsilon);
+    const auto [scale, shift] = row.center(x, a.epsilon);
     gamma.renew();
     beta.renew();
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] = fmaf(x[i] * scale, gamma.at(i), beta.at(i));
+    for (int i = 0; i < kPerLane; ++i) x[i] = fmaf(fmaf(x[i], scale, shift), gamma.at(i), beta.at(i));
     row.store(to, x);
     to += distance;
   }
@@ -72,14 +72,16 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_rows(kPerLane))
 template <class Row, class Selector>
 class DenseNormRows {
  public:
-  __device__ DenseNormRows(const NormArguments& a, const Row& row, const NormTurns& turns, float* memory)
+  /// `shared` has a row for every warp.
+  __device__ DenseNormRows(const NormArguments& a, const Row&, const NormTurns& turns, float* shared)
       : own_k_(a.k - static_cast<int>(threadIdx.x) % 32),
         cols_(a.cols),
         distance_(turns.distance(a.k)),
         values_(turns.begin(a.call.values, a.k) + threadIdx.x % 32),
         selectors_(turns.begin(static_cast<const Selector*>(a.call.selectors), a.k) + threadIdx.x % 32),
-        row_(row),
-        memory_(memory) {
+        row_(Row::kMostColumns),
+        // Opaque, or it would be computed anew at every use.
+        memory_(shared + opaque(static_cast<int>(threadIdx.x) / 32 * Row::kMostColumns)) {
     clear();
   }
 
@@ -125,7 +127,7 @@ class DenseNormRows {
   std::int64_t distance_;
   const float* values_;
   const Selector* selectors_;
-  const Row& row_;
+  Row row_;  ///< Whole: there are zeros behind the last column, too.
   float* memory_;
   float value_[kFetched];
   int column_[kFetched];
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLa
   NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
   NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
   NormTurns turns;
-  DenseNormRows<Row, Selector> gradient(a, row, turns, shared + threadIdx.x / 32 * (32 * kPerLane));
+  DenseNormRows<Row, Selector> gradient(a, row, turns, shared);
   const std::uint32_t rows = static_cast<std::uint32_t>(a.rows);
   const std::int64_t distance = turns.distance(a.cols);
   const float* from = row.own(turns.begin(a.call.input, a.cols));
@@ -210,24 +212,24 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLa
     gradient.take(g);
     from += distance;
     if (kAhead && turns.row + turns.step < rows) read();
-    const float scale = row.center(x, a.epsilon);
+    const auto [scale, shift] = row.center(x, a.epsilon);
     gamma.renew();
     float mean = 0.0f;
     float slope = 0.0f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      x[i] *= scale;
+      x[i] = fmaf(x[i], scale, shift);
       sums[0][i] = fmaf(g[i], x[i], sums[0][i]);
       sums[1][i] += g[i];
       g[i] *= gamma.at(i);
       mean += g[i];
       slope = fmaf(g[i], x[i], slope);
     }
-    mean = row.mean(mean);
-    slope = row.mean(slope);
+    mean = row.mean(mean) * scale;
+    slope = row.mean(slope) * scale;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      x[i] = scale * (g[i] - fmaf(x[i], slope, mean));
+      x[i] = fmaf(g[i], scale, -fmaf(x[i], slope, mean));
       sums[2][i] += x[i];
     }
     row.store(to, x);

@@ -13,6 +13,7 @@ template <int kPerLane, bool kQuads>
 class NormRow {
  public:
   using Elements = float[kPerLane];
+  static constexpr int kMostColumns = 32 * kPerLane;
 
   __device__ explicit NormRow(std::int32_t cols)
       : first_(static_cast<int>(threadIdx.x) % 32 * kVector),
@@ -69,13 +70,18 @@ class NormRow {
     return LaneGroup<32>::sum_reals(sum_of_lane) * inverse_cols_;
   }
 
-  /// Takes the mean from a row and returns 1 / sqrt(variance + epsilon). What lanes have behind the last column is meaningless
-  /// afterwards.
+  /// How a row is normalized: x * scale + shift, when its rounded mean was taken from it.
+  struct Scaling {
+    float scale;
+    float shift;
+  };
+
+  /// Takes the rounded mean from a row. What lanes have behind the last column is meaningless afterwards, but finite.
   ///
   /// A mean in f32 is off by its rounding, which a row of large equal elements, or of small differences between large elements,
-  /// would show: what is left of it is taken away in a second step. Terms are divided before they are added, so that no sum of
-  /// finite elements is infinite.
-  __device__ float center(Elements& x, float epsilon) const {
+  /// would show: the mean of what is left is the shift. Terms are divided before they are added, so that no sum of finite
+  /// elements is infinite.
+  __device__ Scaling center(Elements& x, float epsilon) const {
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) sum = fmaf(x[i], inverse_cols_, sum);
@@ -90,10 +96,9 @@ class NormRow {
     }
     rest = mean(rest);
     squares = mean(squares);
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) x[i] -= rest;
     const float variance = squares < INFINITY ? fmaxf(fmaf(-rest, rest, squares), 0.0f) : squares;
-    return rsqrtf(variance + epsilon);
+    const float scale = rsqrtf(variance + epsilon);
+    return {scale, -rest * scale};
   }
 
  private:
