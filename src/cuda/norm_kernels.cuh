@@ -68,12 +68,12 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_rows(kPerLane))
   }
 }
 
-/// Rows of CBSR made dense: a warp scatters the k elements of a row into zeros in shared memory.
+/// Rows of a gradient in CBSR, made dense: a warp scatters the k elements of a row into zeros in shared memory.
 template <class Row, class Selector>
-class DenseNormRows {
+class NormGradientRows {
  public:
   /// `shared` has a row for every warp.
-  __device__ DenseNormRows(const NormArguments& a, const Row&, const NormTurns& turns, float* shared)
+  __device__ NormGradientRows(const NormArguments& a, const Row&, const NormTurns& turns, float* shared)
       : own_k_(a.k - static_cast<int>(threadIdx.x) % 32),
         cols_(a.cols),
         distance_(turns.distance(a.k)),
@@ -133,15 +133,16 @@ class DenseNormRows {
   int column_[kFetched];
 };
 
-/// Of dense gradients: the same calls.
+/// Rows of a dense gradient, by the same calls.
 template <class Row>
-class DenseNormRows<Row, void> {
+class NormGradientRows<Row, void> {
  public:
-  __device__ DenseNormRows(const NormArguments& a, const Row& row, const NormTurns& turns, float*)
+  __device__ NormGradientRows(const NormArguments& a, const Row& row, const NormTurns& turns, float*)
       : distance_(turns.distance(a.cols)), from_(row.own(turns.begin(a.call.gradient, a.cols))), row_(row) {}
 
   __device__ void fetch() { row_.load(from_, next_); }
   __device__ void take(typename Row::Elements& x) {
+#pragma unroll
     for (std::size_t i = 0; i < sizeof x / sizeof *x; ++i) x[i] = next_[i];
     from_ += distance_;
   }
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLa
   NormColumns<kPerLane, kQuads> bias(row, a.call.bias);
   NormColumns<kPerLane, kQuads> gamma(row, a.call.gamma);
   NormTurns turns;
-  DenseNormRows<Row, Selector> gradient(a, row, turns, shared);
+  NormGradientRows<Row, Selector> gradient(a, row, turns, shared);
   const std::uint32_t rows = static_cast<std::uint32_t>(a.rows);
   const std::int64_t distance = turns.distance(a.cols);
   const float* from = row.own(turns.begin(a.call.input, a.cols));
