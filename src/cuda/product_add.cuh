@@ -13,45 +13,46 @@ struct alignas(8) PlacedValue {
 };
 
 template <int kTile, bool kStaged>
-__global__ void __launch_bounds__(kMultiplyThreads, 1) product_kernel(const __grid_constant__ MultiplyCall call) {
+__global__ void __launch_bounds__(kProductThreads, 1) product_kernel(const __grid_constant__ MultiplyCall call) {
   extern __shared__ __align__(16) char shared[];
-  constexpr int kLanes = kProductLanes;
+  constexpr int kLanes = product_lanes(kTile);
   constexpr int kRows = 32 / kLanes;
+  constexpr int kAtOnce = 2;  // elements whose loads are under way together
   constexpr int kQuads = kTile / (4 * kLanes);
-  constexpr int kAtOnce = kQuads >= 8 ? 2 : 4;  // elements whose loads are under way together
   const LaneColumns<kLanes> columns;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* const staged = reinterpret_cast<PlacedValue*>(shared) + warp * kRows * kStagePitch;
   auto* const tile =
-      reinterpret_cast<float*>(shared + kMultiplyThreads / 32 * kRows * kStagePitch * sizeof(PlacedValue));
+      reinterpret_cast<float*>(shared + kProductThreads / 32 * kRows * kStagePitch * sizeof(PlacedValue));
   const std::int64_t first = static_cast<std::int64_t>(static_cast<int>(blockIdx.x) % call.tiles) * kTile;
   if constexpr (kStaged) load_tile<kTile>(tile, call, first);
   const int width = columns_of<kTile>(call, first);
   const MatrixRows<kTile, kStaged> matrix{reinterpret_cast<const char*>(tile), call, first, width};
-  const PlacedValue none{0.0f, matrix.nowhere()};
+  const std::int32_t nowhere = matrix.nowhere();
 
   const std::int64_t groups = (call.rows + kRows - 1) / kRows;
-  const std::int64_t step = static_cast<std::int64_t>(call.parts) * (kMultiplyThreads / 32);
-  for (std::int64_t group = static_cast<int>(blockIdx.x) / call.tiles * (kMultiplyThreads / 32) + warp; group < groups;
-       group += step) {
-    const std::int64_t row = group * kRows + lane / kLanes;
-    float* const y = call.result + row * call.width + first;
+#pragma unroll 1
+  for (std::int64_t group = static_cast<int>(blockIdx.x) / call.tiles * (kProductThreads / 32) + warp; group < groups;
+       group += static_cast<std::int64_t>(call.parts) * (kProductThreads / 32)) {
+    const std::int64_t first_row = group * kRows;
+    const int rows = static_cast<int>(min(call.rows - first_row, static_cast<std::int64_t>(kRows)));
     float4 sums[kQuads];
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (row < call.rows) sums[i] = load_quad(y, columns.column(i), width, call.row_quads);
     }
+#pragma unroll 1
     for (std::int32_t begin = 0; begin < call.k; begin += kStagedElements) {
+      const std::int64_t element = first_row * call.k + begin + lane;
       PlacedValue loaded[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        loaded[r] = none;
-        if (group * kRows + r < call.rows && begin + lane < call.k) {
-          const std::int64_t element = (group * kRows + r) * call.k + begin + lane;
-          const std::int32_t selector = call.selector_at(element);
-          if (selector < call.cols) loaded[r] = {call.values[element], matrix.place_of(selector)};
+        loaded[r] = {0.0f, nowhere};
+        if (r < rows && begin + lane < call.k) {
+          const float value = call.values[element + r * call.k];
+          const std::int32_t place = matrix.place_of(call.selector_at(element + r * call.k));
+          loaded[r] = {place == nowhere ? 0.0f : value, place};
         }
       }
 #pragma unroll
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 1) product_kernel(const __gr
       const PlacedValue* const own = staged + lane / kLanes * kStagePitch;
       const int count = min(call.k - begin, kStagedElements);
 #pragma unroll 1
-      for (int j = 0; j < count; j += kAtOnce) {  // what is behind the last one is `none`
+      for (int j = 0; j < count; j += kAtOnce) {  // what is behind the last one brings nothing
 #pragma unroll
         for (int l = 0; l < kAtOnce; ++l) {
           const PlacedValue element = own[j + l];
@@ -72,7 +73,12 @@ __global__ void __launch_bounds__(kMultiplyThreads, 1) product_kernel(const __gr
       }
       __syncwarp();
     }
-    if (row >= call.rows) continue;
+    if (lane / kLanes >= rows) continue;
+    float* const y = call.result + (first_row + lane / kLanes) * call.width + first;
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      add_multiple(sums[i], 1.0f, load_quad(y, columns.column(i), width, call.row_quads));
+    }
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       store_quad(y, columns.column(i), width, call.row_quads, sums[i]);

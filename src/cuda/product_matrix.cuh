@@ -14,11 +14,11 @@ namespace rtopk::cuda {
 struct Chunk {
   float* gradient;  ///< [row][tile].
   float* values;    ///< [row][selector], where a mask says that there is one.
-  unsigned* masks;  ///< [32 rows][selector].
+  unsigned* masks;  ///< [selector][32 rows], two words each.
 };
 
 /// Rows that a warp brings to a chunk, at most.
-inline constexpr int kRowsOfWarp = kMostChunkRows / (kMultiplyThreads / 32);
+inline constexpr int kRowsOfWarp = kMostChunkRows / (kMatrixThreads / 32);
 
 /// The first 32 elements of a warp's rows, read ahead.
 struct ReadAhead {
@@ -30,8 +30,8 @@ template <int kTile>
 class MatrixGradient {
   static constexpr int kLanes = 8;
   static constexpr int kQuads = kTile / (4 * kLanes);
-  static constexpr int kWarps = kMultiplyThreads / 32;
-  static constexpr int kOwners = kMultiplyThreads / kLanes;
+  static constexpr int kWarps = kMatrixThreads / 32;
+  static constexpr int kOwners = kMatrixThreads / kLanes;
   static constexpr int kOwned = kRangeCols / kOwners;
 
  public:
@@ -46,10 +46,8 @@ class MatrixGradient {
   }
 
   __device__ void run() {
-    const int words = call_.chunk_rows / 32;
-    for (int i = static_cast<int>(threadIdx.x); i < words * kRangeCols; i += kMultiplyThreads) {
-      chunk(0).masks[i] = 0;
-      chunk(1).masks[i] = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * kRangeCols; i += kMatrixThreads) {
+      reinterpret_cast<std::uint64_t*>(chunk(i / kRangeCols).masks)[i % kRangeCols] = 0;
     }
     const std::int64_t chunks = (call_.rows + call_.chunk_rows - 1) / call_.chunk_rows;
     std::int64_t number = part_;
@@ -92,7 +90,7 @@ class MatrixGradient {
   __device__ void copy_gradient(const Chunk& chunk, std::int64_t number) {
     constexpr int kQuadsOfRow = kTile / 4;
     const std::int64_t first_row = number * call_.chunk_rows;
-    for (int i = static_cast<int>(threadIdx.x); i < call_.chunk_rows * kQuadsOfRow; i += kMultiplyThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < call_.chunk_rows * kQuadsOfRow; i += kMatrixThreads) {
       const std::int64_t row = first_row + i / kQuadsOfRow;
       if (row < call_.rows) {
         copy_quad(chunk.gradient + 4 * i, call_.gradient + row * call_.width + first_, 4 * (i % kQuadsOfRow), width_,
@@ -123,7 +121,7 @@ class MatrixGradient {
     const int column = selector - range_;
     if (column < 0 || column >= range_cols_) return;
     chunk.values[row * kRangeCols + column] = value;
-    atomicOr(chunk.masks + row / 32 * kRangeCols + column, 1u << (row % 32));
+    atomicOr(chunk.masks + 2 * column + row / 32, 1u << (row % 32));
   }
 
   __device__ void scatter(const Chunk& chunk, const ReadAhead& ahead, std::int64_t number) const {
@@ -140,28 +138,30 @@ class MatrixGradient {
 
   /// Adds what a chunk brings to the owned selectors, and clears their masks for the chunk after the next.
   __device__ void add(const Chunk& chunk) {
-    const int words = call_.chunk_rows / 32;
 #pragma unroll
     for (int s = 0; s < kOwned; ++s) {
       if (s * kOwners >= range_cols_) break;
-      for (int word = 0; word < words; ++word) {
-        unsigned* const place = chunk.masks + word * kRangeCols + owned(s);
-        unsigned mask = *place;
-        __syncwarp();
-        if (owner_lane() == 0) *place = 0;
-        const float* const values = chunk.values + word * 32 * kRangeCols + owned(s);
-        const float* const gradient = chunk.gradient + word * 32 * kTile + 4 * owner_lane();
-        while (mask != 0) {
-          const int row = __ffs(static_cast<int>(mask)) - 1;
-          mask &= mask - 1;
-          const float value = values[row * kRangeCols];
+      auto* const place = reinterpret_cast<unsigned long long*>(chunk.masks) + owned(s);
+      unsigned long long mask = *place;
+      __syncwarp();
+      if (owner_lane() == 0) *place = 0;
+      const float* const values = chunk.values + owned(s);
+      const float* const gradient = chunk.gradient + 4 * owner_lane();
+      // The next row is found while this one's elements are on their way.
+      int row = __ffsll(static_cast<long long>(mask)) - 1;
+      while (row >= 0) {
+        mask &= mask - 1;
+        const float value = values[row * kRangeCols];
+        float4 quads[kQuads];
 #pragma unroll
-          for (int i = 0; i < kQuads; ++i) {
-            add_multiple(sums_[s][i], value, *reinterpret_cast<const float4*>(gradient + row * kTile + 4 * kLanes * i));
-          }
+        for (int i = 0; i < kQuads; ++i) {
+          quads[i] = *reinterpret_cast<const float4*>(gradient + row * kTile + 4 * kLanes * i);
         }
-        __syncwarp();
+        row = __ffsll(static_cast<long long>(mask)) - 1;
+#pragma unroll
+        for (int i = 0; i < kQuads; ++i) add_multiple(sums_[s][i], value, quads[i]);
       }
+      __syncwarp();
     }
   }
 
@@ -191,8 +191,7 @@ class MatrixGradient {
 };
 
 template <int kTile>
-__global__ void __launch_bounds__(kMultiplyThreads, 1)
-    matrix_gradient_kernel(const __grid_constant__ MultiplyCall call) {
+__global__ void __launch_bounds__(kMatrixThreads, 1) matrix_gradient_kernel(const __grid_constant__ MultiplyCall call) {
   extern __shared__ __align__(16) char shared[];
   MatrixGradient<kTile>(call, shared).run();
 }
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 1)
 inline constexpr int kAddingThreads = 256;
 
 /// Adds the parts' sums, in order.
-inline __global__ void __launch_bounds__(kAddingThreads) add_parts_kernel(const __grid_constant__ MultiplyCall call) {
+__global__ void __launch_bounds__(kAddingThreads) add_parts_kernel(const __grid_constant__ MultiplyCall call) {
   const std::int64_t count = call.cols * call.width;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kAddingThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kAddingThreads + threadIdx.x; i < count; i += step) {

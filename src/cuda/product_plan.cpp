@@ -20,15 +20,13 @@ std::int64_t widest_tile(std::int64_t width) {
 /// The widest tile of W that fits beside what is staged; where none does, W is read from global memory.
 void pick_tile(ProductPlan& plan, std::int64_t most_bytes) {
   const Product& p = plan.problem;
-  const std::int64_t staging = staging_bytes(p.term);
-  for (std::int64_t tile = widest_tile(p.width); tile >= kLeastTile; tile /= 2) {
-    if (staging + tile_bytes(p.cols, tile) > most_bytes) continue;
-    plan.cols_per_worker = tile;
-    plan.shared_bytes = static_cast<std::size_t>(staging + tile_bytes(p.cols, tile));
-    return;
-  }
-  plan.cols_per_worker = kMostTile;
-  plan.shared_bytes = static_cast<std::size_t>(staging);
+  std::int64_t tile = widest_tile(p.width);
+  const auto bytes = [&] { return staging_bytes(p.term, tile) + tile_bytes(p.cols, tile); };
+  while (tile >= kLeastTile && bytes() > most_bytes) tile /= 2;
+  const bool fits = tile >= kLeastTile;
+  plan.cols_per_worker = fits ? tile : kMostTile;
+  plan.shared_bytes = static_cast<std::size_t>(fits ? bytes() : staging_bytes(p.term, kMostTile));
+  plan.rows_per_worker = rows_of_warp(p.term, plan.cols_per_worker);
 }
 
 std::size_t chunk_bytes(const ProductPlan& plan) {
@@ -50,7 +48,7 @@ bool pick_chunk(ProductPlan& plan, std::int64_t most_bytes) {
 
 /// Parts that the rows can be split into.
 std::int64_t most_parts(const ProductPlan& plan) {
-  const std::int64_t warps = plan.problem.term == ProductTerm::matrix_gradient ? 1 : kMultiplyThreads / 32;
+  const std::int64_t warps = plan.problem.term == ProductTerm::matrix_gradient ? 1 : plan.threads / 32;
   return std::max<std::int64_t>(quotient_up(plan.problem.rows, plan.rows_per_worker * warps), 1);
 }
 
@@ -60,21 +58,16 @@ std::size_t workspace_bytes(const ProductPlan& plan) {
   return static_cast<std::size_t>(plan.parts * plan.problem.cols * plan.problem.width) * sizeof(float) + 255;
 }
 
-std::int64_t rows_of_warp(ProductTerm term) {
-  return 32 / (term == ProductTerm::product ? kProductLanes : kValuesLanes);
-}
-
 bool too_many_blocks(const ProductPlan& plan) { return units_of(plan) > kMostBlocks || tiles_of(plan) > kMostBlocks; }
 
 }  // namespace
 
 Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept {
-  ProductPlan made{.problem = problem, .threads = kMultiplyThreads};
+  ProductPlan made{.problem = problem, .threads = threads_of(problem.term)};
   bool fits = traits.multiprocessors >= 1 && traits.compute_capability >= 80;
   if (problem.term == ProductTerm::matrix_gradient) {
     fits = fits && pick_chunk(made, traits.shared_bytes_per_block);
   } else {
-    made.rows_per_worker = rows_of_warp(problem.term);
     pick_tile(made, traits.shared_bytes_per_block);
     fits = fits && static_cast<std::int64_t>(made.shared_bytes) <= traits.shared_bytes_per_block;
   }
@@ -102,23 +95,28 @@ Status check_plan(const ProductPlan& plan) noexcept {
                         static_cast<long long>(value), accepted);
   };
   const Product& p = plan.problem;
-  if (plan.threads != kMultiplyThreads) return invalid("threads", plan.threads, "512");
+  if (plan.threads != threads_of(p.term)) {
+    return core::status(StatusCode::invalid_argument, "plan.threads is %d; accepted for this term: %d", plan.threads,
+                        threads_of(p.term));
+  }
   if (plan.cols_per_worker != 32 && plan.cols_per_worker != 64 && plan.cols_per_worker != 128) {
     return invalid("cols_per_worker", plan.cols_per_worker, "32, 64 or 128");
   }
-  std::size_t least = static_cast<std::size_t>(staging_bytes(p.term) + tile_bytes(p.cols, plan.cols_per_worker));
+  std::size_t least =
+      static_cast<std::size_t>(staging_bytes(p.term, plan.cols_per_worker) + tile_bytes(p.cols, plan.cols_per_worker));
   if (p.term == ProductTerm::matrix_gradient) {
     if (plan.rows_per_worker != 32 && plan.rows_per_worker != 64) {
       return invalid("rows_per_worker", plan.rows_per_worker, "32 or 64 for a matrix_gradient");
     }
     least = chunk_bytes(plan);
   } else {
-    if (plan.rows_per_worker != rows_of_warp(p.term)) {
-      return core::status(StatusCode::invalid_argument, "plan.rows_per_worker is %lld; accepted for this term: %lld",
-                          static_cast<long long>(plan.rows_per_worker), static_cast<long long>(rows_of_warp(p.term)));
+    if (plan.rows_per_worker != rows_of_warp(p.term, plan.cols_per_worker)) {
+      return core::status(StatusCode::invalid_argument, "plan.rows_per_worker is %lld; accepted for its columns: %d",
+                          static_cast<long long>(plan.rows_per_worker), rows_of_warp(p.term, plan.cols_per_worker));
     }
     // Without a tile W is read 128 columns at a time.
-    if (plan.cols_per_worker == kMostTile && !has_tile(plan)) least = static_cast<std::size_t>(staging_bytes(p.term));
+    if (plan.cols_per_worker == kMostTile && !has_tile(plan))
+      least = static_cast<std::size_t>(staging_bytes(p.term, kMostTile));
   }
   if (too_many_blocks(plan)) return invalid("cols_per_worker", plan.cols_per_worker, "more columns");
   if (plan.parts < 1 || plan.parts > kMostBlocks / units_of(plan) || plan.parts > most_parts(plan)) {

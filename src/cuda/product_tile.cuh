@@ -1,7 +1,7 @@
-// A tile of W, some columns of all its rows, and how the lanes of a warp share it: 32 / kLanes rows of X side by side, kLanes
-// lanes each, so that one instruction brings every row its own selector, and sums over columns need few shuffles.
+// A tile of W, some columns of all its rows, and how the lanes of a warp share it: several rows of X side by side, 8 or 16 lanes
+// each, so that one instruction brings every row its own selector, and sums over columns need few shuffles.
 //
-// What limits these kernels is the shared memory, 128 bytes a cycle: the tile's elements must come without conflicts of banks.
+// What limits these kernels is the shared memory, 128 bytes a cycle: eight lanes read as much of a row of W at once.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,9 @@ namespace rtopk::cuda {
 /// Which columns of a tile a lane has: every kLanes-th quad.
 template <int kLanes>
 struct LaneColumns {
-  int lane;  ///< Of the lanes of a row.
+  int lane = static_cast<int>(threadIdx.x) % kLanes;  ///< Of the lanes of a row.
 
-  __device__ LaneColumns() : lane(static_cast<int>(threadIdx.x) % kLanes) {
-    // Two rows of four lanes each read the other half of the banks.
-    const int skew = kLanes < 8 ? static_cast<int>(threadIdx.x) / kLanes % 2 : 0;
-    even_ = 4 * (lane + kLanes * skew);
-    odd_ = 4 * (lane - kLanes * skew);
-  }
-
-  [[nodiscard]] __device__ int column(int quad) const { return (quad % 2 == 0 ? even_ : odd_) + 4 * kLanes * quad; }
-
- private:
-  int even_;
-  int odd_;
+  [[nodiscard]] __device__ int column(int quad) const { return 4 * (kLanes * quad + lane); }
 };
 
 /// How many columns of the tile that begins at `first` exist.

@@ -24,8 +24,7 @@ __device__ float sum_across(float (&each)[kLanes]) {
 }
 
 template <int kTile, bool kStaged>
-__global__ void __launch_bounds__(kMultiplyThreads, 1)
-    values_gradient_kernel(const __grid_constant__ MultiplyCall call) {
+__global__ void __launch_bounds__(kValuesThreads, 1) values_gradient_kernel(const __grid_constant__ MultiplyCall call) {
   extern __shared__ __align__(16) char shared[];
   constexpr int kLanes = kValuesLanes;
   constexpr int kRows = 32 / kLanes;
@@ -35,9 +34,8 @@ __global__ void __launch_bounds__(kMultiplyThreads, 1)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* const staged = reinterpret_cast<std::int32_t*>(shared) + warp * kRows * kStagePitch;
   auto* const tile =
-      reinterpret_cast<float*>(shared + kMultiplyThreads / 32 * kRows * kStagePitch * sizeof(std::int32_t));
+      reinterpret_cast<float*>(shared + kValuesThreads / 32 * kRows * kStagePitch * sizeof(std::int32_t));
   const std::int64_t groups = (call.rows + kRows - 1) / kRows;
-  const std::int64_t step = static_cast<std::int64_t>(call.parts) * (kMultiplyThreads / 32);
 
   // A block has its rows to itself, so that what a tile brings can be added to what those before it brought.
   for (std::int32_t t = 0; t < call.tiles; ++t) {
@@ -49,24 +47,29 @@ __global__ void __launch_bounds__(kMultiplyThreads, 1)
     const int width = columns_of<kTile>(call, first);
     const MatrixRows<kTile, kStaged> matrix{reinterpret_cast<const char*>(tile), call, first, width};
     const std::int32_t nowhere = matrix.nowhere();
-    for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * (kMultiplyThreads / 32) + warp; group < groups;
-         group += step) {
-      const std::int64_t row = group * kRows + lane / kLanes;
+#pragma unroll 1
+    for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * (kValuesThreads / 32) + warp; group < groups;
+         group += static_cast<std::int64_t>(call.parts) * (kValuesThreads / 32)) {
+      const std::int64_t first_row = group * kRows;
+      const int rows = static_cast<int>(min(call.rows - first_row, static_cast<std::int64_t>(kRows)));
       float4 gradient[kQuads];
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
         gradient[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (row < call.rows) {
-          gradient[i] = load_quad(call.gradient + row * call.width + first, columns.column(i), width, call.row_quads);
+        if (lane / kLanes < rows) {
+          gradient[i] = load_quad(call.gradient + (first_row + lane / kLanes) * call.width + first, columns.column(i),
+                                  width, call.row_quads);
         }
       }
+#pragma unroll 1
       for (std::int32_t begin = 0; begin < call.k; begin += kStagedElements) {
+        const std::int64_t element = first_row * call.k + begin + lane;
         std::int32_t loaded[kRows];
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           loaded[r] = nowhere;
-          if (group * kRows + r < call.rows && begin + lane < call.k) {
-            loaded[r] = matrix.place_of(call.selector_at((group * kRows + r) * call.k + begin + lane));
+          if (r < rows && begin + lane < call.k) {
+            loaded[r] = matrix.place_of(call.selector_at(element + r * call.k));
           }
         }
 #pragma unroll
@@ -88,8 +91,8 @@ __global__ void __launch_bounds__(kMultiplyThreads, 1)
           float sum = sum_across(sums);
           const int mine = j + columns.lane;
           if (own[mine] == nowhere) sum = 0.0f;
-          if (row < call.rows && mine < count) {
-            float* const to = call.result + row * call.k + begin + mine;
+          if (lane / kLanes < rows && mine < count) {
+            float* const to = call.result + (first_row + lane / kLanes) * call.k + begin + mine;
             *to = t == 0 ? sum : *to + sum;
           }
         }
