@@ -1,7 +1,6 @@
 // X^T dY, without sorting and without atomic additions: a block takes the rows in chunks. It scatters a chunk's values to a dense
-// tile in shared memory and marks them, a bit for every row, in the mask of their selector. From a mask comes a list of rows, in
-// order. Eight lanes own some selectors with their sums in registers, and walk the lists. Sums of blocks that share the rows are
-// added by a second kernel.
+// tile in shared memory and marks them, a bit for every row, in the mask of their selector. Eight lanes own some selectors with
+// their sums in registers, and walk the marked rows in order. Sums of blocks that share the rows are added by a second kernel.
 #pragma once
 
 #include "lane_group.cuh"
@@ -11,10 +10,11 @@
 
 namespace rtopk::cuda {
 
-/// What a block has of a chunk. Behind its rows is one of zeros, which fills up lists.
+/// What a block has of a chunk.
 struct Chunk {
   float* gradient;  ///< [row][tile].
   float* values;    ///< [row][selector], where a mask says that there is one.
+  unsigned* masks;  ///< [selector][32 rows], two words each.
 };
 
 /// Rows that a warp brings to a chunk, at most.
@@ -33,8 +33,6 @@ class MatrixGradient {
   static constexpr int kWarps = kMatrixThreads / 32;
   static constexpr int kOwners = kMatrixThreads / kLanes;
   static constexpr int kOwned = kRangeCols / kOwners;
-  using Together = std::uint16_t;  // rows that are added together, a byte each
-  static constexpr int kTogether = sizeof(Together);
 
  public:
   __device__ MatrixGradient(const MultiplyCall& call, char* shared)
@@ -48,13 +46,8 @@ class MatrixGradient {
   }
 
   __device__ void run() {
-    const int thread = static_cast<int>(threadIdx.x);
-    for (int i = thread; i < 2 * kRangeCols; i += kMatrixThreads) {
-      masks()[i] = 0;
-      chunk(i / kRangeCols).values[call_.chunk_rows * kRangeCols + i % kRangeCols] = 0.0f;
-    }
-    for (int i = thread; i < 2 * kTile; i += kMatrixThreads) {
-      chunk(i / kTile).gradient[call_.chunk_rows * kTile + i % kTile] = 0.0f;
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * kRangeCols; i += kMatrixThreads) {
+      reinterpret_cast<std::uint64_t*>(chunk(i / kRangeCols).masks)[i % kRangeCols] = 0;
     }
     const std::int64_t chunks = (call_.rows + call_.chunk_rows - 1) / call_.chunk_rows;
     std::int64_t number = part_;
@@ -68,8 +61,6 @@ class MatrixGradient {
       __syncthreads();
     }
     for (int turn = 0; number < chunks; number += call_.parts, turn ^= 1) {
-      make_lists();
-      __syncthreads();
       const std::int64_t next = number + call_.parts;
       if (next < chunks) {
         copy_gradient(chunk(turn ^ 1), next);
@@ -86,16 +77,10 @@ class MatrixGradient {
  private:
   /// One of the two that take turns: one is added while the other is filled.
   [[nodiscard]] __device__ Chunk chunk(int turn) const {
-    float* const gradient = shared_ + turn * static_cast<int>(chunk_words(call_.chunk_rows, kTile));
-    return {gradient, gradient + (call_.chunk_rows + 1) * kTile};
-  }
-  /// A bit for each row of the chunk that comes next: [32 rows][selector].
-  [[nodiscard]] __device__ unsigned* masks() const {
-    return reinterpret_cast<unsigned*>(shared_ + 2 * chunk_words(call_.chunk_rows, kTile));
-  }
-  /// The rows of this chunk that have a selector, a byte for each, and their number.
-  [[nodiscard]] __device__ unsigned* list(int selector) const {
-    return masks() + 2 * kRangeCols + selector * list_words(call_.chunk_rows);
+    const int rows = call_.chunk_rows;
+    float* const gradient = shared_ + turn * static_cast<int>(chunk_words(rows, kTile));
+    float* const values = gradient + rows * kTile;
+    return {gradient, values, reinterpret_cast<unsigned*>(values + rows * kRangeCols)};
   }
 
   [[nodiscard]] __device__ int owner_lane() const { return static_cast<int>(threadIdx.x) % kLanes; }
@@ -136,77 +121,47 @@ class MatrixGradient {
     const int column = selector - range_;
     if (column < 0 || column >= range_cols_) return;
     chunk.values[row * kRangeCols + column] = value;
-    atomicOr(masks() + row / 32 * kRangeCols + column, 1u << (row % 32));
+    atomicOr(chunk.masks + 2 * column + row / 32, 1u << (row % 32));
   }
 
   __device__ void scatter(const Chunk& chunk, const ReadAhead& ahead, std::int64_t number) const {
 #pragma unroll
     for (int i = 0; i < kRowsOfWarp; ++i) place(chunk, row_of_warp(i), ahead.selectors[i], ahead.values[i]);
-#pragma unroll 1
     for (int i = 0; i < kRowsOfWarp; ++i) {
       const std::int64_t row = number * call_.chunk_rows + row_of_warp(i);
       if (row_of_warp(i) >= call_.chunk_rows || row >= call_.rows) break;
-#pragma unroll 1
       for (std::int32_t j = 32 + static_cast<int>(threadIdx.x) % 32; j < call_.k; j += 32) {
         place(chunk, row_of_warp(i), call_.selector_at(row * call_.k + j), call_.values[row * call_.k + j]);
       }
     }
   }
 
-  /// A thread for each selector. Clears the masks for the next chunk.
-  __device__ void make_lists() const {
-    const int selector = static_cast<int>(threadIdx.x);
-    if (selector >= kRangeCols) return;
-    unsigned* const to = list(selector);
-    unsigned four = 0;
-    int count = 0;
-    for (int word = 0; word < 2; ++word) {
-      unsigned* const place = masks() + word * kRangeCols + selector;
-      unsigned mask = *place;
-      *place = 0;
-      while (mask != 0) {
-        four |= static_cast<unsigned>(32 * word + __ffs(static_cast<int>(mask)) - 1) << (8 * (count % 4));
-        mask &= mask - 1;
-        if (++count % 4 == 0) {
-          to[count / 4 - 1] = four;
-          four = 0;
-        }
-      }
-    }
-    // Rows are taken in pairs: an odd one goes with the row of zeros.
-    if (count % 4 != 0) to[count / 4] = four | static_cast<unsigned>(call_.chunk_rows) << (8 * (count % 4));
-    to[call_.chunk_rows / 4] = static_cast<unsigned>(count);
-  }
-
-  /// Adds what a chunk brings to the owned selectors.
+  /// Adds what a chunk brings to the owned selectors, and clears their masks for the chunk after the next.
   __device__ void add(const Chunk& chunk) {
-    const float* const gradient = chunk.gradient + 4 * owner_lane();
 #pragma unroll
     for (int s = 0; s < kOwned; ++s) {
       if (s * kOwners >= range_cols_) break;
-      const unsigned* const rows = list(owned(s));
+      auto* const place = reinterpret_cast<unsigned long long*>(chunk.masks) + owned(s);
+      unsigned long long mask = *place;
+      __syncwarp();
+      if (owner_lane() == 0) *place = 0;
       const float* const values = chunk.values + owned(s);
-      const auto* next = reinterpret_cast<const Together*>(rows);
-      unsigned together = *next;
-      for (int left = static_cast<int>(rows[call_.chunk_rows / 4]); left > 0; left -= kTogether) {
-        float value[kTogether];
-        float4 quads[kTogether][kQuads];
+      const float* const gradient = chunk.gradient + 4 * owner_lane();
+      // The next row is found while this one's elements are on their way.
+      int row = __ffsll(static_cast<long long>(mask)) - 1;
+      while (row >= 0) {
+        mask &= mask - 1;
+        const float value = values[row * kRangeCols];
+        float4 quads[kQuads];
 #pragma unroll
-        for (int l = 0; l < kTogether; ++l) {
-          const int row = static_cast<int>(together >> (8 * l)) & 0xff;
-          value[l] = values[row * kRangeCols];
-#pragma unroll
-          for (int i = 0; i < kQuads; ++i) {
-            quads[l][i] = *reinterpret_cast<const float4*>(gradient + row * kTile + 4 * kLanes * i);
-          }
+        for (int i = 0; i < kQuads; ++i) {
+          quads[i] = *reinterpret_cast<const float4*>(gradient + row * kTile + 4 * kLanes * i);
         }
-        together = *++next;  // behind the last rows is their number
+        row = __ffsll(static_cast<long long>(mask)) - 1;
 #pragma unroll
-        for (int l = 0; l < kTogether; ++l) {
-#pragma unroll
-          for (int i = 0; i < kQuads; ++i) add_multiple(sums_[s][i], value[l], quads[l][i]);
-        }
+        for (int i = 0; i < kQuads; ++i) add_multiple(sums_[s][i], value, quads[i]);
       }
+      __syncwarp();
     }
   }
 

@@ -29,9 +29,8 @@ void pick_tile(ProductPlan& plan, std::int64_t most_bytes) {
   plan.rows_per_worker = rows_of_warp(p.term, plan.cols_per_worker);
 }
 
-std::size_t chunk_bytes_of(const ProductPlan& plan) {
-  return static_cast<std::size_t>(
-      chunk_bytes(static_cast<std::int32_t>(plan.rows_per_worker), static_cast<std::int32_t>(plan.cols_per_worker)));
+std::size_t chunk_bytes(const ProductPlan& plan) {
+  return static_cast<std::size_t>(2 * chunk_words(plan.rows_per_worker, plan.cols_per_worker)) * sizeof(float);
 }
 
 /// The widest tile of dY, of as many rows as fit with it.
@@ -40,7 +39,7 @@ bool pick_chunk(ProductPlan& plan, std::int64_t most_bytes) {
     for (std::int64_t rows = kMostChunkRows; rows >= 32; rows /= 2) {
       plan.cols_per_worker = tile;
       plan.rows_per_worker = rows;
-      plan.shared_bytes = chunk_bytes_of(plan);
+      plan.shared_bytes = chunk_bytes(plan);
       if (plan.shared_bytes <= static_cast<std::size_t>(most_bytes)) return true;
     }
   }
@@ -109,7 +108,7 @@ Status check_plan(const ProductPlan& plan) noexcept {
     if (plan.rows_per_worker != 32 && plan.rows_per_worker != 64) {
       return invalid("rows_per_worker", plan.rows_per_worker, "32 or 64 for a matrix_gradient");
     }
-    least = chunk_bytes_of(plan);
+    least = chunk_bytes(plan);
   } else {
     if (plan.rows_per_worker != rows_of_warp(p.term, plan.cols_per_worker)) {
       return core::status(StatusCode::invalid_argument, "plan.rows_per_worker is %lld; accepted for its columns: %d",

@@ -41,14 +41,9 @@ inline constexpr std::int32_t kMostTile = 128;
   return 32 / (term == ProductTerm::product ? product_lanes(tile_cols) : kValuesLanes);
 }
 
-/// matrix_gradient: words of a list of rows, a byte for each, and their number. It is odd, so that lists begin at different banks.
-[[nodiscard]] constexpr std::int32_t list_words(std::int32_t rows) noexcept { return rows / 4 + 1; }
-/// Words of one of the two chunks that a block has, rows of dY and values; and of the masks and lists.
-[[nodiscard]] constexpr std::int32_t chunk_words(std::int32_t rows, std::int32_t tile_cols) noexcept {
-  return (rows + 1) * (tile_cols + kRangeCols);
-}
-[[nodiscard]] constexpr std::int64_t chunk_bytes(std::int32_t rows, std::int32_t tile_cols) noexcept {
-  return (2 * chunk_words(rows, tile_cols) + (2 + list_words(rows)) * kRangeCols) * std::int64_t{sizeof(float)};
+/// matrix_gradient: of one of the two chunks that a block has. Rows of dY, values, and two words of bits for each selector.
+[[nodiscard]] constexpr std::int64_t chunk_words(std::int64_t rows, std::int64_t tile_cols) noexcept {
+  return rows * tile_cols + rows * kRangeCols + 2 * kRangeCols;
 }
 
 /// What a block needs to read W from global memory, and what it needs for a tile of it.
