@@ -33,15 +33,13 @@ __global__ void __launch_bounds__(kProductThreads, 1) product_kernel(const __gri
 
   const std::int64_t groups = (call.rows + kRows - 1) / kRows;
 #pragma unroll 1
-  for (std::int64_t group = static_cast<int>(blockIdx.x) / call.tiles * (kProductThreads / 32) + warp; group < groups;
-       group += static_cast<std::int64_t>(call.parts) * (kProductThreads / 32)) {
+  for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x / call.tiles) * (kProductThreads / 32) + warp;
+       group < groups; group += static_cast<std::int64_t>(call.parts) * (kProductThreads / 32)) {
     const std::int64_t first_row = group * kRows;
     const int rows = static_cast<int>(min(call.rows - first_row, static_cast<std::int64_t>(kRows)));
     float4 sums[kQuads];
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    }
+    for (int i = 0; i < kQuads; ++i) sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
     for (std::int32_t begin = 0; begin < call.k; begin += kStagedElements) {
       const std::int64_t element = first_row * call.k + begin + lane;
