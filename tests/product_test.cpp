@@ -1,8 +1,12 @@
-// Products of compact rows against sums in f64, at the limits of memory, with any number of threads; and refusals.
+// Products of compact rows on every device that is here: against sums in f64, at the limits of memory, with any number of
+// threads or blocks; plans for GPUs that need not be here; and refusals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +24,8 @@ using rtopk::ProductTerm;
 using rtopk_test::DeviceMemory;
 using rtopk_test::Random;
 using Bytes = std::vector<std::byte>;
+
+const std::vector<ProductTerm> kTerms{ProductTerm::product, ProductTerm::values_gradient, ProductTerm::matrix_gradient};
 
 template <class T>
 Bytes bytes_of(const std::vector<T>& from) {
@@ -105,34 +111,69 @@ rtopk::Traits traits_with(std::int32_t threads) {
   return traits;
 }
 
-std::unique_ptr<DeviceMemory> memory(const Bytes& content) {
-  return DeviceMemory::make(rtopk::DeviceKind::cpu, content, 4);  // as floats are aligned, and no better
-}
+class Products : public testing::TestWithParam<rtopk::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!rtopk_test::is_here(GetParam())) GTEST_SKIP() << "no such device";
+  }
 
-std::vector<float> run(const Instance& instance, std::int32_t threads) {
-  ProductPlan plan;
-  rtopk::Status status = rtopk::make_plan(instance.p, traits_with(threads), plan);
-  EXPECT_TRUE(status.ok()) << status.text();
-  const auto values = memory(bytes_of(instance.values));
-  const auto selectors = memory(instance.encoded_selectors());
-  const auto matrix = memory(bytes_of(instance.matrix));
-  const auto gradient = memory(bytes_of(instance.gradient));
-  const auto result = memory(bytes_of(instance.before));
-  status = rtopk::run(plan, {.values = static_cast<float*>(values->data()),
-                             .selectors = selectors->data(),
-                             .matrix = static_cast<float*>(matrix->data()),
-                             .gradient = static_cast<float*>(gradient->data()),
-                             .result = static_cast<float*>(result->data())});
-  EXPECT_TRUE(status.ok()) << status.text();
-  EXPECT_EQ(result->damage(), "");
-  const Bytes content = result->content();
-  const auto* floats = reinterpret_cast<const float*>(content.data());
-  return {floats, floats + content.size() / sizeof(float)};
-}
+  struct Options {
+    std::int32_t threads = 1;
+    std::size_t misalignment = 4;  ///< As floats are aligned, and no better.
+    std::function<void(ProductPlan&)> change = [](ProductPlan&) {};
+  };
 
-TEST(Products, AreRightWithAnyNumberOfThreads) {
+  /// What a run wrote. Nothing beside it may have been written.
+  [[nodiscard]] static std::vector<float> run(const Instance& instance, const Options& options) {
+    Product problem = instance.p;
+    problem.device.kind = GetParam();
+    rtopk::Traits traits;
+    EXPECT_TRUE(rtopk::query_traits(problem.device, traits).ok());
+    traits.threads = options.threads;
+    ProductPlan plan;
+    rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+    EXPECT_TRUE(status.ok()) << status.text();
+    options.change(plan);
+    const auto memory = [&](const Bytes& content) {
+      return DeviceMemory::make(GetParam(), content, options.misalignment);
+    };
+    const auto values = memory(bytes_of(instance.values));
+    const auto selectors = memory(instance.encoded_selectors());
+    const auto matrix = memory(bytes_of(instance.matrix));
+    const auto gradient = memory(bytes_of(instance.gradient));
+    const auto result = memory(bytes_of(instance.before));
+    const auto workspace = DeviceMemory::make(GetParam(), Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+    status = rtopk::run(plan,
+                        {.values = static_cast<float*>(values->data()),
+                         .selectors = selectors->data(),
+                         .matrix = static_cast<float*>(matrix->data()),
+                         .gradient = static_cast<float*>(gradient->data()),
+                         .result = static_cast<float*>(result->data())},
+                        {workspace->data(), plan.workspace_bytes});
+    EXPECT_TRUE(status.ok()) << status.text();
+    EXPECT_EQ(result->damage(), "") << "result";
+    EXPECT_EQ(workspace->damage(), "") << "workspace";
+    const Bytes content = result->content();
+    const auto* floats = reinterpret_cast<const float*>(content.data());
+    return {floats, floats + content.size() / sizeof(float)};
+  }
+
+  static void expect_right(const Instance& instance, const std::vector<float>& results) {
+    const Product& p = instance.p;
+    SCOPED_TRACE(testing::Message() << name(p.term) << ", " << p.rows << " rows, " << p.cols << " columns, k " << p.k
+                                    << ", width " << p.width << ", " << name(p.selector_type));
+    const std::vector<Sum> expected = instance.expected();
+    const double terms = static_cast<double>(std::max({p.rows, p.k, p.width}) + 4);
+    ASSERT_EQ(results.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(results[i], expected[i].value, terms * 0x1p-24 * expected[i].magnitude) << "result " << i;
+    }
+  }
+};
+
+TEST_P(Products, AreRightWithAnyNumberOfThreads) {
   Random random(307);
-  for (const ProductTerm term : {ProductTerm::product, ProductTerm::values_gradient, ProductTerm::matrix_gradient}) {
+  for (const ProductTerm term : kTerms) {
     for (const std::int64_t width : {1, 7, 16, 45, 100, 256}) {
       for (const std::int64_t rows : {0, 1, 13, 600}) {
         for (const bool wide : {false, true}) {
@@ -144,16 +185,108 @@ TEST(Products, AreRightWithAnyNumberOfThreads) {
                                    .width = width,
                                    .selector_type = wide ? IndexType::u16 : IndexType::u8},
                                   random);
-          SCOPED_TRACE(testing::Message() << name(term) << ", " << rows << " rows, " << cols << " columns, k "
-                                          << instance.p.k << ", width " << width);
-          const std::vector<float> results = run(instance, 1);
-          const std::vector<Sum> expected = instance.expected();
-          const double terms = static_cast<double>(std::max({rows, instance.p.k, width}) + 4);
-          for (std::size_t i = 0; i < expected.size(); ++i) {
-            ASSERT_NEAR(results[i], expected[i].value, terms * 0x1p-24 * expected[i].magnitude) << "result " << i;
+          const std::vector<float> results = run(instance, {});
+          expect_right(instance, results);
+          EXPECT_EQ(run(instance, {.threads = 3}), results);
+          EXPECT_EQ(run(instance, {.threads = 64}), results);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Products, OfManyShapesAreRightWhereverTheyLie) {
+  Random random(rtopk_test::seed() + 311);
+  for (std::int64_t i = 0; i < rtopk_test::scaled(60); ++i) {
+    // The last ones do not fit into a multiprocessor's shared memory, or only a few columns at a time.
+    const std::int64_t cols = random.pick(std::vector<std::int64_t>{1, 2, 40, 256, 300, 520, 1100, 2500});
+    const Instance instance({.term = random.pick(kTerms),
+                             .rows = random.between(1, 300),
+                             .cols = cols,
+                             .k = random.between(1, std::min<std::int64_t>(cols, random.coin() ? 40 : 200)),
+                             .width = random.coin() ? 4 * random.between(1, 50) : random.between(1, 140),
+                             .selector_type = cols > 256 || random.coin() ? IndexType::u16 : IndexType::u8},
+                            random);
+    const Options options{.misalignment = static_cast<std::size_t>(4 * random.between(0, 4))};
+    const std::vector<float> results = run(instance, options);
+    expect_right(instance, results);
+    EXPECT_EQ(run(instance, options), results) << "it does not repeat";
+  }
+}
+
+TEST_P(Products, OfOneColumnThatAllRowsNameAreRight) {
+  Random random(313);
+  for (const ProductTerm term : kTerms) {
+    Instance instance({.term = term, .rows = 1000, .cols = 256, .k = 2, .width = 65}, random);
+    for (std::size_t i = 0; i < instance.selectors.size(); i += 2) {
+      instance.selectors[i] = 255;
+      instance.selectors[i + 1] = 3;
+    }
+    expect_right(instance, run(instance, {}));
+  }
+}
+
+TEST_P(Products, OfInfinitiesStayWhereTheyAre) {
+  Random random(317);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const ProductTerm term : kTerms) {
+    // Row 1 holds infinities, but its selectors do not exist; nobody names column 0, which is infinite in W.
+    Instance instance({.term = term, .rows = 3, .cols = 7, .k = 2, .width = 9}, random);
+    instance.selectors = {1, 6, 7, 255, 2, 3};
+    instance.values[2] = instance.values[3] = kInfinity;
+    std::fill_n(instance.gradient.begin() + 9, 9, kInfinity);
+    std::fill_n(instance.matrix.begin(), 9, kInfinity);
+    expect_right(instance, run(instance, {}));
+  }
+}
+
+TEST_P(Products, ChangedPlansAreRight) {
+  if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "of a plan for the CPU other tests change the threads";
+  Random random(331);
+  const Instance instance({.term = ProductTerm::matrix_gradient, .rows = 700, .cols = 256, .k = 32, .width = 100},
+                          random);
+  for (const std::int64_t parts : {1, 2, 7}) {
+    const auto change = [&](ProductPlan& plan) {
+      plan.parts = parts;
+      plan.workspace_bytes = parts == 1 ? 0 : static_cast<std::size_t>(parts * 256 * 100) * sizeof(float) + 255;
+    };
+    expect_right(instance, run(instance, {.misalignment = 0, .change = change}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Products, testing::Values(rtopk::DeviceKind::cpu, rtopk::DeviceKind::cuda),
+                         [](const auto& device) { return device.param == rtopk::DeviceKind::cpu ? "Cpu" : "Cuda"; });
+
+TEST(ProductPlans, FitGpusThatAreNotHere) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  for (const std::int64_t shared : {99, 163, 227}) {
+    const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0},
+                               .compute_capability = 80,
+                               .multiprocessors = 132,
+                               .shared_bytes_per_block = shared * 1024};
+    for (const ProductTerm term : kTerms) {
+      for (const std::int64_t rows : {std::int64_t{0}, std::int64_t{1}, std::int64_t{89250}, std::int64_t{1} << 40}) {
+        for (const std::int64_t cols : {1, 256, 1024, 65536}) {
+          for (const std::int64_t width : {1, 33, 256, 100000}) {
+            ProductPlan plan;
+            const rtopk::Status status = rtopk::make_plan({.term = term,
+                                                           .rows = rows,
+                                                           .cols = cols,
+                                                           .k = 1,
+                                                           .width = width,
+                                                           .selector_type = IndexType::u16,
+                                                           .device = traits.device},
+                                                          traits, plan);
+            ASSERT_TRUE(status.ok()) << status.text();
+            EXPECT_LE(plan.shared_bytes, static_cast<std::size_t>(traits.shared_bytes_per_block));
+            EXPECT_GE(plan.parts, 1);
+            EXPECT_LE(plan.parts, traits.multiprocessors);
+            EXPECT_EQ(plan.workspace_bytes > 0, term == ProductTerm::matrix_gradient && plan.parts > 1);
+            // The plan is sound: what is missing is memory.
+            if (rows > 0) {
+              EXPECT_NE(std::string(rtopk::run(plan, {}).text()).find("is null"), std::string::npos);
+            }
           }
-          EXPECT_EQ(run(instance, 3), results);
-          EXPECT_EQ(run(instance, 64), results);
         }
       }
     }
@@ -179,8 +312,8 @@ TEST(ProductRefusals, NameTheArgument) {
   refused("width is 0", [](Product& p) { p.width = 0; });
   refused("selector_type is i32", [](Product& p) { p.selector_type = IndexType::i32; });
   refused("u16 above 256", [](Product& p) { p.cols = 257; });
-  refused("accepted for a product of compact rows: the CPU",
-          [](Product& p) { p.device.kind = rtopk::DeviceKind::cuda; });
+  refused("device.kind is 7", [](Product& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
+  refused("device.ordinal is 1", [](Product& p) { p.device.ordinal = 1; });
 
   ProductPlan plan;
   ASSERT_TRUE(rtopk::make_plan(good, traits_with(1), plan).ok());
@@ -192,8 +325,42 @@ TEST(ProductRefusals, NameTheArgument) {
   EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("matrix is null"), std::string::npos);
   call.matrix = call.result;
   EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("overlaps"), std::string::npos);
+  plan.workspace_bytes = 1;
+  EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("plan.threads"), std::string::npos);
+  plan.workspace_bytes = 0;
   plan.cols_per_worker = 1;
   EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("plan.threads"), std::string::npos);
+}
+
+TEST(ProductRefusals, OfPlansForAGpu) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0},
+                       .compute_capability = 90,
+                       .multiprocessors = 132,
+                       .shared_bytes_per_block = 227 * 1024};
+  Product problem{.rows = 5000, .cols = 256, .k = 32, .width = 256, .device = traits.device};
+  const auto refused = [&](const char* what, auto change) {
+    for (const ProductTerm term : kTerms) {
+      problem.term = term;
+      ProductPlan plan;
+      ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+      change(plan);
+      const rtopk::Status status = rtopk::run(plan, {});
+      EXPECT_NE(std::string(status.text()).find(what), std::string::npos) << name(term) << ": " << status.text();
+    }
+  };
+  refused("plan.threads is 256", [](ProductPlan& plan) { plan.threads = 256; });
+  refused("plan.rows_per_worker is 7", [](ProductPlan& plan) { plan.rows_per_worker = 7; });
+  refused("plan.cols_per_worker is 16", [](ProductPlan& plan) { plan.cols_per_worker = 16; });
+  refused("plan.parts is 0", [](ProductPlan& plan) { plan.parts = 0; });
+  refused("plan.parts is 5001", [](ProductPlan& plan) { plan.parts = 5001; });
+  refused("plan.shared_bytes", [](ProductPlan& plan) { plan.shared_bytes -= 4; });
+  refused("plan.shared_bytes", [](ProductPlan& plan) { plan.workspace_bytes += 1; });
+  refused("is null", [](ProductPlan&) {});
+
+  traits.shared_bytes_per_block = 16 * 1024;
+  ProductPlan plan;
+  EXPECT_NE(std::string(rtopk::make_plan(problem, traits, plan).text()).find("16384 shared_bytes"), std::string::npos);
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "transpose_graph(Tensor row_starts, Tensor columns, Tensor? weights, SymInt n) -> (Tensor t_row_starts,"
       " Tensor t_columns, Tensor? t_weights)");
-  // Products of compact rows, on the CPU alone.
+  // Products of compact rows.
   library.def("_add_product(Tensor(a!) onto, Tensor values, Tensor selectors, Tensor matrix) -> ()");
   library.def("_product_values_gradient(Tensor grad, Tensor selectors, Tensor matrix) -> Tensor");
   library.def("_product_matrix_gradient(Tensor grad, Tensor values, Tensor selectors, SymInt cols) -> Tensor");
@@ -223,26 +223,24 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("build_text() -> str");
 }
 
-#define RTOPK_IMPLEMENTATIONS(library)                                                      \
-  library.impl("aggregate", TORCH_BOX(&rtopk::torch_binding::aggregate));                   \
-  library.impl("aggregate_backward", TORCH_BOX(&rtopk::torch_binding::aggregate_backward)); \
-  library.impl("transpose_graph", TORCH_BOX(&rtopk::torch_binding::transpose_graph));       \
-  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));                             \
-  library.impl("_topk", TORCH_BOX(&rtopk::torch_binding::topk));                            \
-  library.impl("_topk_exact", TORCH_BOX(&rtopk::torch_binding::topk_exact));                \
-  library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));                     \
-  library.impl("_maxk", TORCH_BOX(&rtopk::torch_binding::maxk));                            \
-  library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));                   \
-  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));                       \
+#define RTOPK_IMPLEMENTATIONS(library)                                                                 \
+  library.impl("_add_product", TORCH_BOX(&rtopk::torch_binding::add_product));                         \
+  library.impl("_product_values_gradient", TORCH_BOX(&rtopk::torch_binding::product_values_gradient)); \
+  library.impl("_product_matrix_gradient", TORCH_BOX(&rtopk::torch_binding::product_matrix_gradient)); \
+  library.impl("aggregate", TORCH_BOX(&rtopk::torch_binding::aggregate));                              \
+  library.impl("aggregate_backward", TORCH_BOX(&rtopk::torch_binding::aggregate_backward));            \
+  library.impl("transpose_graph", TORCH_BOX(&rtopk::torch_binding::transpose_graph));                  \
+  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));                                        \
+  library.impl("_topk", TORCH_BOX(&rtopk::torch_binding::topk));                                       \
+  library.impl("_topk_exact", TORCH_BOX(&rtopk::torch_binding::topk_exact));                           \
+  library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));                                \
+  library.impl("_maxk", TORCH_BOX(&rtopk::torch_binding::maxk));                                       \
+  library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));                              \
+  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));                                  \
   library.impl("_compact", TORCH_BOX(&rtopk::torch_binding::compact))
 
 // A build without the CUDA backend takes CUDA tensors too: to say what is missing.
-STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) {
-  RTOPK_IMPLEMENTATIONS(library);
-  library.impl("_add_product", TORCH_BOX(&rtopk::torch_binding::add_product));
-  library.impl("_product_values_gradient", TORCH_BOX(&rtopk::torch_binding::product_values_gradient));
-  library.impl("_product_matrix_gradient", TORCH_BOX(&rtopk::torch_binding::product_matrix_gradient));
-}
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
   RTOPK_IMPLEMENTATIONS(library);
   library.impl("_norm", TORCH_BOX(&rtopk::torch_binding::norm));

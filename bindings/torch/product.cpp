@@ -14,24 +14,21 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-/// A matrix of float32 on the CPU with this many rows.
-void check_matrix(const char* name, const Tensor& matrix, std::int64_t rows, const char* why) {
+/// A matrix of float32 with this many rows, on the device of `selectors`.
+void check_matrix(const char* name, const Tensor& matrix, std::int64_t rows, const char* why, const Tensor& selectors) {
   check_dims(name, matrix, 2);
-  if (!matrix.is_cpu() || matrix.scalar_type() != ScalarType::Float) {
-    refuse(std::string(name) + " is not float32 on the CPU, which alone is accepted");
+  if (matrix.scalar_type() != ScalarType::Float) {
+    refuse(std::string(name) + " is not float32, which alone is accepted");
   }
   check_size(name, matrix, 0, rows, why);
+  check_device(name, matrix, selectors, "selectors");
 }
 
-void check_selectors(const Tensor& selectors) {
-  check_dims("selectors", selectors, 2);
-  if (!selectors.is_cpu()) refuse("selectors is not on the CPU, which alone is accepted");
-}
-
-void multiply(const Product& problem, const ProductCall& call) {
+void multiply(const Product& problem, const ProductCall& call, const Tensor& result) {
   ProductPlan plan;
   check(make_plan(problem, traits_of(problem.device), plan));
-  check(run(plan, call, Launch{.executor = &torch_executor()}));
+  execute_on(problem.device, result, plan.workspace_bytes,
+             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
 }
 
 const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }
@@ -40,13 +37,13 @@ float* mutable_floats(const Tensor& tensor) { return static_cast<float*>(tensor.
 }  // namespace
 
 void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, const Tensor& matrix) {
-  check_selectors(selectors);
+  check_dims("selectors", selectors, 2);
   const std::int64_t rows = selectors.size(0);
-  check_matrix("onto", onto, rows, "the rows of selectors");
-  check_matrix("values", values, rows, "the rows of selectors");
+  check_matrix("onto", onto, rows, "the rows of selectors", selectors);
+  check_matrix("values", values, rows, "the rows of selectors", selectors);
   check_size("values", values, 1, selectors.size(1), "the columns of selectors");
   check_dims("matrix", matrix, 2);
-  check_matrix("matrix", matrix, matrix.size(0), "");
+  check_matrix("matrix", matrix, matrix.size(0), "", selectors);
   check_size("matrix", matrix, 1, onto.size(1), "the columns of onto");
   if (!onto.is_contiguous()) refuse("onto is not contiguous; accepted: a contiguous tensor, which is added to");
   const Product problem{.term = ProductTerm::product,
@@ -54,62 +51,71 @@ void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, con
                         .cols = matrix.size(0),
                         .k = selectors.size(1),
                         .width = matrix.size(1),
-                        .selector_type = selector_type_of(selectors, matrix.size(0))};
+                        .selector_type = selector_type_of(selectors, matrix.size(0)),
+                        .device = device_of(selectors)};
   if (problem.k == 0 || problem.width == 0) return;
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor held_matrix = torch::stable::contiguous(matrix);
-  multiply(problem, {.values = floats(held_values),
-                     .selectors = held_selectors.const_data_ptr(),
-                     .matrix = floats(held_matrix),
-                     .result = mutable_floats(onto)});
+  multiply(problem,
+           {.values = floats(held_values),
+            .selectors = held_selectors.const_data_ptr(),
+            .matrix = floats(held_matrix),
+            .result = mutable_floats(onto)},
+           onto);
 }
 
 Tensor product_values_gradient(const Tensor& grad, const Tensor& selectors, const Tensor& matrix) {
-  check_selectors(selectors);
-  check_matrix("grad", grad, selectors.size(0), "the rows of selectors");
+  check_dims("selectors", selectors, 2);
+  check_matrix("grad", grad, selectors.size(0), "the rows of selectors", selectors);
   check_dims("matrix", matrix, 2);
-  check_matrix("matrix", matrix, matrix.size(0), "");
+  check_matrix("matrix", matrix, matrix.size(0), "", selectors);
   check_size("matrix", matrix, 1, grad.size(1), "the columns of grad");
   const Product problem{.term = ProductTerm::values_gradient,
                         .rows = selectors.size(0),
                         .cols = matrix.size(0),
                         .k = selectors.size(1),
                         .width = matrix.size(1),
-                        .selector_type = selector_type_of(selectors, matrix.size(0))};
+                        .selector_type = selector_type_of(selectors, matrix.size(0)),
+                        .device = device_of(selectors)};
   Tensor result = empty_matrix(problem.rows, problem.k, grad);
   if (problem.k == 0 || problem.width == 0) return torch::stable::zero_(result);
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor held_matrix = torch::stable::contiguous(matrix);
-  multiply(problem, {.selectors = held_selectors.const_data_ptr(),
-                     .matrix = floats(held_matrix),
-                     .gradient = floats(held_grad),
-                     .result = mutable_floats(result)});
+  multiply(problem,
+           {.selectors = held_selectors.const_data_ptr(),
+            .matrix = floats(held_matrix),
+            .gradient = floats(held_grad),
+            .result = mutable_floats(result)},
+           result);
   return result;
 }
 
 Tensor product_matrix_gradient(const Tensor& grad, const Tensor& values, const Tensor& selectors, std::int64_t cols) {
-  check_selectors(selectors);
+  check_dims("selectors", selectors, 2);
   const std::int64_t rows = selectors.size(0);
-  check_matrix("grad", grad, rows, "the rows of selectors");
-  check_matrix("values", values, rows, "the rows of selectors");
+  check_matrix("grad", grad, rows, "the rows of selectors", selectors);
+  check_matrix("values", values, rows, "the rows of selectors", selectors);
   check_size("values", values, 1, selectors.size(1), "the columns of selectors");
   const Product problem{.term = ProductTerm::matrix_gradient,
                         .rows = rows,
                         .cols = cols,
                         .k = selectors.size(1),
                         .width = grad.size(1),
-                        .selector_type = selector_type_of(selectors, cols)};
+                        .selector_type = selector_type_of(selectors, cols),
+                        .device = device_of(selectors)};
   Tensor result = empty_matrix(cols, problem.width, grad);
   if (problem.k == 0 || problem.width == 0) return torch::stable::zero_(result);
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
-  multiply(problem, {.values = floats(held_values),
-                     .selectors = held_selectors.const_data_ptr(),
-                     .gradient = floats(held_grad),
-                     .result = mutable_floats(result)});
+  multiply(problem,
+           {.values = floats(held_values),
+            .selectors = held_selectors.const_data_ptr(),
+            .gradient = floats(held_grad),
+            .result = mutable_floats(result)},
+           result);
   return result;
 }
 

@@ -2,6 +2,7 @@
 // rows, without the zeros. As everywhere here: problem -> make_plan -> run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <rtopk/plan.hpp>
@@ -16,9 +17,10 @@ enum class ProductTerm : std::uint8_t {
   matrix_gradient,  ///< X^T dY: what it is for W.
 };
 
-/// One product, in f32 and on the CPU. X has `rows` rows of `cols` columns, of which k are kept; W is cols x width.
+/// One product, in f32 throughout. X has `rows` rows of `cols` columns, of which k are kept; W is cols x width.
 ///
-/// Sums repeat bit for bit on the same machine, with any number of threads. Their order depends on its vector registers.
+/// Sums repeat bit for bit on the same machine: on the CPU with any number of threads, on a GPU with the same plan. Their order
+/// depends on a CPU's vector registers, and on the plan for a GPU.
 struct Product {
   ProductTerm term = ProductTerm::product;
   std::int64_t rows = 0;                    ///< >= 0.
@@ -26,12 +28,14 @@ struct Product {
   std::int64_t k = 0;                       ///< 1 <= k <= cols.
   std::int64_t width = 0;                   ///< >= 1.
   IndexType selector_type = IndexType::u8;  ///< u8 (up to 256 columns) or u16.
-  Device device{};                          ///< The CPU; a GPU multiplies dense blocks faster.
+  Device device{};
 
   friend bool operator==(const Product&, const Product&) = default;
 };
 
-/// The memory of one run. What the term does not read is ignored. A selector that is not below cols brings nothing.
+/// The memory of one run. What the term does not read is ignored. A selector that is not below cols brings nothing, and its place
+/// in a gradient is zero. The selectors of a row are distinct, in any order; of two that are equal, what one of them brings to a
+/// matrix_gradient may be lost.
 struct ProductCall {
   const float* values = nullptr;    ///< rows x k.
   const void* selectors = nullptr;  ///< rows x k.
@@ -42,20 +46,27 @@ struct ProductCall {
 
 struct ProductPlan {
   Product problem{};
-  std::int32_t threads = 1;          ///< Tasks that share the work.
-  std::int64_t rows_per_worker = 1;  ///< Rows that a task takes at a time; all of them for matrix_gradient.
-  std::int64_t cols_per_worker = 1;  ///< Columns of W that a task takes at a time; all of them for the others.
+  std::int32_t threads = 1;          ///< CPU: tasks that share the work. CUDA: threads of a block.
+  std::int64_t rows_per_worker = 1;  ///< CPU: rows that a task takes at a time; all of them for matrix_gradient.
+                                     ///< CUDA: that a warp takes at a time, and a block for matrix_gradient.
+  std::int64_t cols_per_worker = 1;  ///< CPU: columns of W that a task takes at a time; all of them for the others.
+                                     ///< CUDA: that a block takes at a time, for any term.
+  std::int64_t parts = 1;            ///< CUDA: blocks that share the rows.
+  std::size_t shared_bytes = 0;      ///< CUDA: shared memory of a block.
+
+  std::size_t workspace_bytes = 0;  ///< What run() needs. Any alignment. 0 on the CPU.
 
   friend bool operator==(const ProductPlan&, const ProductPlan&) = default;
 };
 
 [[nodiscard]] RTOPK_API const char* name(ProductTerm term) noexcept;
 
-/// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated.
+/// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated or launched.
 RTOPK_API Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept;
 
-/// Multiplies; the result is there when it returns. Allocates nothing, prints nothing, and may be called from several threads
-/// at once. If the status is not ok, nothing was written.
-RTOPK_API Status run(const ProductPlan& plan, const ProductCall& call, const Launch& launch = {}) noexcept;
+/// Multiplies. On the CPU the result is there when it returns; on CUDA the work is queued on the stream. Allocates nothing,
+/// prints nothing, and may be called from several threads at once. If the status is not ok, nothing was written.
+RTOPK_API Status run(const ProductPlan& plan, const ProductCall& call, Workspace workspace = {},
+                     const Launch& launch = {}) noexcept;
 
 }  // namespace rtopk

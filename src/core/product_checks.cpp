@@ -18,10 +18,11 @@ Status invalid(const char* argument, std::int64_t value, const char* accepted) {
 }  // namespace
 
 Status check_problem(const Product& p) noexcept {
-  if (p.device.kind != DeviceKind::cpu) {
-    return status(StatusCode::not_supported, "device is not the CPU; accepted for a product of compact rows: the CPU");
+  if (p.device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(p.device.kind), "cpu or cuda");
+  if (p.device.kind == DeviceKind::cpu && p.device.ordinal != 0) {
+    return invalid("device.ordinal", p.device.ordinal, "0 for the CPU");
   }
-  if (p.device.ordinal != 0) return invalid("device.ordinal", p.device.ordinal, "0 for the CPU");
+  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
   if (p.term > ProductTerm::matrix_gradient) {
     return invalid("term", static_cast<int>(p.term), "product, values_gradient or matrix_gradient");
   }
@@ -44,7 +45,7 @@ Status check_problem(const Product& p) noexcept {
   return {};
 }
 
-Status check_call(const ProductPlan& plan, const ProductCall& call) noexcept {
+Status check_call(const ProductPlan& plan, const ProductCall& call, Workspace workspace) noexcept {
   const Product& p = plan.problem;
   Regions regions;
   regions.read("selectors", call.selectors, p.rows * p.k, size_of(p.selector_type));
@@ -55,7 +56,7 @@ Status check_call(const ProductPlan& plan, const ProductCall& call) noexcept {
                                : p.term == ProductTerm::values_gradient ? p.rows * p.k
                                                                         : p.cols * p.width;
   regions.write("result", call.result, results, sizeof(float));
-  return regions.check({}, 0);
+  return regions.check(workspace, plan.workspace_bytes);
 }
 
 }  // namespace rtopk::core

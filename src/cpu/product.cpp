@@ -71,11 +71,12 @@ void make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) 
 Status check_plan(const ProductPlan& plan) noexcept {
   const bool whole = plan.problem.term == ProductTerm::matrix_gradient ? plan.rows_per_worker >= plan.problem.rows
                                                                        : plan.cols_per_worker >= plan.problem.width;
-  if (plan.threads >= 1 && plan.rows_per_worker >= 1 && plan.cols_per_worker >= 1 && whole) return {};
+  const bool of_cpu = plan.parts == 1 && plan.shared_bytes == 0 && plan.workspace_bytes == 0;
+  if (plan.threads >= 1 && plan.rows_per_worker >= 1 && plan.cols_per_worker >= 1 && whole && of_cpu) return {};
   return core::status(
       StatusCode::invalid_argument,
       "plan.threads is %d, rows_per_worker %lld and cols_per_worker %lld; accepted: 1 or more, and all rows "
-      "for a matrix_gradient, all columns for the others",
+      "for a matrix_gradient, all columns for the others; and no parts, shared memory or workspace",
       plan.threads, static_cast<long long>(plan.rows_per_worker), static_cast<long long>(plan.cols_per_worker));
 }
 

@@ -4,6 +4,7 @@
 #include <rtopk/aggregate.hpp>
 #include <rtopk/norm.hpp>
 #include <rtopk/plan.hpp>
+#include <rtopk/product.hpp>
 #include <rtopk/rtopk.hpp>
 
 namespace rtopk::cuda {
@@ -23,6 +24,11 @@ Status run(const Plan& plan, const void* input, const Output& output, void* work
 Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept;
 Status check_plan(const AggregationPlan& plan) noexcept;
 Status run(const AggregationPlan& plan, const AggregationCall& call, void* workspace, void* stream) noexcept;
+
+// For a product of compact rows.
+Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept;
+Status check_plan(const ProductPlan& plan) noexcept;
+Status run(const ProductPlan& plan, const ProductCall& call, void* workspace, void* stream) noexcept;
 
 // And for the transposition of a graph.
 Status make_plan(const Transposition& problem, TranspositionPlan& plan) noexcept;

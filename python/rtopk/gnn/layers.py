@@ -208,15 +208,16 @@ class MaxKGNN(nn.Module):
 
     def forward(self, x: torch.Tensor | SparseFeatures, graph) -> torch.Tensor:
         graph = as_graph(graph, len(x))
-        x = self.input(x)
-        if self.rectified:
-            x = F.relu_(x)
         # The baseline is what torch has.
-        fused = not self.dense and all(fuses(x, norm) for norm in self.norms)
+        fused = not self.dense and all(fuses(norm) for norm in self.norms)
         # What selects between two layers; GCN and GIN select inside of them.
         between = [None if self.rectified else convolution.activation for convolution in self.convolutions] + [None]
-        if between[0] is not None:
-            x = between[0](x)
+        if self.rectified:
+            x = F.relu_(self.input(x))
+        elif isinstance(x, SparseFeatures):
+            x = between[0](self.input(x))
+        else:
+            x = between[0].of_linear(x, self.input)
         for convolution, norm, activation in zip(self.convolutions, self.norms, between[1:], strict=True):
             if fused:
                 x = normalized(convolution.convolved(x, graph, None), convolution.last_bias, norm, activation)

@@ -18,18 +18,17 @@ _MOST_COLUMNS = 1024
 _MOST_SINGLE_COLUMNS = 512
 
 
-def fuses(x: torch.Tensor, norm: torch.nn.LayerNorm) -> bool:
-    """Whether :func:`normalized` takes rows like these: float32 on a GPU."""
+def fuses(norm: torch.nn.LayerNorm) -> bool:
+    """Whether :func:`normalized` takes the rows that this one normalizes: float32 on a GPU."""
+    columns = norm.normalized_shape[-1]
     return (
-        x.device.type == "cuda"
-        and x.dtype == torch.float32
-        and not torch.is_autocast_enabled("cuda")
-        and x.dim() == 2
-        and tuple(norm.normalized_shape) == x.shape[1:]
-        and (x.shape[1] <= _MOST_SINGLE_COLUMNS or (x.shape[1] <= _MOST_COLUMNS and x.shape[1] % 4 == 0))
+        len(norm.normalized_shape) == 1
+        and (columns <= _MOST_SINGLE_COLUMNS or (columns <= _MOST_COLUMNS and columns % 4 == 0))
         and norm.weight is not None
         and norm.bias is not None
+        and norm.weight.device.type == "cuda"
         and norm.weight.dtype == norm.bias.dtype == torch.float32
+        and not torch.is_autocast_enabled("cuda")
     )
 
 

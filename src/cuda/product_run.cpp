@@ -1,0 +1,56 @@
+// From a plan and a call of a product that were checked to kernels on a stream.
+#include <cuda_runtime_api.h>
+
+#include "backend.hpp"
+#include "device_guard.hpp"
+#include "product_launch.hpp"
+#include "product_shape.hpp"
+#include "runtime.hpp"
+
+namespace rtopk::cuda {
+namespace {
+
+MultiplyCall make_call(const ProductPlan& plan, const ProductCall& call, void* workspace) {
+  const Product& p = plan.problem;
+  // Rows of `width` floats that begin and end at multiples of 16 bytes.
+  const auto in_quads = [&p](const float* rows) {
+    return p.width % 4 == 0 && reinterpret_cast<std::uintptr_t>(rows) % 16 == 0;
+  };
+  MultiplyCall made;
+  made.values = call.values;
+  made.selectors = call.selectors;
+  made.matrix = call.matrix;
+  made.gradient = call.gradient;
+  made.result = call.result;
+  if (plan.workspace_bytes > 0) {
+    made.partial_sums = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  }
+  made.rows = p.rows;
+  made.width = p.width;
+  made.cols = static_cast<std::int32_t>(p.cols);
+  made.k = static_cast<std::int32_t>(p.k);
+  made.tiles = static_cast<std::int32_t>(tiles_of(plan));
+  made.ranges = static_cast<std::int32_t>(ranges_of(plan));
+  made.parts = static_cast<std::int32_t>(plan.parts);
+  made.chunk_rows = static_cast<std::int32_t>(plan.rows_per_worker);
+  made.wide = p.selector_type == IndexType::u16;
+  made.matrix_quads = in_quads(call.matrix);
+  made.row_quads = in_quads(p.term == ProductTerm::product ? call.result : call.gradient);
+  made.sum_quads = in_quads(made.partial_sums != nullptr ? made.partial_sums : call.result);
+  return made;
+}
+
+}  // namespace
+
+Status run(const ProductPlan& plan, const ProductCall& call, void* workspace, void* stream) noexcept {
+  const DeviceGuard device(plan.problem.device.ordinal);
+  if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
+  const Grid grid{units_of(plan) * plan.parts, plan.threads, plan.shared_bytes, plan.problem.device.ordinal,
+                  static_cast<cudaStream_t>(stream)};
+  const cudaError_t error = launch_product(plan, make_call(plan, call, workspace), grid);
+  if (error == cudaSuccess) return {};
+  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
+  return runtime_error("launch", error);
+}
+
+}  // namespace rtopk::cuda

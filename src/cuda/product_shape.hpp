@@ -1,0 +1,74 @@
+// What a product's numbers mean for memory. Host code alone, but for constants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <rtopk/product.hpp>
+
+namespace rtopk::cuda {
+
+// Threads of a block; a multiprocessor has one. What they leave of the registers for each is what its sums need. On an H200
+// (89,250 rows, 256 x 256, k 32) a product with 512 threads takes 6 % longer; the others gain nothing, or spill, with more.
+inline constexpr std::int32_t kProductThreads = 1024;
+inline constexpr std::int32_t kValuesThreads = 512;
+inline constexpr std::int32_t kMatrixThreads = 512;
+
+// Lanes that share a row of X. Four take 10 % longer for either term there, and sixteen 40 % for a values_gradient, whose sums
+// they would have to add up; for a product they are the best.
+inline constexpr std::int32_t kValuesLanes = 8;
+[[nodiscard]] constexpr std::int32_t product_lanes(std::int64_t tile_cols) noexcept { return tile_cols < 64 ? 8 : 16; }
+
+inline constexpr std::int32_t kStagedElements = 32;               ///< Of a row of X, in shared memory.
+inline constexpr std::int32_t kStagePitch = kStagedElements + 1;  ///< Rows begin at different banks.
+
+// matrix_gradient.
+inline constexpr std::int32_t kMostChunkRows = 64;
+inline constexpr std::int32_t kRangeCols = 256;  ///< Rows of W that a block has sums for.
+
+inline constexpr std::int32_t kLeastTile = 32;  ///< Columns of W that a block takes at a time.
+inline constexpr std::int32_t kMostTile = 128;
+
+[[nodiscard]] constexpr std::int64_t quotient_up(std::int64_t x, std::int64_t by) noexcept { return (x + by - 1) / by; }
+
+[[nodiscard]] constexpr std::int32_t threads_of(ProductTerm term) noexcept {
+  return term == ProductTerm::product           ? kProductThreads
+         : term == ProductTerm::values_gradient ? kValuesThreads
+                                                : kMatrixThreads;
+}
+
+[[nodiscard]] constexpr std::int32_t rows_of_warp(ProductTerm term, std::int64_t tile_cols) noexcept {
+  return 32 / (term == ProductTerm::product ? product_lanes(tile_cols) : kValuesLanes);
+}
+
+/// matrix_gradient: of one of the two chunks that a block has. Rows of dY, values, and two words of bits for each selector.
+[[nodiscard]] constexpr std::int64_t chunk_words(std::int64_t rows, std::int64_t tile_cols) noexcept {
+  return rows * tile_cols + rows * kRangeCols + 2 * kRangeCols;
+}
+
+/// What a block needs to read W from global memory, and what it needs for a tile of it.
+[[nodiscard]] constexpr std::int64_t staging_bytes(ProductTerm term, std::int64_t tile_cols) noexcept {
+  // A value and a place in W for each element; for a values_gradient the place alone.
+  const std::int64_t element = term == ProductTerm::product ? 8 : 4;
+  return threads_of(term) / 32 * rows_of_warp(term, tile_cols) * kStagePitch * element;
+}
+[[nodiscard]] constexpr std::int64_t tile_bytes(std::int64_t cols, std::int64_t tile_cols) noexcept {
+  return (cols + 1) * tile_cols * std::int64_t{sizeof(float)};
+}
+
+[[nodiscard]] constexpr std::int64_t tiles_of(const ProductPlan& plan) noexcept {
+  return quotient_up(plan.problem.width, plan.cols_per_worker);
+}
+[[nodiscard]] constexpr std::int64_t ranges_of(const ProductPlan& plan) noexcept {
+  return plan.problem.term == ProductTerm::matrix_gradient ? quotient_up(plan.problem.cols, kRangeCols) : 1;
+}
+/// Blocks that work on other columns or rows of W. A block of a values_gradient takes all columns, tile by tile.
+[[nodiscard]] constexpr std::int64_t units_of(const ProductPlan& plan) noexcept {
+  return plan.problem.term == ProductTerm::values_gradient ? 1 : tiles_of(plan) * ranges_of(plan);
+}
+/// Whether a block has its tile of W in shared memory.
+[[nodiscard]] constexpr bool has_tile(const ProductPlan& plan) noexcept {
+  return plan.shared_bytes > static_cast<std::size_t>(staging_bytes(plan.problem.term, plan.cols_per_worker));
+}
+
+}  // namespace rtopk::cuda
