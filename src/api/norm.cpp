@@ -15,8 +15,9 @@ namespace {
 namespace cuda {
 
 Status refuse() {
-  return {StatusCode::not_supported,
-          "device is cuda, and this build has no CUDA backend, which alone normalizes rows; accepted: a build that has it"};
+  return {
+      StatusCode::not_supported,
+      "device is cuda, and this build has no CUDA backend, which alone normalizes rows; accepted: a build that has it"};
 }
 Status make_plan(const Norm&, const Traits&, NormPlan&) { return refuse(); }
 Status check_plan(const NormPlan&) { return refuse(); }
