@@ -63,7 +63,7 @@ bool too_many_blocks(const ProductPlan& plan) { return units_of(plan) > kMostBlo
 }  // namespace
 
 Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept {
-  ProductPlan made{.problem = problem, .threads = threads_of(problem.term)};
+  ProductPlan made{.problem = problem};
   bool fits = traits.multiprocessors >= 1 && traits.compute_capability >= 80;
   if (problem.term == ProductTerm::matrix_gradient) {
     fits = fits && pick_chunk(made, traits.shared_bytes_per_block);
@@ -83,6 +83,7 @@ Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan
                         "width is %lld and cols %lld; accepted on a GPU: up to 2^31 - 1 blocks",
                         static_cast<long long>(problem.width), static_cast<long long>(problem.cols));
   }
+  made.threads = threads_of(problem.term, made.cols_per_worker);
   made.parts = std::clamp<std::int64_t>(traits.multiprocessors / units_of(made), 1, most_parts(made));
   made.workspace_bytes = workspace_bytes(made);
   plan = made;
@@ -95,12 +96,12 @@ Status check_plan(const ProductPlan& plan) noexcept {
                         static_cast<long long>(value), accepted);
   };
   const Product& p = plan.problem;
-  if (plan.threads != threads_of(p.term)) {
-    return core::status(StatusCode::invalid_argument, "plan.threads is %d; accepted for this term: %d", plan.threads,
-                        threads_of(p.term));
-  }
   if (plan.cols_per_worker != 32 && plan.cols_per_worker != 64 && plan.cols_per_worker != 128) {
     return invalid("cols_per_worker", plan.cols_per_worker, "32, 64 or 128");
+  }
+  if (plan.threads != threads_of(p.term, plan.cols_per_worker)) {
+    return core::status(StatusCode::invalid_argument, "plan.threads is %d; accepted for its columns: %d", plan.threads,
+                        threads_of(p.term, plan.cols_per_worker));
   }
   std::size_t least =
       static_cast<std::size_t>(staging_bytes(p.term, plan.cols_per_worker) + tile_bytes(p.cols, plan.cols_per_worker));

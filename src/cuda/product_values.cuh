@@ -24,8 +24,10 @@ __device__ float sum_across(float (&each)[kLanes]) {
 }
 
 template <int kTile, bool kStaged>
-__global__ void __launch_bounds__(kValuesThreads, 1) values_gradient_kernel(const __grid_constant__ MultiplyCall call) {
+__global__ void __launch_bounds__(values_threads(kTile), 1)
+    values_gradient_kernel(const __grid_constant__ MultiplyCall call) {
   extern __shared__ __align__(16) char shared[];
+  constexpr int kThreads = values_threads(kTile);
   constexpr int kLanes = kValuesLanes;
   constexpr int kRows = 32 / kLanes;
   constexpr int kQuads = kTile / (4 * kLanes);
@@ -33,8 +35,7 @@ __global__ void __launch_bounds__(kValuesThreads, 1) values_gradient_kernel(cons
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* const staged = reinterpret_cast<std::int32_t*>(shared) + warp * kRows * kStagePitch;
-  auto* const tile =
-      reinterpret_cast<float*>(shared + kValuesThreads / 32 * kRows * kStagePitch * sizeof(std::int32_t));
+  auto* const tile = reinterpret_cast<float*>(shared + kThreads / 32 * kRows * kStagePitch * sizeof(std::int32_t));
   const std::int64_t groups = (call.rows + kRows - 1) / kRows;
 
   // A block has its rows to itself, so that what a tile brings can be added to what those before it brought.
@@ -48,8 +49,8 @@ __global__ void __launch_bounds__(kValuesThreads, 1) values_gradient_kernel(cons
     const MatrixRows<kTile, kStaged> matrix{reinterpret_cast<const char*>(tile), call, first, width};
     const std::int32_t nowhere = matrix.nowhere();
 #pragma unroll 1
-    for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * (kValuesThreads / 32) + warp; group < groups;
-         group += static_cast<std::int64_t>(call.parts) * (kValuesThreads / 32)) {
+    for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + warp; group < groups;
+         group += static_cast<std::int64_t>(call.parts) * (kThreads / 32)) {
       const std::int64_t first_row = group * kRows;
       const int rows = static_cast<int>(min(call.rows - first_row, static_cast<std::int64_t>(kRows)));
       float4 gradient[kQuads];

@@ -23,7 +23,7 @@ _BLOCK_ROWS = 1 << 15
 _MOST_DEGREE = 32
 
 # Columns for each kept element from which a GPU multiplies compact rows. On an H200 (89,250 rows, 256 x 256, float32) a
-# product and its two derivatives take 0.30 ms with 16 elements a row, 0.48 with 32, and so some 0.8 with 64; dense they
+# product and its two derivatives take 0.31 ms with 16 elements a row, 0.47 with 32, and so some 0.8 with 64; dense they
 # take 0.82, and 0.1 to make rows dense.
 _LEAST_SPARSITY = 4
 
