@@ -5,6 +5,7 @@
 #include "product_add.cuh"
 #include "product_launch.hpp"
 #include "product_matrix.cuh"
+#include "product_narrow.cuh"
 #include "product_values.cuh"
 
 namespace rtopk::cuda {
@@ -25,11 +26,19 @@ cudaError_t with_matrix(const ProductPlan& plan, F&& f) {
   return with_tile(plan.cols_per_worker, [&](auto tile) { return f(tile, std::true_type{}); });
 }
 
-cudaError_t launch_matrix_gradient(const ProductPlan& plan, const MultiplyCall& call, const Grid& grid) {
-  const cudaError_t error = with_tile(plan.cols_per_worker, [&]<int kTile>(std::integral_constant<int, kTile>) {
+cudaError_t launch_sums(const ProductPlan& plan, const MultiplyCall& call, const Grid& grid) {
+  if (is_narrow(plan)) {
+    static std::atomic<std::uint64_t> allowed;
+    return launch(&narrow_gradient_kernel, allowed, grid, call);
+  }
+  return with_tile(plan.cols_per_worker, [&]<int kTile>(std::integral_constant<int, kTile>) {
     static std::atomic<std::uint64_t> allowed;
     return launch(&matrix_gradient_kernel<kTile>, allowed, grid, call);
   });
+}
+
+cudaError_t launch_matrix_gradient(const ProductPlan& plan, const MultiplyCall& call, const Grid& grid) {
+  const cudaError_t error = launch_sums(plan, call, grid);
   if (error != cudaSuccess || call.partial_sums == nullptr) return error;
   constexpr std::int64_t kMostAddingBlocks = 4096;
   static std::atomic<std::uint64_t> allowed;

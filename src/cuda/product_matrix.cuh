@@ -5,6 +5,7 @@
 
 #include "lane_group.cuh"
 #include "product_call.hpp"
+#include "product_owners.cuh"
 #include "product_quads.cuh"
 #include "product_shape.hpp"
 
@@ -31,8 +32,7 @@ class MatrixGradient {
   static constexpr int kLanes = 8;
   static constexpr int kQuads = kTile / (4 * kLanes);
   static constexpr int kWarps = kMatrixThreads / 32;
-  static constexpr int kOwners = kMatrixThreads / kLanes;
-  static constexpr int kOwned = kRangeCols / kOwners;
+  static constexpr int kOwned = kRangeCols / (kMatrixThreads / kLanes);
 
  public:
   __device__ MatrixGradient(const MultiplyCall& call, char* shared)
@@ -46,6 +46,7 @@ class MatrixGradient {
   }
 
   __device__ void run() {
+    deal_out<kWarps, 32 / kLanes>(call_, range_, reinterpret_cast<unsigned*>(shared_), owned_);
     for (int i = static_cast<int>(threadIdx.x); i < 2 * kRangeCols; i += kMatrixThreads) {
       reinterpret_cast<std::uint64_t*>(chunk(i / kRangeCols).masks)[i % kRangeCols] = 0;
     }
@@ -84,8 +85,6 @@ class MatrixGradient {
   }
 
   [[nodiscard]] __device__ int owner_lane() const { return static_cast<int>(threadIdx.x) % kLanes; }
-  /// The selector, from the range's first, that these lanes own at `s`. Neighbours are of different owners.
-  [[nodiscard]] __device__ int owned(int s) const { return s * kOwners + static_cast<int>(threadIdx.x) / kLanes; }
 
   __device__ void copy_gradient(const Chunk& chunk, std::int64_t number) {
     constexpr int kQuadsOfRow = kTile / 4;
@@ -140,12 +139,11 @@ class MatrixGradient {
   __device__ void add(const Chunk& chunk) {
 #pragma unroll
     for (int s = 0; s < kOwned; ++s) {
-      if (s * kOwners >= range_cols_) break;
-      auto* const place = reinterpret_cast<unsigned long long*>(chunk.masks) + owned(s);
+      auto* const place = reinterpret_cast<unsigned long long*>(chunk.masks) + owned_[s];
       unsigned long long mask = *place;
       __syncwarp();
       if (owner_lane() == 0) *place = 0;
-      const float* const values = chunk.values + owned(s);
+      const float* const values = chunk.values + owned_[s];
       const float* const gradient = chunk.gradient + 4 * owner_lane();
       // The next row is found while this one's elements are on their way.
       int row = __ffsll(static_cast<long long>(mask)) - 1;
@@ -171,10 +169,10 @@ class MatrixGradient {
                           : call_.partial_sums + static_cast<std::int64_t>(part_) * call_.cols * call_.width;
 #pragma unroll
     for (int s = 0; s < kOwned; ++s) {
-      if (owned(s) >= range_cols_) break;
+      if (owned_[s] >= range_cols_) continue;
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
-        store_quad(to + (range_ + owned(s)) * call_.width + first_, 4 * (owner_lane() + kLanes * i), width_,
+        store_quad(to + (range_ + owned_[s]) * call_.width + first_, 4 * (owner_lane() + kLanes * i), width_,
                    call_.sum_quads, sums_[s][i]);
       }
     }
@@ -187,6 +185,7 @@ class MatrixGradient {
   int range_cols_;
   std::int64_t first_;  ///< Column of the tile's first.
   int width_;           ///< Columns of the tile that exist.
+  int owned_[kOwned];   ///< Selectors of these lanes, from the range's first.
   float4 sums_[kOwned][kQuads] = {};
 };
 

@@ -30,11 +30,17 @@ void pick_tile(ProductPlan& plan, std::int64_t most_bytes) {
 }
 
 std::size_t chunk_bytes(const ProductPlan& plan) {
+  if (is_narrow(plan)) return std::size_t{kNarrowThreads} / 32 * kNarrowRange * sizeof(float);
   return static_cast<std::size_t>(2 * chunk_words(plan.rows_per_worker, plan.cols_per_worker)) * sizeof(float);
 }
 
 /// The widest tile of dY, of as many rows as fit with it.
 bool pick_chunk(ProductPlan& plan, std::int64_t most_bytes) {
+  if (plan.problem.width == 1) {
+    plan.cols_per_worker = plan.rows_per_worker = 1;
+    plan.shared_bytes = chunk_bytes(plan);
+    return plan.shared_bytes <= static_cast<std::size_t>(most_bytes);
+  }
   for (std::int64_t tile = widest_tile(plan.problem.width); tile >= kLeastTile; tile /= 2) {
     for (std::int64_t rows = kMostChunkRows; rows >= 32; rows /= 2) {
       plan.cols_per_worker = tile;
@@ -48,7 +54,8 @@ bool pick_chunk(ProductPlan& plan, std::int64_t most_bytes) {
 
 /// Parts that the rows can be split into.
 std::int64_t most_parts(const ProductPlan& plan) {
-  const std::int64_t warps = plan.problem.term == ProductTerm::matrix_gradient ? 1 : plan.threads / 32;
+  const bool whole_block = plan.problem.term == ProductTerm::matrix_gradient && !is_narrow(plan);
+  const std::int64_t warps = whole_block ? 1 : plan.threads / 32;
   return std::max<std::int64_t>(quotient_up(plan.problem.rows, plan.rows_per_worker * warps), 1);
 }
 
@@ -96,8 +103,10 @@ Status check_plan(const ProductPlan& plan) noexcept {
                         static_cast<long long>(value), accepted);
   };
   const Product& p = plan.problem;
-  if (plan.cols_per_worker != 32 && plan.cols_per_worker != 64 && plan.cols_per_worker != 128) {
-    return invalid("cols_per_worker", plan.cols_per_worker, "32, 64 or 128");
+  const bool may_be_narrow = p.term == ProductTerm::matrix_gradient && p.width == 1;
+  if (plan.cols_per_worker != 32 && plan.cols_per_worker != 64 && plan.cols_per_worker != 128 &&
+      !(is_narrow(plan) && may_be_narrow)) {
+    return invalid("cols_per_worker", plan.cols_per_worker, "32, 64 or 128; or 1 for a matrix_gradient of width 1");
   }
   if (plan.threads != threads_of(p.term, plan.cols_per_worker)) {
     return core::status(StatusCode::invalid_argument, "plan.threads is %d; accepted for its columns: %d", plan.threads,
@@ -106,8 +115,8 @@ Status check_plan(const ProductPlan& plan) noexcept {
   std::size_t least =
       static_cast<std::size_t>(staging_bytes(p.term, plan.cols_per_worker) + tile_bytes(p.cols, plan.cols_per_worker));
   if (p.term == ProductTerm::matrix_gradient) {
-    if (plan.rows_per_worker != 32 && plan.rows_per_worker != 64) {
-      return invalid("rows_per_worker", plan.rows_per_worker, "32 or 64 for a matrix_gradient");
+    if (is_narrow(plan) ? plan.rows_per_worker != 1 : plan.rows_per_worker != 32 && plan.rows_per_worker != 64) {
+      return invalid("rows_per_worker", plan.rows_per_worker, "32 or 64 for a matrix_gradient; 1 by single columns");
     }
     least = chunk_bytes(plan);
   } else {

@@ -29,13 +29,18 @@ inline constexpr std::int32_t kStagePitch = kStagedElements + 1;  ///< Rows begi
 inline constexpr std::int32_t kMostChunkRows = 64;
 inline constexpr std::int32_t kRangeCols = 256;  ///< Rows of W that a block has sums for.
 
+// matrix_gradient of one column.
+inline constexpr std::int32_t kNarrowThreads = 1024;
+inline constexpr std::int32_t kNarrowRange = 512;  ///< Rows of W that a block has sums for.
+
 inline constexpr std::int32_t kLeastTile = 32;  ///< Columns of W that a block takes at a time.
 inline constexpr std::int32_t kMostTile = 128;
 
 [[nodiscard]] constexpr std::int64_t quotient_up(std::int64_t x, std::int64_t by) noexcept { return (x + by - 1) / by; }
 
 [[nodiscard]] constexpr std::int32_t threads_of(ProductTerm term, std::int64_t tile_cols) noexcept {
-  return term == ProductTerm::product           ? kProductThreads
+  return tile_cols == 1                         ? kNarrowThreads
+         : term == ProductTerm::product         ? kProductThreads
          : term == ProductTerm::values_gradient ? values_threads(tile_cols)
                                                 : kMatrixThreads;
 }
@@ -62,8 +67,12 @@ inline constexpr std::int32_t kMostTile = 128;
 [[nodiscard]] constexpr std::int64_t tiles_of(const ProductPlan& plan) noexcept {
   return quotient_up(plan.problem.width, plan.cols_per_worker);
 }
+/// Whether it is a matrix_gradient of one column that is made by itself.
+[[nodiscard]] constexpr bool is_narrow(const ProductPlan& plan) noexcept { return plan.cols_per_worker == 1; }
+
 [[nodiscard]] constexpr std::int64_t ranges_of(const ProductPlan& plan) noexcept {
-  return plan.problem.term == ProductTerm::matrix_gradient ? quotient_up(plan.problem.cols, kRangeCols) : 1;
+  if (plan.problem.term != ProductTerm::matrix_gradient) return 1;
+  return quotient_up(plan.problem.cols, is_narrow(plan) ? kNarrowRange : kRangeCols);
 }
 /// Blocks that work on other columns or rows of W. A block of a values_gradient takes all columns, tile by tile.
 [[nodiscard]] constexpr std::int64_t units_of(const ProductPlan& plan) noexcept {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import torch
 
@@ -52,7 +53,7 @@ class Graph:
         self.weights = None if weights is None else weights.contiguous()
         self._transpose: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None = None
         self._matrices: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._derived: dict[str, Graph] = {}
+        self._derived: dict[str, Graph | SimpleNamespace] = {}
 
     # ---- Ways to make one ----
 
@@ -122,6 +123,30 @@ class Graph:
             check=False,
         )
 
+    def with_own_rows(self) -> SimpleNamespace:
+        """The matrix [A I], and its transpose, as aggregate() takes them: a node gathers from its neighbours in one lot
+        of rows and from itself in a second one. Made once."""
+        return self._once("own rows", self._add_own_rows)
+
+    def _add_own_rows(self) -> SimpleNamespace:
+        nodes, edges = self.num_nodes, self.num_edges + self.num_nodes
+        index = index_type(max(2 * nodes, edges))
+        own = torch.arange(nodes + 1, dtype=index, device=self.device)
+        row_starts = self.row_starts.to(index) + own
+        last = torch.zeros(edges, dtype=torch.bool, device=self.device)
+        last[row_starts[1:].long() - 1] = True
+
+        def with_last(of_edges, of_nodes):
+            return of_nodes.new_empty(edges).masked_scatter_(last, of_nodes).masked_scatter_(~last, of_edges)
+
+        columns = with_last(self.columns.to(index), nodes + own[:-1])
+        weights = None
+        if self.weights is not None:
+            weights = with_last(self.weights, self.weights.new_ones(nodes))
+        transpose = torch.ops.rtopk.transpose_graph(row_starts, columns, weights, 2 * nodes)
+        names = ("row_starts", "columns", "weights", "t_row_starts", "t_columns", "t_weights")
+        return SimpleNamespace(**dict(zip(names, (row_starts, columns, weights, *transpose), strict=True)))
+
     def to(self, device: torch.device | str) -> Graph:
         """The same on a device, with the transpose if it was made."""
         if self.columns.to(device) is self.columns:
@@ -173,7 +198,7 @@ class Graph:
         on = "" if self.device.type == "cpu" else f", device='{self.device}'"
         return f"Graph(nodes={self.num_nodes}, edges={self.num_edges}{weighted}{on})"
 
-    def _once(self, name, make) -> Graph:
+    def _once(self, name, make):
         if name not in self._derived:
             self._derived[name] = make()
         return self._derived[name]

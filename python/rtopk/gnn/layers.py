@@ -127,8 +127,7 @@ class MaxKGINConv(_MaxKConv):
         self.epsilon = nn.Parameter(torch.zeros(()))
 
     def convolved(self, x: torch.Tensor, graph: Graph, bias: None) -> torch.Tensor:
-        rows = self.selected_of_linear(x)
-        return rows.add_scaled(rows.aggregate(graph, "sum"), 1 + self.epsilon)
+        return self.selected_of_linear(x).aggregate_with_own(graph, 1 + self.epsilon)
 
 
 class SparseFeatures:

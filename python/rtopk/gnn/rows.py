@@ -58,9 +58,12 @@ class CompactRows:
         """onto + rows @ weight.T, in the memory of `onto`."""
         return _AddLinear.apply(onto, self.values, self.selectors, weight)
 
-    def add_scaled(self, onto: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        """onto + scale * rows, in the memory of `onto`."""
-        return _AddScaled.apply(onto, self.values, self.selectors, scale)
+    def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
+        """aggregate(rows) + scale * rows. A node's own row, scaled, is one more that it gathers: added to sums that are
+        already there, it would take another two passes over all of them."""
+        values = torch.cat([self.values, self.values * scale])
+        selectors = torch.cat([self.selectors, self.selectors])
+        return aggregate(graph.with_own_rows(), values, selectors, self.cols, "sum")
 
 
 class DenseRows:
@@ -83,8 +86,8 @@ class DenseRows:
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return onto + F.linear(self.rows, weight)
 
-    def add_scaled(self, onto: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        return onto + scale * self.rows
+    def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
+        return self.aggregate(graph, "sum") + scale * self.rows
 
 
 class CompactMaxK(torch.nn.Module):
@@ -105,7 +108,10 @@ class CompactMaxK(torch.nn.Module):
 
     def of_linear(self, x: torch.Tensor, linear: torch.nn.Linear) -> CompactRows:
         """MaxK of linear(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
-        if not _multiplies_compact(x, self.k, linear.out_features) or torch.is_autocast_enabled(x.device.type):
+        # Where a GPU may round factors to TF32, it is faster with the zeros.
+        rounds = x.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+        sparse = _multiplies_compact(x, self.k, linear.out_features) and not rounds
+        if not sparse or torch.is_autocast_enabled(x.device.type):
             return self(linear(x))
         with torch.no_grad():
             rows = self(linear(x))
@@ -238,19 +244,3 @@ class _LinearAt(torch.autograd.Function):
             ones = x.new_ones(len(x), 1)
             grad_bias = _OPS._product_matrix_gradient.default(ones, grad, selectors, len(weight)).squeeze(1)
         return None, None, grad_x, grad_weight, grad_bias
-
-
-class _AddScaled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, onto, values, selectors, scale):
-        ctx.mark_dirty(onto)
-        ctx.save_for_backward(values, selectors, scale)
-        for block in _blocks(len(values)):
-            onto[block] += expanded(values[block] * scale, selectors[block], onto.shape[1])
-        return onto
-
-    @staticmethod
-    def backward(ctx, grad):
-        values, selectors, scale = ctx.saved_tensors
-        selected = at_selectors(grad, selectors)
-        return grad, selected * scale, None, (selected * values).sum().view_as(scale)
