@@ -18,12 +18,6 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-std::int32_t dtype_of(const Tensor& tensor) {
-  std::int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
-  return dtype;
-}
-
 void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
   const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
   if (k < 0 || k > size) {
@@ -76,7 +70,7 @@ Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool larges
   return {rows_along(self, dim), problem, dim};
 }
 
-std::int32_t dtype_of(IndexType type) {
+std::int32_t index_dtype_of(IndexType type) {
   switch (type) {
     case IndexType::i32: return aoti_torch_dtype_int32();
     case IndexType::i64: return aoti_torch_dtype_int64();
@@ -90,7 +84,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t
                                 std::int64_t max_iter, double epsilon, ScalarType index_dtype) {
   const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
   const Tensor values = empty_results(pairs.rows, pairs.problem.k, dtype_of(self));
-  const Tensor indices = empty_results(pairs.rows, pairs.problem.k, dtype_of(pairs.problem.index_type));
+  const Tensor indices = empty_results(pairs.rows, pairs.problem.k, index_dtype_of(pairs.problem.index_type));
   select_pairs(pairs.rows, pairs.problem, values, indices);
   return {results_along(values, pairs.dim), results_along(indices, pairs.dim)};
 }
@@ -158,7 +152,7 @@ std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool larg
   problem.form = Form::cbsr;
   problem.index_type = selector_type(rows.cols);
   const Tensor values = empty_results(rows, problem.k, dtype_of(self));
-  const Tensor selectors = empty_results(rows, problem.k, dtype_of(problem.index_type));
+  const Tensor selectors = empty_results(rows, problem.k, index_dtype_of(problem.index_type));
   select_pairs(rows, problem, values, selectors);
   return {values, selectors};
 }

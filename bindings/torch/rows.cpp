@@ -70,6 +70,12 @@ Rows rows_along(const Tensor& self, std::int64_t dim) {
   return seen;
 }
 
+std::int32_t dtype_of(const Tensor& tensor) {
+  std::int32_t dtype = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  return dtype;
+}
+
 Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like) {
   std::int64_t strides[Sizes::kMost];
   std::int64_t stride = 1;
@@ -97,9 +103,7 @@ Tensor results_along(const Tensor& results, std::int64_t dim) {
   // Not contiguous(): it keeps a tensor as it is whose strides differ only where a size is 1, and torch.topk's do not.
   Sizes sizes = sizes_of(results);
   std::swap(sizes.each[dim], sizes.each[last]);
-  std::int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(results.get(), &dtype));
-  Tensor put_back = empty_contiguous(sizes, dtype, results);
+  Tensor put_back = empty_contiguous(sizes, dtype_of(results), results);
   return torch::stable::copy_(put_back, torch::stable::transpose(results, dim, last));
 }
 

@@ -38,6 +38,9 @@ struct Sizes {
   std::int64_t each[kMost];
 };
 
+/// As PyTorch's C functions number types.
+std::int32_t dtype_of(const Tensor& tensor);
+
 /// An uninitialised contiguous tensor on the device of `like`.
 Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like);
 

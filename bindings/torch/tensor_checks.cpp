@@ -7,17 +7,8 @@
 #include "execution.hpp"
 
 namespace rtopk::torch_binding {
-namespace {
 
 using torch::headeronly::ScalarType;
-
-std::int32_t dtype_of(const Tensor& tensor) {
-  std::int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
-  return dtype;
-}
-
-}  // namespace
 
 void check_dims(const char* name, const Tensor& tensor, std::int64_t dims) {
   if (tensor.dim() != dims) {
