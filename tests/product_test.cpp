@@ -240,17 +240,55 @@ TEST_P(Products, OfInfinitiesStayWhereTheyAre) {
   }
 }
 
+TEST_P(Products, OfFrequentSelectorsAreRight) {
+  Random random(329);
+  for (const std::int64_t width : {1, 65}) {
+    for (const ProductTerm term : kTerms) {
+      Instance instance(
+          {.term = term, .rows = 500, .cols = 600, .k = 40, .width = width, .selector_type = IndexType::u16}, random);
+      for (std::size_t i = 0; i < instance.selectors.size(); ++i) {
+        instance.selectors[i] = i % 40 == 39 ? random.between(300, 599) : static_cast<std::int64_t>(i % 40);
+      }
+      expect_right(instance, run(instance, {}));
+    }
+  }
+}
+
+TEST_P(Products, OfTheLargestMatrixAreRight) {
+  Random random(337);
+  for (const ProductTerm term : kTerms) {
+    const Instance instance(
+        {.term = term, .rows = 40, .cols = 65536, .k = 33, .width = 5, .selector_type = IndexType::u16}, random);
+    expect_right(instance, run(instance, {}));
+  }
+}
+
+// With few blocks each of them has several turns, as with many rows.
 TEST_P(Products, ChangedPlansAreRight) {
   if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "of a plan for the CPU other tests change the threads";
   Random random(331);
-  const Instance instance({.term = ProductTerm::matrix_gradient, .rows = 700, .cols = 256, .k = 32, .width = 100},
-                          random);
-  for (const std::int64_t parts : {1, 2, 7}) {
-    const auto change = [&](ProductPlan& plan) {
-      plan.parts = parts;
-      plan.workspace_bytes = parts == 1 ? 0 : static_cast<std::size_t>(parts * 256 * 100) * sizeof(float) + 255;
-    };
-    expect_right(instance, run(instance, {.misalignment = 0, .change = change}));
+  for (Product p : {Product{.rows = 1000, .cols = 256, .k = 32, .width = 100},
+                    Product{.rows = 1000, .cols = 600, .k = 70, .width = 33, .selector_type = IndexType::u16},
+                    Product{.rows = 1000, .cols = 600, .k = 70, .width = 1, .selector_type = IndexType::u16}}) {
+    for (const ProductTerm term : kTerms) {
+      p.term = term;
+      const bool sums = term == ProductTerm::matrix_gradient;
+      const Instance instance(p, random);
+      for (const std::int64_t parts : {1, 2, 7}) {
+        for (const bool small_chunks : {false, true}) {  // as a GPU with less shared memory has them
+          if (small_chunks && (!sums || p.width == 1)) continue;
+          const auto change = [&](ProductPlan& plan) {
+            plan.parts = parts;
+            plan.workspace_bytes =
+                sums && parts > 1 ? static_cast<std::size_t>(parts * p.cols * p.width) * sizeof(float) + 255 : 0;
+            if (!small_chunks) return;
+            plan.rows_per_worker = 32;
+            plan.shared_bytes = static_cast<std::size_t>(8 * (32 * plan.cols_per_worker + 32 * 256 + 512));
+          };
+          expect_right(instance, run(instance, {.misalignment = 0, .change = change}));
+        }
+      }
+    }
   }
 }
 

@@ -12,18 +12,14 @@
 namespace rtopk::torch_binding {
 namespace {
 
-using torch::headeronly::ScalarType;
 using MaybeTensor = std::optional<Tensor>;
 
 /// A tensor of float32 beside x.
 void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& x) {
   check_dims(name, tensor, dims);
-  if (tensor.scalar_type() != ScalarType::Float) refuse(std::string(name) + " is not float32, which alone is accepted");
+  check_float(name, tensor);
   check_device(name, tensor, x, "x");
 }
-
-const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }
-float* mutable_floats(const Tensor& tensor) { return static_cast<float*>(tensor.mutable_data_ptr()); }
 
 /// What all three operators read, as the library takes it, and the tensors that hold its memory.
 struct HeldInput {

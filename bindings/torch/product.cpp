@@ -12,14 +12,10 @@
 namespace rtopk::torch_binding {
 namespace {
 
-using torch::headeronly::ScalarType;
-
 /// A matrix of float32 with this many rows, on the device of `selectors`.
 void check_matrix(const char* name, const Tensor& matrix, std::int64_t rows, const char* why, const Tensor& selectors) {
   check_dims(name, matrix, 2);
-  if (matrix.scalar_type() != ScalarType::Float) {
-    refuse(std::string(name) + " is not float32, which alone is accepted");
-  }
+  check_float(name, matrix);
   check_size(name, matrix, 0, rows, why);
   check_device(name, matrix, selectors, "selectors");
 }
@@ -30,9 +26,6 @@ void multiply(const Product& problem, const ProductCall& call, const Tensor& res
   execute_on(problem.device, result, plan.workspace_bytes,
              [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
 }
-
-const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }
-float* mutable_floats(const Tensor& tensor) { return static_cast<float*>(tensor.mutable_data_ptr()); }
 
 }  // namespace
 

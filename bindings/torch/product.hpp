@@ -1,4 +1,4 @@
-// Operators for products of compact rows (CBSR) with a matrix, on the CPU and in float32. The matrix is [cols, width].
+// Operators for products of compact rows (CBSR) with a matrix, in float32. The matrix is [cols, width].
 #pragma once
 
 #include "rows.hpp"

@@ -38,6 +38,13 @@ Tensor empty_vector(std::int64_t count, const Tensor& like) {
   return empty_contiguous({.count = 1, .each = {count}}, dtype_of(like), like);
 }
 
+void check_float(const char* name, const Tensor& tensor) {
+  if (tensor.scalar_type() != ScalarType::Float) refuse(std::string(name) + " is not float32, which alone is accepted");
+}
+
+const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }
+float* mutable_floats(const Tensor& tensor) { return static_cast<float*>(tensor.mutable_data_ptr()); }
+
 IndexType selector_type_of(const Tensor& selectors, std::int64_t cols) {
   check_dims("selectors", selectors, 2);
   const ScalarType type = selectors.scalar_type();

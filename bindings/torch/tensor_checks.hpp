@@ -13,6 +13,11 @@ void check_dims(const char* name, const Tensor& tensor, std::int64_t dims);
 void check_size(const char* name, const Tensor& tensor, std::int64_t dim, std::int64_t size, const char* why);
 void check_device(const char* name, const Tensor& tensor, const Tensor& like, const char* name_of_like);
 
+/// float32 alone.
+void check_float(const char* name, const Tensor& tensor);
+const float* floats(const Tensor& tensor);
+float* mutable_floats(const Tensor& tensor);
+
 /// Of selectors for rows of `cols` columns.
 IndexType selector_type_of(const Tensor& selectors, std::int64_t cols);
 

@@ -48,11 +48,11 @@ struct ProductPlan {
   Product problem{};
   std::int32_t threads = 1;          ///< CPU: tasks that share the work. CUDA: threads of a block.
   std::int64_t rows_per_worker = 1;  ///< CPU: rows that a task takes at a time; all of them for matrix_gradient.
-                                     ///< CUDA: that a warp takes at a time, and a block for matrix_gradient.
+      ///< CUDA: that a warp takes at a time; a block for a matrix_gradient of several columns.
   std::int64_t cols_per_worker = 1;  ///< CPU: columns of W that a task takes at a time; all of them for the others.
-                                     ///< CUDA: that a block takes at a time, for any term.
-  std::int64_t parts = 1;            ///< CUDA: blocks that share the rows.
-  std::size_t shared_bytes = 0;      ///< CUDA: shared memory of a block.
+      ///< CUDA: that a block takes at a time, for any term; 1: a matrix_gradient of one column.
+  std::int64_t parts = 1;        ///< CUDA: blocks that share the rows.
+  std::size_t shared_bytes = 0;  ///< CUDA: shared memory of a block.
 
   std::size_t workspace_bytes = 0;  ///< What run() needs. Any alignment. 0 on the CPU.
 

@@ -12,10 +12,6 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
 
 long long printable(std::int64_t value) { return value; }
 
-Status invalid(const char* argument, std::int64_t value, const char* accepted) {
-  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, printable(value), accepted);
-}
-
 bool product_fits(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return !__builtin_mul_overflow(a, b, &product) && product <= kMostElements;
@@ -55,20 +51,10 @@ Status check_problem(const Aggregation& p) noexcept {
   if (Status result = check_graph(p.rows, p.nodes, p.edges, p.graph_index_type, p.device); !result.ok()) return result;
   if (p.pass > Pass::backward) return invalid("pass", static_cast<int>(p.pass), "forward or backward");
   if (p.cols < 1 || p.cols > kMostColumns) return invalid("cols", p.cols, "1 to 65536");
-  if (p.k < 1 || p.k > p.cols) {
-    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(p.k),
-                  printable(p.cols));
-  }
   if (p.dtype != DType::f32 && p.dtype != DType::f16 && p.dtype != DType::bf16) {
     return status(StatusCode::invalid_argument, "dtype is %s; accepted: f32, f16 or bf16", name(p.dtype));
   }
-  if (p.selector_type != IndexType::u8 && p.selector_type != IndexType::u16) {
-    return status(StatusCode::invalid_argument, "selector_type is %s; accepted: u8 or u16", name(p.selector_type));
-  }
-  if (p.selector_type == IndexType::u8 && p.cols > 256) {
-    return status(StatusCode::invalid_argument, "selector_type is u8 and cols %lld; accepted: u16 above 256 columns",
-                  printable(p.cols));
-  }
+  if (Status status = check_selectors(p.k, p.cols, p.selector_type); !status.ok()) return status;
   if (!product_fits(p.rows, p.cols) || !product_fits(p.nodes, p.cols)) {
     return status(StatusCode::invalid_argument,
                   "rows is %lld, nodes %lld and cols %lld; accepted: at most 2^60 features", printable(p.rows),

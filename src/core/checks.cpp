@@ -14,10 +14,6 @@ constexpr std::int64_t kMostCbsrColumns = 65536;
 
 long long printable(std::int64_t value) { return value; }
 
-Status invalid(const char* argument, std::int64_t value, const char* accepted) {
-  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, printable(value), accepted);
-}
-
 /// Whether a * b * c (none negative) fits in 63 bits.
 bool product_fits(std::int64_t a, std::int64_t b, std::int64_t c) {
   std::int64_t product = 0;
@@ -108,6 +104,25 @@ Status check_limits(const Problem& p) {
 }
 
 }  // namespace
+
+Status invalid(const char* argument, std::int64_t value, const char* accepted) noexcept {
+  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, printable(value), accepted);
+}
+
+Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept {
+  if (k < 1 || k > cols) {
+    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(k),
+                  printable(cols));
+  }
+  if (selector_type != IndexType::u8 && selector_type != IndexType::u16) {
+    return status(StatusCode::invalid_argument, "selector_type is %s; accepted: u8 or u16", name(selector_type));
+  }
+  if (selector_type == IndexType::u8 && cols > 256) {
+    return status(StatusCode::invalid_argument, "selector_type is u8 and cols %lld; accepted: u16 above 256 columns",
+                  printable(cols));
+  }
+  return {};
+}
 
 Status status(StatusCode code, const char* format, ...) noexcept {
   char text[sizeof(Status)];

@@ -17,7 +17,13 @@ __attribute__((format(printf, 2, 3)))
 Status
 status(StatusCode code, const char* format, ...) noexcept;
 
+/// That an argument is what it is, and what would be accepted.
+Status invalid(const char* argument, std::int64_t value, const char* accepted) noexcept;
+
 Status check_problem(const Problem& problem) noexcept;
+
+/// Of compact rows: k and the type of selectors for rows of `cols` columns.
+Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept;
 
 /// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid and has rows.
 Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept;

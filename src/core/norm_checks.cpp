@@ -11,26 +11,6 @@ constexpr std::int64_t kMostColumns = 1024;
 // More are accessed by four alone.
 constexpr std::int64_t kMostSingleColumns = 512;
 
-Status invalid(const char* argument, std::int64_t value, const char* accepted) {
-  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, static_cast<long long>(value),
-                accepted);
-}
-
-Status check_selection(const Norm& p) {
-  if (p.k < 1 || p.k > p.cols) {
-    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld",
-                  static_cast<long long>(p.k), static_cast<long long>(p.cols));
-  }
-  if (p.selector_type != IndexType::u8 && p.selector_type != IndexType::u16) {
-    return status(StatusCode::invalid_argument, "selector_type is %s; accepted: u8 or u16", name(p.selector_type));
-  }
-  if (p.selector_type == IndexType::u8 && p.cols > 256) {
-    return status(StatusCode::invalid_argument, "selector_type is u8 and cols %lld; accepted: u16 above 256 columns",
-                  static_cast<long long>(p.cols));
-  }
-  return {};
-}
-
 }  // namespace
 
 Status check_problem(const Norm& p) noexcept {
@@ -48,7 +28,7 @@ Status check_problem(const Norm& p) noexcept {
   if (!(p.epsilon >= 0.0f)) {
     return status(StatusCode::invalid_argument, "epsilon is %g; accepted: 0 or more", static_cast<double>(p.epsilon));
   }
-  return p.term == NormTerm::compact_gradient ? check_selection(p) : Status{};
+  return p.term == NormTerm::compact_gradient ? check_selectors(p.k, p.cols, p.selector_type) : Status{};
 }
 
 Status check_call(const NormPlan& plan, const NormCall& call, Workspace workspace) noexcept {

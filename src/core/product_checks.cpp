@@ -10,11 +10,6 @@ constexpr std::int64_t kMostColumns = 65536;
 // 4 bytes an element: whatever is multiplied below fits in 63 bits.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
 
-Status invalid(const char* argument, std::int64_t value, const char* accepted) {
-  return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, static_cast<long long>(value),
-                accepted);
-}
-
 }  // namespace
 
 Status check_problem(const Product& p) noexcept {
@@ -27,17 +22,7 @@ Status check_problem(const Product& p) noexcept {
     return invalid("term", static_cast<int>(p.term), "product, values_gradient or matrix_gradient");
   }
   if (p.cols < 1 || p.cols > kMostColumns) return invalid("cols", p.cols, "1 to 65536");
-  if (p.k < 1 || p.k > p.cols) {
-    return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld",
-                  static_cast<long long>(p.k), static_cast<long long>(p.cols));
-  }
-  if (p.selector_type != IndexType::u8 && p.selector_type != IndexType::u16) {
-    return status(StatusCode::invalid_argument, "selector_type is %s; accepted: u8 or u16", name(p.selector_type));
-  }
-  if (p.selector_type == IndexType::u8 && p.cols > 256) {
-    return status(StatusCode::invalid_argument, "selector_type is u8 and cols %lld; accepted: u16 above 256 columns",
-                  static_cast<long long>(p.cols));
-  }
+  if (Status status = check_selectors(p.k, p.cols, p.selector_type); !status.ok()) return status;
   if (p.width < 1 || p.width > kMostElements / kMostColumns) return invalid("width", p.width, "1 to 2^44");
   if (p.rows < 0 || p.rows > kMostElements / (p.width > p.k ? p.width : p.k)) {
     return invalid("rows", p.rows, "0 or more, with rows * width and rows * k up to 2^60");

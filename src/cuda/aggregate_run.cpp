@@ -9,6 +9,7 @@
 #include "core/keys.hpp"
 #include "device_guard.hpp"
 #include "runtime.hpp"
+#include "workspace.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -75,7 +76,7 @@ Status run(const AggregationPlan& plan, const AggregationCall& call, void* works
   const Aggregation& problem = plan.problem;
   const DeviceGuard device(problem.device.ordinal);
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
-  auto* aligned = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  char* const aligned = aligned_base(workspace);
   const AggregateCall made = make_call(plan, call, aligned);
   const int vector = vector_for(plan, call, made.atomic_sums);
   const Grid grid{0, plan.threads, plan.shared_bytes, problem.device.ordinal, static_cast<cudaStream_t>(stream)};

@@ -21,7 +21,7 @@ struct Grid {
   cudaStream_t stream;
   std::int32_t blocks_per_cluster = 1;
   /// Whether blocks may be set up while the kernel before is still at work: for kernels that begin with
-  /// wait_for_previous(), behind one that calls let_next_begin(). GPUs before sm_90 set them up afterwards all the same.
+  /// wait_for_previous(), behind one that calls let_next_begin(). Code for GPUs before sm_90 is set up afterwards all the same.
   bool overlaps_previous = false;
 };
 
@@ -71,12 +71,15 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
     attributes[count].id = cudaLaunchAttributeClusterDimension;
     attributes[count++].val.clusterDim = {static_cast<unsigned>(grid.blocks_per_cluster), 1, 1};
   }
-  int generation = 0;
+  int compiled_for = 0;
   if (grid.overlaps_previous) {
-    const cudaError_t error = cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, grid.device);
+    // Code for sm_80, which newer GPUs may be running, does not wait: successive_kernels.cuh.
+    cudaFuncAttributes code{};
+    const cudaError_t error = cudaFuncGetAttributes(&code, function);
     if (error != cudaSuccess) return error;
+    compiled_for = code.ptxVersion;
   }
-  if (generation >= 9) {
+  if (compiled_for >= 90) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }

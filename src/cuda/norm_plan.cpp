@@ -23,6 +23,13 @@ void derive(NormPlan& plan) {
 }  // namespace
 
 Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept {
+  if (traits.multiprocessors < 1 || traits.compute_capability < 80) {
+    return core::status(
+        StatusCode::not_supported,
+        "traits have compute_capability %d and %d multiprocessors; accepted for a normalization: 80 or more, "
+        "1 or more",
+        traits.compute_capability, traits.multiprocessors);
+  }
   constexpr std::int64_t kWarps = kNormThreads / 32;
   const std::int64_t elements = norm_elements_per_lane(problem.cols);
   const std::int64_t most =

@@ -76,7 +76,7 @@ class NormRow {
     float shift;
   };
 
-  /// Takes the rounded mean from a row. What lanes have behind the last column is meaningless afterwards, but finite.
+  /// Takes the rounded mean from a row. What lanes have behind the last column is zero afterwards.
   ///
   /// A mean in f32 is off by its rounding, which a row of large equal elements, or of small differences between large elements,
   /// would show: the mean of what is left is the shift. Terms are divided before they are added, so that no sum of finite

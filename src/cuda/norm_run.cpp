@@ -5,6 +5,7 @@
 #include "device_guard.hpp"
 #include "norm_launch.hpp"
 #include "runtime.hpp"
+#include "workspace.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -36,7 +37,7 @@ Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* st
   if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
   if (problem.term != NormTerm::rows) arguments.call.beta = nullptr;
   if (problem.term != NormTerm::gradient) arguments.call.gradient = nullptr;
-  arguments.partial_sums = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  arguments.partial_sums = reinterpret_cast<float*>(aligned_base(workspace));
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
   const cudaError_t error = launch_norm(plan, arguments, has_quads(arguments), grid);

@@ -1,4 +1,4 @@
-// What a plan's numbers mean for memory. Host code alone.
+// What a plan's numbers mean for memory, for host and kernels.
 #pragma once
 
 #include <cstddef>

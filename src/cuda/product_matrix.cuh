@@ -3,7 +3,6 @@
 // their sums in registers, and walk the marked rows in order. Sums of blocks that share the rows are added by a second kernel.
 #pragma once
 
-#include "lane_group.cuh"
 #include "product_call.hpp"
 #include "product_owners.cuh"
 #include "product_quads.cuh"

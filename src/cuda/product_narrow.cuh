@@ -2,7 +2,6 @@
 // one element of a row: the selectors of a row are distinct, so no two lanes meet.
 #pragma once
 
-#include "lane_group.cuh"
 #include "product_call.hpp"
 #include "product_shape.hpp"
 

@@ -6,6 +6,7 @@
 #include "product_launch.hpp"
 #include "product_shape.hpp"
 #include "runtime.hpp"
+#include "workspace.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -23,7 +24,7 @@ MultiplyCall make_call(const ProductPlan& plan, const ProductCall& call, void* w
   made.gradient = call.gradient;
   made.result = call.result;
   if (plan.workspace_bytes > 0) {
-    made.partial_sums = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+    made.partial_sums = reinterpret_cast<float*>(aligned_base(workspace));
   }
   made.rows = p.rows;
   made.width = p.width;

@@ -1,4 +1,4 @@
-// What a product's numbers mean for memory. Host code alone, but for constants.
+// What a product's numbers mean for memory, for host and kernels.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 
-#include "lane_group.cuh"
 #include "product_call.hpp"
 #include "product_quads.cuh"
 #include "product_shape.hpp"

@@ -2,6 +2,7 @@
 // products as there are lanes are summed over the lanes together, in as many shuffles less one; each lane ends with one.
 #pragma once
 
+#include "lane_group.cuh"
 #include "product_tile.cuh"
 
 namespace rtopk::cuda {

@@ -99,7 +99,7 @@ Status run(const Plan& plan, const void* input, const Output& output, void* work
   Call call = make_call(plan, input, output);
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
-  auto* aligned = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  char* const aligned = aligned_base(workspace);
   const cudaError_t error =
       core::with_element_type(problem.dtype, [&]<class T>(T*) { return launch_all<T>(plan, call, grid, aligned); });
   if (error == cudaSuccess) return {};

@@ -11,6 +11,7 @@
 #include "device_guard.hpp"
 #include "launch.hpp"
 #include "runtime.hpp"
+#include "workspace.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -207,7 +208,7 @@ Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGr
   const Transposition& problem = plan.problem;
   const DeviceGuard device(problem.device.ordinal);
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
-  auto* aligned = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+  char* const aligned = aligned_base(workspace);
   const Grid grid{0, 0, 0, problem.device.ordinal, static_cast<cudaStream_t>(stream)};
   const auto with_payload = [&]<class Index>(Index*) {
     return problem.weighted ? transpose<Index, WeightedRow>(problem, graph, transposed, aligned, grid)

@@ -2,10 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <rtopk/plan.hpp>
 
 namespace rtopk::cuda {
+
+/// Where the parts begin in a workspace of any alignment.
+[[nodiscard]] inline char* aligned_base(void* workspace) noexcept {
+  return reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256);
+}
 
 struct WorkspaceLayout {
   std::size_t family = 0;   ///< Where the family's own part begins.

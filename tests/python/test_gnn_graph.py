@@ -145,3 +145,33 @@ def test_data_of_pytorch_geometric():
     assert [part.tolist() for part in (dataset.train, dataset.validation, dataset.test)] == [[0, 1, 2], [3], [4, 5]]
     with pytest.raises(GraphError, match="mine: the Data object has no y"):
         Dataset.from_pyg(pyg_data(**fields | {"y": None}), "mine")
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("nodes,edges", [(17, 60), (5, 2), (3, 0), (1, 2), (0, 0)])
+def test_beside_the_identity(nodes, edges, weighted, index, monkeypatch):
+    monkeypatch.setattr("rtopk.gnn.graph.index_type", lambda most: index)
+    edge_index = torch.randint(0, max(nodes, 1), (2, edges))
+    graph = Graph.from_edge_index(edge_index, nodes, torch.rand(edges) if weighted else None)
+    wide = graph.beside_identity()
+    assert wide.columns.dtype == index
+
+    def matrix(row_starts, columns, weights, shape):
+        rows = torch.repeat_interleave(torch.arange(shape[0]), row_starts.diff().long())
+        values = torch.ones(len(columns), dtype=torch.float64) if weights is None else weights.double()
+        return torch.zeros(shape, dtype=torch.float64).index_put_((rows, columns.long()), values, accumulate=True)
+
+    expected = torch.cat([dense(graph), torch.eye(nodes, dtype=torch.float64)], dim=1)
+    assert torch.equal(matrix(wide.row_starts, wide.columns, wide.weights, (nodes, 2 * nodes)), expected)
+    transposed = matrix(wide.t_row_starts, wide.t_columns, wide.t_weights, (2 * nodes, nodes))
+    assert torch.equal(transposed, expected.t())
+
+
+def test_what_was_made_in_inference_mode_can_train():
+    graph = random_graph(weighted=True)
+    with torch.inference_mode():
+        graph.t_columns, graph.matrices("mean"), graph.beside_identity(), graph.gcn_normalized()
+    for tensor in (graph.t_weights, graph.beside_identity().columns, graph.gcn_normalized().weights):
+        assert not tensor.is_inference()
+    assert not graph.matrices("mean")[0].is_inference()

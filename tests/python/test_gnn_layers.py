@@ -212,3 +212,44 @@ def test_bad_arguments_are_refused():
         MaxKGINConv(24, 24, 4, max_iter=3, dense=True)
     with pytest.raises(ValueError, match="model is 'gat'; accepted: sage, gcn, gin"):
         MaxKGNN("gat", 3, 8, 2, k=2)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_hooks_and_replaced_norms(model, device):
+    network = MaxKGNN(model, 12, 16, 3, layers=2, k=4).to(device)
+    x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
+    seen = []
+    for module in (*network.convolutions, *network.norms):
+        module.register_forward_hook(lambda module, *_: seen.append(module))
+    hooked = network(x, graph)
+    assert seen == [m for pair in zip(network.convolutions, network.norms, strict=True) for m in pair]
+    for module in network.norms:
+        module._forward_hooks.clear()
+    torch.testing.assert_close(network(x, graph), hooked)
+    network.norms[0], network.norms[1] = torch.nn.Identity(), torch.nn.BatchNorm1d(16).to(device)
+    network(x, graph).sum().backward()
+    assert network.norms[1].weight.grad is not None
+
+
+@pytest.mark.parametrize("k", [2, 8])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_networks_under_autocast(model, k, device):
+    network = MaxKGNN(model, 12, 16, 3, layers=2, k=k).to(device)
+    x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        result = network(x, graph)
+    result.float().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_maxk_of_a_linear_map_follows_the_precision(precision):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        linear = torch.nn.Linear(64, 64).cuda()
+        rows = CompactMaxK(4).of_linear(torch.randn(9, 64, device="cuda"), linear)
+        assert (type(rows.values.grad_fn).__name__ == "_LinearAtBackward") == (precision == "highest")
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -155,7 +155,10 @@ def test_captured_steps_equal_eager_ones(cora, model, baseline):
         states = []
         for trainer in (captured, eager):
             torch.manual_seed(4)
-            losses = [trainer.step() for _ in range(6)]
+            losses = []
+            for _ in range(6):
+                losses.append(trainer.step())
+                trainer.evaluate(losses[-1])
             states.append([*losses, *trainer.network.parameters(), torch.cuda.get_rng_state()])
     finally:
         torch.use_deterministic_algorithms(False)
@@ -165,12 +168,63 @@ def test_captured_steps_equal_eager_ones(cora, model, baseline):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("baseline", [None, "dense"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_captured_steps_are_close_to_eager_ones_where_sums_have_any_order(cora, model, baseline):
+    recipe = Recipe(model=model, baseline=baseline, **BRIEF)
+    losses = []
+    for eager in (False, True):
+        trainer = Trainer(cora, recipe, "cuda", eager=eager)
+        torch.manual_seed(4)
+        losses.append(torch.stack([trainer.step() for _ in range(6)]))
+    torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+def test_a_trainer_that_has_captured_resumes(cora, tmp_path):
+    torch.use_deterministic_algorithms(True)
+    try:
+        trainer = Trainer(cora, Recipe(**BRIEF), "cuda")
+        for _ in range(4):
+            trainer.step()
+        trainer.save(tmp_path / "checkpoint.pt")
+        first = [trainer.step() for _ in range(4)]
+        trainer.resume(tmp_path / "checkpoint.pt")
+        assert [float(loss) for loss in first] == [float(trainer.step()) for _ in range(4)]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("saved_on,resumed_on", [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_checkpoint_goes_on_on_another_device(cora, tmp_path, saved_on, resumed_on):
     trained(cora, saved_on, **BRIEF | {"epochs": 4}).save(tmp_path / "checkpoint.pt")
     second = Trainer(cora, Recipe(**BRIEF), resumed_on)
     second.resume(tmp_path / "checkpoint.pt")
     assert train(second, tmp_path, show=False) and second.epoch == 12
+
+
+def test_a_checkpoint_from_before_precision_and_capture(cora, tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    trained(cora, "cpu", **BRIEF | {"epochs": 2}).save(path)
+    saved = torch.load(path, weights_only=True)
+    del saved["recipe"]["precision"]
+    for group in saved["optimizer"]["param_groups"]:
+        del group["capturable"]
+    torch.save(saved, path)
+    second = Trainer(cora, Recipe(**BRIEF), "cpu")
+    second.resume(path)
+    second.step()
+    assert second.epoch == 3
+
+
+def test_results_from_before_precision_are_known(tmp_path):
+    recipe = recipe_for("cora", "sage", seed=0)
+    results = study.Results(tmp_path / "results.json")
+    results.add("runs", "cora", recipe, best={}, last={}, seconds=1.0)
+    del results.content["runs"][0]["recipe"]["precision"]
+    assert results.has("runs", "cora", recipe)
+    assert not results.has("runs", "cora", recipe_for("cora", "sage", seed=0, precision="high"))
 
 
 def test_precision_is_that_of_the_steps_alone(cora):

@@ -23,9 +23,10 @@ def pays(device: torch.device, elements: int) -> bool:
 class CapturedStep:
     """What `step` launches, to be launched again. The tensors that it reads and writes have to stay where they are."""
 
-    def __init__(self, step: Callable[[], torch.Tensor]) -> None:
+    def __init__(self, step: Callable[[], torch.Tensor], device: torch.device) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # The stream that torch would take is of whichever device came first.
+        with torch.cuda.device(device), torch.cuda.graph(self._graph, stream=torch.cuda.Stream(device)):
             self._result = step()
 
     def __call__(self) -> torch.Tensor:

@@ -105,7 +105,8 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     recipe.add_argument(
         "--precision",
         choices=PRECISIONS,
-        help="of products of float32 matrices: high lets a GPU round their factors to TF32; default highest",
+        help="of products of float32 matrices: high lets a GPU round their factors to TF32, medium to bfloat16 where it"
+        " can; default highest",
     )
     recipe.add_argument("--eval-every", type=int, metavar="N", help="epochs between two evaluations; default 1")
 

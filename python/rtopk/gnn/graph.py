@@ -123,12 +123,12 @@ class Graph:
             check=False,
         )
 
-    def with_own_rows(self) -> SimpleNamespace:
+    def beside_identity(self) -> SimpleNamespace:
         """The matrix [A I], and its transpose, as aggregate() takes them: a node gathers from its neighbours in one lot
-        of rows and from itself in a second one. Made once."""
-        return self._once("own rows", self._add_own_rows)
+        of rows and from itself in a second one. Made once; takes as much memory as A with a transpose of its own."""
+        return self._once("beside identity", self._make_beside_identity)
 
-    def _add_own_rows(self) -> SimpleNamespace:
+    def _make_beside_identity(self) -> SimpleNamespace:
         nodes, edges = self.num_nodes, self.num_edges + self.num_nodes
         index = index_type(max(2 * nodes, edges))
         own = torch.arange(nodes + 1, dtype=index, device=self.device)
@@ -189,8 +189,9 @@ class Graph:
         """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
         "mean"). Made once."""
         if reduce not in self._matrices:
-            weights = self._reduction_weights(reduce)
-            self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_nodes)
+            with torch.inference_mode(False):  # training may need it later
+                weights = self._reduction_weights(reduce)
+                self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_nodes)
         return self._matrices[reduce]
 
     def __repr__(self) -> str:
@@ -200,7 +201,8 @@ class Graph:
 
     def _once(self, name, make):
         if name not in self._derived:
-            self._derived[name] = make()
+            with torch.inference_mode(False):
+                self._derived[name] = make()
         return self._derived[name]
 
     def _parts(self):
@@ -217,7 +219,8 @@ class Graph:
 
     def _transposed(self):
         if self._transpose is None:
-            transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
+            with torch.inference_mode(False):
+                transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
             same = all(a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True))
             self._transpose = self._parts() if same else transpose
         return self._transpose

@@ -59,9 +59,12 @@ class _MaxKConv(nn.Module):
     # Whether MaxK comes before the linear map, and so selects from the columns that go in.
     selects_input = False
 
-    def forward(self, x: torch.Tensor, graph) -> torch.Tensor:
-        graph = as_graph(graph, len(x))
-        return self.convolved(self.activation(x) if self.selects_input else x, graph, self.last_bias)
+    def forward(self, x: torch.Tensor, graph, *, adds_bias: bool = True) -> torch.Tensor:
+        if not isinstance(graph, Graph):
+            graph = as_graph(graph, len(x))
+        if self.selects_input and isinstance(x, torch.Tensor):  # else it was selected where it was normalized
+            x = self.activation(x)
+        return self.convolved(x, graph, self.last_bias if adds_bias else None)
 
     @property
     def last_bias(self) -> torch.Tensor | None:
@@ -219,8 +222,8 @@ class MaxKGNN(nn.Module):
             x = between[0].of_linear(x, self.input)
         for convolution, norm, activation in zip(self.convolutions, self.norms, between[1:], strict=True):
             if fused:
-                x = normalized(convolution.convolved(x, graph, None), convolution.last_bias, norm, activation)
+                x = normalized(convolution(x, graph, adds_bias=False), convolution.last_bias, norm, activation)
             else:
-                x = norm(convolution.convolved(x, graph, convolution.last_bias))
+                x = norm(convolution(x, graph))
                 x = x if activation is None else activation(x)
         return self.output(x)

@@ -24,13 +24,14 @@ def milliseconds(function: Callable[[], object], device: torch.device, repetitio
             function()
             times.append((time.perf_counter() - start) * 1e3)
         return statistics.median(times)
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(repetitions + 1)]
-    torch.cuda.synchronize(device)
-    events[0].record()
-    for event in events[1:]:
-        function()
-        event.record()
-    torch.cuda.synchronize(device)
+    with torch.cuda.device(device):
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(repetitions + 1)]
+        torch.cuda.synchronize()
+        events[0].record()
+        for event in events[1:]:
+            function()
+            event.record()
+        torch.cuda.synchronize()
     return statistics.median(first.elapsed_time(second) for first, second in zip(events, events[1:], strict=False))
 
 

@@ -18,8 +18,11 @@ _MOST_COLUMNS = 1024
 _MOST_SINGLE_COLUMNS = 512
 
 
-def fuses(norm: torch.nn.LayerNorm) -> bool:
+def fuses(norm: torch.nn.Module) -> bool:
     """Whether :func:`normalized` takes the rows that this one normalizes: float32 on a GPU."""
+    hooks = (norm._forward_hooks, norm._forward_pre_hooks, norm._backward_hooks, norm._backward_pre_hooks)
+    if type(norm) is not torch.nn.LayerNorm or any(hooks):
+        return False
     columns = norm.normalized_shape[-1]
     return (
         len(norm.normalized_shape) == 1

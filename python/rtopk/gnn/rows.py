@@ -56,14 +56,15 @@ class CompactRows:
 
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """onto + rows @ weight.T, in the memory of `onto`."""
-        return _AddLinear.apply(onto, self.values, self.selectors, weight)
+        # Under autocast `onto` has the type of a product, and the others need not.
+        return _AddLinear.apply(onto, self.values.to(onto.dtype), self.selectors, weight.to(onto.dtype))
 
     def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
         """aggregate(rows) + scale * rows. A node's own row, scaled, is one more that it gathers: added to sums that are
         already there, it would take another two passes over all of them."""
         values = torch.cat([self.values, self.values * scale])
         selectors = torch.cat([self.selectors, self.selectors])
-        return aggregate(graph.with_own_rows(), values, selectors, self.cols, "sum")
+        return aggregate(graph.beside_identity(), values, selectors, self.cols, "sum")
 
 
 class DenseRows:
@@ -109,7 +110,7 @@ class CompactMaxK(torch.nn.Module):
     def of_linear(self, x: torch.Tensor, linear: torch.nn.Linear) -> CompactRows:
         """MaxK of linear(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
         # Where a GPU may round factors to TF32, it is faster with the zeros.
-        rounds = x.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+        rounds = x.device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32"
         sparse = _multiplies_compact(x, self.k, linear.out_features) and not rounds
         if not sparse or torch.is_autocast_enabled(x.device.type):
             return self(linear(x))

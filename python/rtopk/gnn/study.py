@@ -71,8 +71,8 @@ class Results:
             self.content = read_results(path)
 
     def has(self, kind: str, graph: str, recipe: Recipe) -> bool:
-        wanted = asdict(recipe)
-        return any(entry["graph"] == graph and entry["recipe"] == wanted for entry in self.content[kind])
+        wanted, known = asdict(recipe), asdict(Recipe())  # of what older files do not say
+        return any(entry["graph"] == graph and known | entry["recipe"] == wanted for entry in self.content[kind])
 
     def add(self, kind: str, graph: str, recipe: Recipe, **figures) -> None:
         entry = {"graph": graph, "selection": recipe.selection, "recipe": asdict(recipe)}

@@ -75,7 +75,11 @@ class TrainingError(ValueError):
 
 
 class Trainer:
-    """A network, its optimizer, and where they are. With `eager` no step is captured as a CUDA graph."""
+    """A network, its optimizer, and where they are.
+
+    A step of a small graph on a GPU is captured in the third: what it launches stays the same from then on, whatever is
+    changed of the network, the learning rate or torch's settings. With `eager` none is.
+    """
 
     def __init__(self, dataset: Dataset, recipe: Recipe, device: torch.device | str, *, eager: bool = False) -> None:
         check_recipe(recipe)
@@ -115,7 +119,7 @@ class Trainer:
             loss = self.eager_step()
         else:
             if self._captured is None:
-                self._captured = capture.CapturedStep(self.eager_step)
+                self._captured = capture.CapturedStep(self.eager_step, self.device)
             loss = self._captured()
         self.epoch += 1
         return loss
@@ -235,7 +239,10 @@ class Trainer:
 @contextlib.contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
     """Products of float32 matrices in this precision, then as before."""
-    before = torch.get_float32_matmul_precision()
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError as error:
+        raise TrainingError(f"torch does not know its precision of products: {error}") from error
     torch.set_float32_matmul_precision(precision)
     try:
         yield
