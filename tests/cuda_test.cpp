@@ -131,17 +131,21 @@ TEST_F(Cuda, RunAllocatesNoDeviceMemory) {
     const Stream stream;
     ASSERT_TRUE(selection.run(input.data(), stream).ok());  // loads the code
     stream.synchronize();
-    std::size_t before = 0;
-    std::size_t during = 0;
-    std::size_t after = 0;
-    std::size_t total = 0;
-    RTOPK_REQUIRE_CUDA(cudaMemGetInfo(&before, &total));
-    for (int repeat = 0; repeat < 20; ++repeat) ASSERT_TRUE(selection.run(input.data(), stream).ok());
-    RTOPK_REQUIRE_CUDA(cudaMemGetInfo(&during, &total));
-    stream.synchronize();
-    RTOPK_REQUIRE_CUDA(cudaMemGetInfo(&after, &total));
-    EXPECT_EQ(during, before) << rtopk::to_string(selection.plan());
-    EXPECT_EQ(after, before) << rtopk::to_string(selection.plan());
+    // Others may be on the same GPU, and allocate or free in between. What run() allocated would show every time.
+    bool stays = false;
+    for (int attempt = 0; attempt < 20 && !stays; ++attempt) {
+      std::size_t before = 0;
+      std::size_t during = 0;
+      std::size_t after = 0;
+      std::size_t total = 0;
+      RTOPK_REQUIRE_CUDA(cudaMemGetInfo(&before, &total));
+      for (int repeat = 0; repeat < 20; ++repeat) ASSERT_TRUE(selection.run(input.data(), stream).ok());
+      RTOPK_REQUIRE_CUDA(cudaMemGetInfo(&during, &total));
+      stream.synchronize();
+      RTOPK_REQUIRE_CUDA(cudaMemGetInfo(&after, &total));
+      stays = during == before && after == before;
+    }
+    EXPECT_TRUE(stays) << rtopk::to_string(selection.plan());
   }
 }
 
