@@ -170,6 +170,8 @@ def _scores_table(cells: Sequence[Cell]) -> str:
     stopped = _all_stopped(cells)
     rows = []
     for cell in cells:
+        if not cell.scores:
+            continue  # times alone
         dense, exact = cell.score("dense"), cell.score("exact")
         difference = "–"
         if dense and exact:
@@ -230,7 +232,7 @@ def _bars(cell, selections, centres, step):
     if not known:
         return
     top, bottom = _BARS
-    ticks = _ticks(0, max(1.0, *known))
+    ticks = _ticks(0, 1.15 * max(1.0, *known))  # room for a number on the highest bar
     scale = (bottom - top) / ticks[-1]
     yield _label(_LEFT, top - 6, "speed-up of a step", "start")
     yield from _axis(ticks, lambda value: bottom - value * scale)
