@@ -64,6 +64,9 @@ struct ProductPlan {
 /// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated or launched.
 RTOPK_API Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept;
 
+/// The same, with the traits of `problem.device` as query_traits reads them.
+RTOPK_API Status make_plan(const Product& problem, ProductPlan& plan) noexcept;
+
 /// Multiplies. On the CPU the result is there when it returns; on CUDA the work is queued on the stream. Allocates nothing,
 /// prints nothing, and may be called from several threads at once. If the status is not ok, nothing was written.
 RTOPK_API Status run(const ProductPlan& plan, const ProductCall& call, Workspace workspace = {},

@@ -4,35 +4,13 @@
 #include "core/aggregate_checks.hpp"
 #include "core/checks.hpp"
 #include "cpu/aggregate.hpp"
-#if defined(RTOPK_HAVE_CUDA)
-#include "cuda/backend.hpp"
-#endif
+#include "cuda_backend.hpp"
 
 namespace rtopk {
 
-#if !defined(RTOPK_HAVE_CUDA)
-namespace {
-/// What a build without the CUDA backend answers.
-namespace cuda {
-
-Status refuse() {
-  return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
-}
-Status make_plan(const Aggregation&, AggregationPlan&) { return refuse(); }
-Status check_plan(const AggregationPlan&) { return refuse(); }
-Status run(const AggregationPlan&, const AggregationCall&, void*, void*) { return refuse(); }
-Status make_plan(const Transposition&, TranspositionPlan&) { return refuse(); }
-Status run(const TranspositionPlan&, const Graph&, const TransposedGraph&, void*, void*) { return refuse(); }
-
-}  // namespace cuda
-}  // namespace
-#endif
-
 Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPlan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;
-  if (!(traits.device == problem.device)) {
-    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
-  }
+  if (Status status = core::check_traits(traits, problem.device); !status.ok()) return status;
   if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, plan);
   return cpu::make_plan(problem, traits, plan);
 }

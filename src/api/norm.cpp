@@ -3,35 +3,13 @@
 
 #include "core/checks.hpp"
 #include "core/norm_checks.hpp"
-#if defined(RTOPK_HAVE_CUDA)
-#include "cuda/backend.hpp"
-#endif
+#include "cuda_backend.hpp"
 
 namespace rtopk {
 
-#if !defined(RTOPK_HAVE_CUDA)
-namespace {
-/// What a build without the CUDA backend answers.
-namespace cuda {
-
-Status refuse() {
-  return {
-      StatusCode::not_supported,
-      "device is cuda, and this build has no CUDA backend, which alone normalizes rows; accepted: a build that has it"};
-}
-Status make_plan(const Norm&, const Traits&, NormPlan&) { return refuse(); }
-Status check_plan(const NormPlan&) { return refuse(); }
-Status run(const NormPlan&, const NormCall&, void*, void*) { return refuse(); }
-
-}  // namespace cuda
-}  // namespace
-#endif
-
 Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;
-  if (!(traits.device == problem.device)) {
-    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
-  }
+  if (Status status = core::check_traits(traits, problem.device); !status.ok()) return status;
   return cuda::make_plan(problem, traits, plan);
 }
 

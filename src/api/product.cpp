@@ -4,36 +4,23 @@
 #include "core/checks.hpp"
 #include "core/product_checks.hpp"
 #include "cpu/product.hpp"
-#if defined(RTOPK_HAVE_CUDA)
-#include "cuda/backend.hpp"
-#endif
+#include "cuda_backend.hpp"
 
 namespace rtopk {
 
-#if !defined(RTOPK_HAVE_CUDA)
-namespace {
-/// What a build without the CUDA backend answers.
-namespace cuda {
-
-Status refuse() {
-  return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
-}
-Status make_plan(const Product&, const Traits&, ProductPlan&) { return refuse(); }
-Status check_plan(const ProductPlan&) { return refuse(); }
-Status run(const ProductPlan&, const ProductCall&, void*, void*) { return refuse(); }
-
-}  // namespace cuda
-}  // namespace
-#endif
-
 Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;
-  if (!(traits.device == problem.device)) {
-    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
-  }
+  if (Status status = core::check_traits(traits, problem.device); !status.ok()) return status;
   if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, traits, plan);
   cpu::make_plan(problem, traits, plan);
   return {};
+}
+
+Status make_plan(const Product& problem, ProductPlan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  Traits traits;
+  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
+  return make_plan(problem, traits, plan);
 }
 
 Status run(const ProductPlan& plan, const ProductCall& call, Workspace workspace, const Launch& launch) noexcept {

@@ -4,32 +4,12 @@
 #include "core/checks.hpp"
 #include "core/reference.hpp"
 #include "cpu/backend.hpp"
-#if defined(RTOPK_HAVE_CUDA)
-#include "cuda/backend.hpp"
-#endif
+#include "cuda_backend.hpp"
 
 #define RTOPK_TEXT_OF(x) #x
 #define RTOPK_TEXT(x) RTOPK_TEXT_OF(x)
 
 namespace rtopk {
-namespace {
-
-#if !defined(RTOPK_HAVE_CUDA)
-/// What a build without the CUDA backend answers.
-namespace cuda {
-
-Status refuse() {
-  return {StatusCode::not_supported, "device is cuda, and this build has no CUDA backend; accepted: cpu"};
-}
-Status query_traits(Device, Traits&) { return refuse(); }
-Status make_plan(const Problem&, const Traits&, Plan&) { return refuse(); }
-Status check_plan(const Plan&) { return refuse(); }
-Status run(const Plan&, const void*, const Output&, void*, void*) { return refuse(); }
-
-}  // namespace cuda
-#endif
-
-}  // namespace
 
 Status query_traits(Device device, Traits& traits) noexcept {
   if (device.kind == DeviceKind::cuda) return cuda::query_traits(device, traits);
@@ -42,9 +22,7 @@ Status query_traits(Device device, Traits& traits) noexcept {
 
 Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;
-  if (!(traits.device == problem.device)) {
-    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
-  }
+  if (Status status = core::check_traits(traits, problem.device); !status.ok()) return status;
   if (problem.device.kind == DeviceKind::cuda) return cuda::make_plan(problem, traits, plan);
   return cpu::make_plan(problem, traits, plan);
 }

@@ -109,6 +109,11 @@ Status invalid(const char* argument, std::int64_t value, const char* accepted) n
   return status(StatusCode::invalid_argument, "%s is %lld; accepted: %s", argument, printable(value), accepted);
 }
 
+Status check_traits(const Traits& traits, const Device& device) noexcept {
+  if (traits.device == device) return {};
+  return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+}
+
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept {
   if (k < 1 || k > cols) {
     return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(k),

@@ -30,6 +30,9 @@ Status check_call(const Plan& plan, const void* input, const Output& output, Wor
 
 Status check_launch(const Launch& launch) noexcept;
 
+/// That they are of this device.
+Status check_traits(const Traits& traits, const Device& device) noexcept;
+
 /// Elements from one row to the next.
 [[nodiscard]] constexpr std::int64_t stride_of(const Problem& problem) noexcept {
   return problem.row_stride == 0 ? problem.cols : problem.row_stride;
