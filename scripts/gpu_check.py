@@ -36,7 +36,13 @@ LIBRARY = BUILD / "lib" / "librtopk.so"
 SITE = BUILD / "site"  # the Python package
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 # Test programs under the sanitizers, each with what of it needs a GPU.
-SANITIZED = {"conformance": "*", "aggregate": "*/Cuda", "norm": "NormOnGpu.*", "product": "*/Cuda"}
+SANITIZED = {
+    "conformance": "*",
+    "aggregate": "*/Cuda",
+    "linear": "LinearOnGpu.*",
+    "norm": "NormOnGpu.*",
+    "product": "*/Cuda",
+}
 # Of what these tests do: the sanitizers make kernels up to a hundred times slower.
 SANITIZER_SCALE = "0.02"
 SANITIZER_LIMIT_SECONDS = 240

@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "aggregation.hpp"
+#include "linear.hpp"
 #include "norm.hpp"
 #include "product.hpp"
 #include "rows.hpp"
@@ -208,6 +209,10 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("_add_product(Tensor(a!) onto, Tensor values, Tensor selectors, Tensor matrix) -> ()");
   library.def("_product_values_gradient(Tensor grad, Tensor selectors, Tensor matrix) -> Tensor");
   library.def("_product_matrix_gradient(Tensor grad, Tensor values, Tensor selectors, SymInt cols) -> Tensor");
+  // Linear maps of dense rows, on some GPUs alone.
+  library.def("_linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
+  library.def("_linear_input_gradient(Tensor grad, Tensor weight) -> Tensor");
+  library.def("_linear_weight_gradient(Tensor grad, Tensor x) -> Tensor");
   // Normalized rows, on a GPU alone.
   library.def("_norm(Tensor x, Tensor? bias, Tensor gamma, Tensor beta, float epsilon) -> Tensor");
   library.def("_norm_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor grad)" RTOPK_NORM_GRADIENTS);
@@ -237,6 +242,9 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
   RTOPK_IMPLEMENTATIONS(library);
+  library.impl("_linear", TORCH_BOX(&rtopk::torch_binding::linear));
+  library.impl("_linear_input_gradient", TORCH_BOX(&rtopk::torch_binding::linear_input_gradient));
+  library.impl("_linear_weight_gradient", TORCH_BOX(&rtopk::torch_binding::linear_weight_gradient));
   library.impl("_norm", TORCH_BOX(&rtopk::torch_binding::norm));
   library.impl("_norm_backward", TORCH_BOX(&rtopk::torch_binding::norm_backward));
   library.impl("_norm_compact_backward", TORCH_BOX(&rtopk::torch_binding::norm_compact_backward));

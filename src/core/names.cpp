@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include <rtopk/aggregate.hpp>
+#include <rtopk/linear.hpp>
 #include <rtopk/norm.hpp>
 #include <rtopk/plan.hpp>
 #include <rtopk/product.hpp>
@@ -115,6 +116,15 @@ const char* name(NormTerm term) noexcept {
     case NormTerm::rows: return "rows";
     case NormTerm::gradient: return "gradient";
     case NormTerm::compact_gradient: return "compact_gradient";
+  }
+  return "?";
+}
+
+const char* name(LinearTerm term) noexcept {
+  switch (term) {
+    case LinearTerm::product: return "product";
+    case LinearTerm::input_gradient: return "input_gradient";
+    case LinearTerm::matrix_gradient: return "matrix_gradient";
   }
   return "?";
 }

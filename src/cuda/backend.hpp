@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rtopk/aggregate.hpp>
+#include <rtopk/linear.hpp>
 #include <rtopk/norm.hpp>
 #include <rtopk/plan.hpp>
 #include <rtopk/product.hpp>
@@ -39,5 +40,10 @@ Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGr
 Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept;
 Status check_plan(const NormPlan& plan) noexcept;
 Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* stream) noexcept;
+
+// And for a linear map of dense rows.
+Status make_plan(const Linear& problem, const Traits& traits, LinearPlan& plan) noexcept;
+Status check_plan(const LinearPlan& plan) noexcept;
+Status run(const LinearPlan& plan, const LinearCall& call, void* workspace, void* stream) noexcept;
 
 }  // namespace rtopk::cuda

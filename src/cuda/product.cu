@@ -1,7 +1,7 @@
 // From a plan to the kernels of a product of compact rows.
-#include <algorithm>
 #include <type_traits>
 
+#include "add_parts.cuh"
 #include "product_add.cuh"
 #include "product_launch.hpp"
 #include "product_matrix.cuh"
@@ -40,13 +40,7 @@ cudaError_t launch_sums(const ProductPlan& plan, const MultiplyCall& call, const
 cudaError_t launch_matrix_gradient(const ProductPlan& plan, const MultiplyCall& call, const Grid& grid) {
   const cudaError_t error = launch_sums(plan, call, grid);
   if (error != cudaSuccess || call.partial_sums == nullptr) return error;
-  constexpr std::int64_t kMostAddingBlocks = 4096;
-  static std::atomic<std::uint64_t> allowed;
-  Grid adding = grid;
-  adding.blocks = std::min(quotient_up(call.cols * call.width, kAddingThreads), kMostAddingBlocks);
-  adding.threads = kAddingThreads;
-  adding.shared_bytes = 0;
-  return launch(&add_parts_kernel, allowed, adding, call);
+  return launch_add_parts(call.partial_sums, call.result, call.cols * call.width, call.parts, grid);
 }
 
 }  // namespace

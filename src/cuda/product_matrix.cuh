@@ -194,18 +194,4 @@ __global__ void __launch_bounds__(kMatrixThreads, 1) matrix_gradient_kernel(cons
   MatrixGradient<kTile>(call, shared).run();
 }
 
-inline constexpr int kAddingThreads = 256;
-
-/// Adds the parts' sums, in order.
-__global__ void __launch_bounds__(kAddingThreads) add_parts_kernel(const __grid_constant__ MultiplyCall call) {
-  const std::int64_t count = call.cols * call.width;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kAddingThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kAddingThreads + threadIdx.x; i < count; i += step) {
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int part = 0; part < call.parts; ++part) sum += call.partial_sums[part * count + i];
-    call.result[i] = sum;
-  }
-}
-
 }  // namespace rtopk::cuda

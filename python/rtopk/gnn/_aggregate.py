@@ -88,6 +88,21 @@ def _fake_product_matrix_gradient(grad, values, selectors, cols):
     return grad.new_empty(cols, grad.shape[1])
 
 
+@register_fake("rtopk::_linear")
+def _fake_linear(x, weight, bias):
+    return x.new_empty(x.shape[0], weight.shape[0])
+
+
+@register_fake("rtopk::_linear_input_gradient")
+def _fake_linear_input_gradient(grad, weight):
+    return grad.new_empty(grad.shape[0], weight.shape[1])
+
+
+@register_fake("rtopk::_linear_weight_gradient")
+def _fake_linear_weight_gradient(grad, x):
+    return grad.new_empty(grad.shape[1], x.shape[1])
+
+
 @register_fake("rtopk::_norm")
 def _fake_norm(x, bias, gamma, beta, epsilon):
     return x.new_empty(x.shape)

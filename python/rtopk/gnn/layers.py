@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .graph import Graph, csr_matrices, csr_product, index_type
+from .linear import Linear
 from .norm import fuses, normalized
 from .rows import CompactMaxK, DenseMaxK
 
@@ -54,6 +55,7 @@ class _MaxKConv(nn.Module):
         if dense and max_iter is not None:
             raise ValueError(f"max_iter is {max_iter} with dense=True; torch.topk is exact: accepted is None")
         self.p = dropout
+        self.dense = dense
         self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter)
 
     # Whether MaxK comes before the linear map, and so selects from the columns that go in.
@@ -108,7 +110,7 @@ class MaxKGCNConv(_MaxKConv):
 
     def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
         super().__init__(in_channels, out_channels, k, **options)
-        self.linear = nn.Linear(in_channels, out_channels)
+        self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     @property
@@ -126,7 +128,7 @@ class MaxKGINConv(_MaxKConv):
 
     def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
         super().__init__(in_channels, out_channels, k, **options)
-        self.linear = nn.Linear(in_channels, out_channels)
+        self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.epsilon = nn.Parameter(torch.zeros(()))
 
     def convolved(self, x: torch.Tensor, graph: Graph, bias: None) -> torch.Tensor:
@@ -157,7 +159,7 @@ class SparseFeatures:
         return self.matrices[0].to_dense()
 
 
-class InputLinear(nn.Linear):
+class InputLinear(Linear):
     """A linear map of dense rows or of :class:`SparseFeatures`."""
 
     def forward(self, x: torch.Tensor | SparseFeatures) -> torch.Tensor:
@@ -200,13 +202,13 @@ class MaxKGNN(nn.Module):
         if model not in MODELS:
             raise ValueError(f"model is '{model}'; accepted: {', '.join(MODELS)}")
         options = {"max_iter": max_iter, "dropout": dropout, "dense": dense}
-        self.input = InputLinear(in_features, hidden)
+        self.input = InputLinear(in_features, hidden, dense=dense)
         # Without it two linear maps would follow each other; SAGE selects first.
         self.rectified = not MODELS[model].selects_input
         self.dense = dense
         self.convolutions = nn.ModuleList(MODELS[model](hidden, hidden, k, **options) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
-        self.output = nn.Linear(hidden, classes)
+        self.output = Linear(hidden, classes, dense=dense)
 
     def forward(self, x: torch.Tensor | SparseFeatures, graph) -> torch.Tensor:
         graph = as_graph(graph, len(x))

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from .._functions import compact
 from ._aggregate import aggregate
 from .graph import Graph, csr_product, index_type
+from .linear import linear, rounds_factors
 
 _OPS = torch.ops.rtopk
 
@@ -49,7 +50,7 @@ class CompactRows:
         ones, but products of compact rows leave out zeros that their sums no longer have."""
         maps_first = self.values.device.type == "cpu" and self.values.dtype == torch.float32
         if not maps_first or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
-            return F.linear(self.aggregate(graph, reduce), weight, bias)
+            return linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
         sums = csr_product(graph.matrices(reduce), mapped)
         return sums if bias is None else sums.add_(bias)
@@ -107,16 +108,15 @@ class CompactMaxK(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> CompactRows:
         return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
 
-    def of_linear(self, x: torch.Tensor, linear: torch.nn.Linear) -> CompactRows:
-        """MaxK of linear(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
+    def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
+        """MaxK of layer(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
         # Where a GPU may round factors to TF32, it is faster with the zeros.
-        rounds = x.device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32"
-        sparse = _multiplies_compact(x, self.k, linear.out_features) and not rounds
+        sparse = _multiplies_compact(x, self.k, layer.out_features) and not rounds_factors(x.device)
         if not sparse or torch.is_autocast_enabled(x.device.type):
-            return self(linear(x))
+            return self(layer(x))
         with torch.no_grad():
-            rows = self(linear(x))
-        values = _LinearAt.apply(rows.values, rows.selectors, x, linear.weight, linear.bias)
+            rows = self(layer(x))
+        values = _LinearAt.apply(rows.values, rows.selectors, x, layer.weight, layer.bias)
         return CompactRows(values, rows.selectors, rows.cols)
 
     def select(self, x: torch.Tensor) -> object:
@@ -135,8 +135,8 @@ class DenseMaxK(torch.nn.Module):
         mask = torch.zeros_like(x, dtype=torch.bool).scatter_(1, self.select(x.detach()).indices, True)
         return DenseRows(x * mask)
 
-    def of_linear(self, x: torch.Tensor, linear: torch.nn.Linear) -> DenseRows:
-        return self(linear(x))
+    def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> DenseRows:
+        return self(layer(x))
 
     def select(self, x: torch.Tensor) -> object:
         """The selection alone, for timing."""

@@ -1,0 +1,85 @@
+#include "linear.hpp"
+
+#include <torch/csrc/stable/ops.h>
+
+#include <rtopk/linear.hpp>
+
+#include "execution.hpp"
+#include "tensor_checks.hpp"
+
+namespace rtopk::torch_binding {
+namespace {
+
+/// A tensor of float32 on the device of `like`.
+void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& like,
+                  const char* name_of_like) {
+  check_dims(name, tensor, dims);
+  check_float(name, tensor);
+  check_device(name, tensor, like, name_of_like);
+}
+
+Tensor multiplied(const Linear& problem, LinearCall call, const Tensor& like) {
+  const bool for_matrix = problem.term == LinearTerm::matrix_gradient;
+  Tensor result = empty_matrix(for_matrix ? problem.outputs : problem.rows,
+                               problem.term == LinearTerm::product ? problem.outputs : problem.inputs, like);
+  call.result = mutable_floats(result);
+  LinearPlan plan;
+  check(make_plan(problem, traits_of(problem.device), plan));
+  execute_on(problem.device, result, plan.workspace_bytes,
+             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
+  return result;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
+  check_floats("x", x, 2, x, "x");
+  check_floats("weight", weight, 2, x, "x");
+  check_size("weight", weight, 1, x.size(1), "the columns of x");
+  const Tensor held_x = torch::stable::contiguous(x);
+  const Tensor held_weight = torch::stable::contiguous(weight);
+  std::optional<Tensor> held_bias;
+  if (bias) {
+    check_floats("bias", *bias, 1, x, "x");
+    check_size("bias", *bias, 0, weight.size(0), "the rows of weight");
+    held_bias = torch::stable::contiguous(*bias);
+  }
+  return multiplied(
+      {.term = LinearTerm::product,
+       .rows = x.size(0),
+       .inputs = x.size(1),
+       .outputs = weight.size(0),
+       .biased = bias.has_value(),
+       .device = device_of(x)},
+      {.input = floats(held_x), .matrix = floats(held_weight), .bias = held_bias ? floats(*held_bias) : nullptr}, x);
+}
+
+Tensor linear_input_gradient(const Tensor& grad, const Tensor& weight) {
+  check_floats("grad", grad, 2, grad, "grad");
+  check_floats("weight", weight, 2, grad, "grad");
+  check_size("weight", weight, 0, grad.size(1), "the columns of grad");
+  const Tensor held_grad = torch::stable::contiguous(grad);
+  const Tensor held_weight = torch::stable::contiguous(weight);
+  return multiplied({.term = LinearTerm::input_gradient,
+                     .rows = grad.size(0),
+                     .inputs = weight.size(1),
+                     .outputs = weight.size(0),
+                     .device = device_of(grad)},
+                    {.matrix = floats(held_weight), .gradient = floats(held_grad)}, grad);
+}
+
+Tensor linear_weight_gradient(const Tensor& grad, const Tensor& x) {
+  check_floats("grad", grad, 2, grad, "grad");
+  check_floats("x", x, 2, grad, "grad");
+  check_size("x", x, 0, grad.size(0), "the rows of grad");
+  const Tensor held_grad = torch::stable::contiguous(grad);
+  const Tensor held_x = torch::stable::contiguous(x);
+  return multiplied({.term = LinearTerm::matrix_gradient,
+                     .rows = grad.size(0),
+                     .inputs = x.size(1),
+                     .outputs = grad.size(1),
+                     .device = device_of(grad)},
+                    {.input = floats(held_x), .gradient = floats(held_grad)}, grad);
+}
+
+}  // namespace rtopk::torch_binding

@@ -1,0 +1,52 @@
+#include "linear_checks.hpp"
+
+#include "checks.hpp"
+#include "regions.hpp"
+
+namespace rtopk::core {
+namespace {
+
+constexpr std::int64_t kMostRows = 0x7fffffff;
+constexpr std::int64_t kMostColumns = 65536;
+// Elements that are accessed at once.
+constexpr std::int64_t kSeveral = 4;
+
+}  // namespace
+
+Status check_problem(const Linear& p) noexcept {
+  if (p.device.kind != DeviceKind::cuda) {
+    return status(StatusCode::not_supported, "device is not a GPU; accepted for a linear map of dense rows: a GPU");
+  }
+  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
+  if (p.term > LinearTerm::matrix_gradient) {
+    return invalid("term", static_cast<int>(p.term), "product, input_gradient or matrix_gradient");
+  }
+  if (p.rows < 0 || p.rows > kMostRows) return invalid("rows", p.rows, "0 to 2^31 - 1");
+  const auto fits = [](std::int64_t columns) {
+    return columns >= kSeveral && columns <= kMostColumns && columns % kSeveral == 0;
+  };
+  if (!fits(p.inputs)) return invalid("inputs", p.inputs, "a multiple of 4, 4 to 65536");
+  if (!fits(p.outputs)) return invalid("outputs", p.outputs, "a multiple of 4, 4 to 65536");
+  return {};
+}
+
+Status check_call(const LinearPlan& plan, const LinearCall& call, Workspace workspace) noexcept {
+  const Linear& p = plan.problem;
+  const std::int64_t input = p.rows * p.inputs / kSeveral;
+  const std::int64_t output = p.rows * p.outputs / kSeveral;
+  const std::int64_t matrix = p.outputs * p.inputs / kSeveral;
+  constexpr std::size_t kSize = kSeveral * sizeof(float);
+  Regions regions;
+  if (p.term != LinearTerm::input_gradient) regions.read("input", call.input, input, kSize);
+  if (p.term != LinearTerm::matrix_gradient) regions.read("matrix", call.matrix, matrix, kSize);
+  if (p.term != LinearTerm::product) regions.read("gradient", call.gradient, output, kSize);
+  if (p.term == LinearTerm::product && p.biased) regions.read("bias", call.bias, p.outputs / kSeveral, kSize);
+  regions.write("result", call.result,
+                p.term == LinearTerm::product          ? output
+                : p.term == LinearTerm::input_gradient ? input
+                                                       : matrix,
+                kSize);
+  return regions.check(workspace, plan.workspace_bytes);
+}
+
+}  // namespace rtopk::core
