@@ -236,15 +236,19 @@ def torch(arguments):
 
 
 def gnn(arguments):
-    """Sums over neighbours beside torch's sparse product, with the package that the step before made."""
+    """Sums over neighbours and linear maps beside torch's, with the package that the step before made."""
     if not (SITE / "rtopk").exists():
         return Result(failed=["gnn: the package is not there; --only torch makes it"])
-    command = [sys.executable, "bench/compare_gnn.py", "--json", json_beside(arguments, "gnn")]
-    command += ["--repeats", 3] if arguments.quick else []
-    if not run("gnn: benchmark", command, "gpu-gnn-bench", PYTHONPATH=str(SITE)):
-        return Result(failed=["gnn: benchmark"])
-    print((REPORTS / "gpu-gnn-bench.log").read_text())
-    return Result(passed=1)
+    result = Result()
+    for name in ("gnn", "linear"):
+        command = [sys.executable, f"bench/compare_{name}.py", "--json", json_beside(arguments, name)]
+        command += ["--repeats", 3] if arguments.quick else []
+        if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
+            result.passed += 1
+            print((REPORTS / f"gpu-{name}-bench.log").read_text())
+        else:
+            result.failed.append(f"{name}: benchmark")
+    return result
 
 
 STEPS = {step.__name__: step for step in (build, tests, sanitize, bench, torch, gnn)}
