@@ -5,39 +5,49 @@ JOBS := $(shell nproc)
 # Ninja where it is there; a build folder keeps the generator that it was made with.
 export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 
+# Whether there is a GPU; whether build has been configured. Asked where they are used.
+GPU = $(shell nvidia-smi >/dev/null 2>&1 && echo yes)
+CONFIGURED = $(wildcard build/CMakeCache.txt)
+# CMake with these arguments, saying what the build will have.
+define configure
+@cmake $(1) >build/configure.log || { cat build/configure.log; exit 1; }
+@sed -n 's/^-- \(rtopk: .*\)/\1/p' build/configure.log
+endef
+
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo paper test build configure bench gpu-check format lint setup clean
+.PHONY: help demo paper program test build bench gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
 	@echo 'make paper   the RTop-K paper recomputed beside its published numbers: build/paper/index.html (QUICK=1: less of it)'
 	@echo 'make test    every test that this machine can run'
-	@echo 'make build   the library, the program build/bin/rtopk and the tests'
+	@echo 'make build   the library, with CUDA where nvcc is found, the program build/bin/rtopk and the tests'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
 	@echo 'make gpu-check  build, test, sanitize and measure on a GPU; ARGS="--only bench --quick" for a part'
 	@echo 'make format  clang-format and ruff over the tree'
 	@echo 'make lint    the same as a check, clang-tidy, and the rules of inclusion'
 	@echo 'make clean   remove build and .venv'
 
-demo: configure
-	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
+demo: program
 	@$(PYTHON) scripts/demo.py
 
-paper: configure
-	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
+paper: program
 	@$(PYTHON) bench/paper.py $(if $(QUICK),--quick)
+
+# What demo and paper run. Without a GPU nobody waits minutes for nvcc: a new build folder is then one without the CUDA
+# backend, and one that is there stays as it is. `make build` and `make test` put the backend in.
+program: setup
+	$(call configure,$(if $(GPU),--preset release,$(if $(CONFIGURED),build,--preset release -DRTOPK_CUDA=OFF)))
+	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
 
 test: setup
 	@scripts/setup.sh browser
 	@$(PYTHON) scripts/run_tests.py
 
-build: configure
+build: setup
+	$(call configure,--preset release)
 	@cmake --build --preset release --parallel $(JOBS)
-
-configure: setup
-	@cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
-	@sed -n 's/^-- \(rtopk: .*\)/\1/p' build/configure.log
 
 bench: build
 	@$(PYTHON) bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json

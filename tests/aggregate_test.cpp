@@ -1,5 +1,5 @@
-// Sums over the neighbours in a graph, both passes and the transposition, on every device that is here: against sums in f64
-// within what f32 additions may lose, at the limits of memory, and what is refused.
+// Sums over the neighbours in a graph, both passes, on every device that is here: against sums in f64 within what f32
+// additions may lose, at the limits of memory, and what is refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +10,13 @@
 #include <vector>
 
 #include <rtopk/aggregate.hpp>
-#include <rtopk/half.hpp>
 
-#include "device_memory.hpp"
+#include "encoding.hpp"
 #include "executors.hpp"
+#include "graph.hpp"
+#include "on_device.hpp"
 #include "random.hpp"
+#include "refusals.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -24,124 +26,6 @@ using rtopk::AggregationPlan;
 using rtopk::DType;
 using rtopk::IndexType;
 using rtopk::Pass;
-using Bytes = std::vector<std::byte>;
-
-template <class X>
-void append(Bytes& bytes, X x) {
-  const auto* from = reinterpret_cast<const std::byte*>(&x);
-  bytes.insert(bytes.end(), from, from + sizeof x);
-}
-
-/// Numbers as elements of a type.
-Bytes encode(const std::vector<float>& numbers, DType dtype) {
-  Bytes bytes;
-  for (const float x : numbers) {
-    if (dtype == DType::f32) append(bytes, x);
-    if (dtype == DType::f16) append(bytes, rtopk::f16_from_float(x));
-    if (dtype == DType::bf16) append(bytes, rtopk::bf16_from_float(x));
-  }
-  return bytes;
-}
-
-std::vector<float> decode(const Bytes& bytes, DType dtype) {
-  const std::size_t size = rtopk::size_of(dtype);
-  std::vector<float> numbers(bytes.size() / size);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    std::uint16_t half = 0;
-    if (dtype == DType::f32) {
-      std::memcpy(&numbers[i], &bytes[i * size], size);
-    } else {
-      std::memcpy(&half, &bytes[i * size], size);
-      numbers[i] = dtype == DType::f16 ? rtopk::float_from_f16(half) : rtopk::float_from_bf16(half);
-    }
-  }
-  return numbers;
-}
-
-Bytes encode(const std::vector<std::int64_t>& indices, IndexType type) {
-  Bytes bytes;
-  for (const std::int64_t i : indices) {
-    switch (type) {
-      case IndexType::u8: append(bytes, static_cast<std::uint8_t>(i)); break;
-      case IndexType::u16: append(bytes, static_cast<std::uint16_t>(i)); break;
-      case IndexType::i32: append(bytes, static_cast<std::int32_t>(i)); break;
-      default: append(bytes, i); break;
-    }
-  }
-  return bytes;
-}
-
-std::vector<std::int64_t> decode(const Bytes& bytes, IndexType type) {
-  const std::size_t size = rtopk::size_of(type);
-  std::vector<std::int64_t> indices(bytes.size() / size);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    std::int32_t narrow = 0;
-    if (type == IndexType::i32) std::memcpy(&narrow, &bytes[i * size], size);
-    indices[i] = narrow;
-    if (type == IndexType::i64) std::memcpy(&indices[i], &bytes[i * size], size);
-  }
-  return indices;
-}
-
-struct TestGraph {
-  std::int64_t nodes = 0;
-  std::vector<std::int64_t> row_starts;
-  std::vector<std::int64_t> columns;
-  std::vector<float> weights;
-
-  [[nodiscard]] std::int64_t rows() const { return std::ssize(row_starts) - 1; }
-  [[nodiscard]] std::int64_t edges() const { return std::ssize(columns); }
-  [[nodiscard]] bool has_node(std::int64_t edge) const {
-    const std::int64_t column = columns[static_cast<std::size_t>(edge)];
-    return column >= 0 && column < nodes;
-  }
-};
-
-/// Rows of these degrees, with edges to nodes picked at random: loops, and several edges to the same node, where it so happens.
-TestGraph graph_of(const std::vector<std::int64_t>& degrees, std::int64_t nodes, Random& random) {
-  TestGraph graph{.nodes = nodes, .row_starts = {0}, .columns = {}, .weights = {}};
-  for (const std::int64_t degree : degrees) {
-    graph.row_starts.push_back(graph.row_starts.back() + degree);
-    for (std::int64_t i = 0; i < degree; ++i) {
-      graph.columns.push_back(random.between(0, nodes - 1));
-      graph.weights.push_back(static_cast<float>(random.uniform() + 0.5));
-    }
-  }
-  return graph;
-}
-
-std::vector<std::int64_t> random_degrees(std::int64_t rows, std::int64_t most, Random& random) {
-  std::vector<std::int64_t> degrees;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    // Most rows are short, some empty and few long.
-    const double u = random.uniform();
-    degrees.push_back(static_cast<std::int64_t>(static_cast<double>(most) * u * u * u * u));
-  }
-  return degrees;
-}
-
-/// A^T as it must come out.
-TestGraph transpose(const TestGraph& graph) {
-  TestGraph result{.nodes = graph.rows(), .row_starts = {0}, .columns = {}, .weights = {}};
-  std::vector<std::vector<std::pair<std::int64_t, float>>> lists(static_cast<std::size_t>(graph.nodes));
-  for (std::int64_t row = 0; row < graph.rows(); ++row) {
-    const auto r = static_cast<std::size_t>(row);
-    for (std::int64_t edge = graph.row_starts[r]; edge < graph.row_starts[r + 1]; ++edge) {
-      const auto e = static_cast<std::size_t>(edge);
-      if (graph.has_node(edge)) lists[static_cast<std::size_t>(graph.columns[e])].emplace_back(row, graph.weights[e]);
-    }
-  }
-  for (const auto& list : lists) {
-    for (const auto& [row, weight] : list) {
-      result.columns.push_back(row);
-      result.weights.push_back(weight);
-    }
-    result.row_starts.push_back(result.edges());
-  }
-  result.columns.resize(graph.columns.size(), -1);
-  result.weights.resize(graph.weights.size(), 0.0f);
-  return result;
-}
 
 /// A problem with all that it reads.
 struct Instance {
@@ -233,30 +117,8 @@ std::string first_wrong(const Instance& instance, const std::vector<float>& resu
   return "";
 }
 
-class Aggregate : public testing::TestWithParam<rtopk::DeviceKind> {
+class Aggregate : public OnDevice {
  protected:
-  void SetUp() override {
-    if (!is_here(GetParam())) GTEST_SKIP() << "no such device";
-  }
-
-  [[nodiscard]] std::unique_ptr<DeviceMemory> memory(const Bytes& content, std::size_t misalignment = 0) const {
-    return DeviceMemory::make(GetParam(), content, misalignment);
-  }
-
-  /// A graph in a device's memory.
-  struct GraphMemory {
-    std::unique_ptr<DeviceMemory> row_starts, columns, weights;
-
-    [[nodiscard]] rtopk::Graph view() const {
-      return {row_starts->data(), columns->data(), static_cast<const float*>(weights->data())};
-    }
-  };
-
-  [[nodiscard]] GraphMemory upload(const TestGraph& graph, IndexType type) const {
-    return {memory(encode(graph.row_starts, type)), memory(encode(graph.columns, type)),
-            memory(encode(graph.weights, DType::f32))};
-  }
-
   struct Options {
     std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes, of what is aligned to elements.
     std::int32_t threads = 2;      ///< CPU.
@@ -266,19 +128,13 @@ class Aggregate : public testing::TestWithParam<rtopk::DeviceKind> {
 
   /// What a run wrote. Nothing beside it may have been written.
   [[nodiscard]] Bytes run(const Instance& instance, const Options& options) const {
-    Aggregation problem = instance.problem;
-    problem.device.kind = GetParam();
-    rtopk::Traits traits;
-    EXPECT_TRUE(rtopk::query_traits(problem.device, traits).ok());
-    traits.threads = options.threads;
-    AggregationPlan plan;
-    rtopk::Status status = rtopk::make_plan(problem, traits, plan);
-    EXPECT_TRUE(status.ok()) << status.text();
+    auto plan = plan_of<AggregationPlan>(instance.problem, options.threads);
     options.change(plan);
+    const Aggregation& problem = plan.problem;
 
     const std::size_t shift = options.misalignment * rtopk::size_of(problem.dtype);
-    const GraphMemory graph = upload(instance.graph, problem.graph_index_type);
-    const GraphMemory transposed = upload(instance.transposed, problem.graph_index_type);
+    const GraphMemory graph(GetParam(), instance.graph, problem.graph_index_type);
+    const GraphMemory transposed(GetParam(), instance.transposed, problem.graph_index_type);
     const auto selectors = memory(encode(instance.selectors, problem.selector_type),
                                   options.misalignment * rtopk::size_of(problem.selector_type));
     const auto elements = memory(encode(instance.elements, problem.dtype), shift);
@@ -293,7 +149,7 @@ class Aggregate : public testing::TestWithParam<rtopk::DeviceKind> {
     call.result = results->data();
     rtopk::Launch launch;
     launch.executor = options.executor;
-    status = rtopk::run(plan, call, {workspace->data(), plan.workspace_bytes}, launch);
+    const rtopk::Status status = rtopk::run(plan, call, {workspace->data(), plan.workspace_bytes}, launch);
     EXPECT_TRUE(status.ok()) << status.text();
     EXPECT_EQ(results->damage(), "") << "result";
     EXPECT_EQ(workspace->damage(), "") << "workspace";
@@ -485,54 +341,6 @@ TEST_P(Aggregate, ChangedPlansAreRight) {
   }
 }
 
-TEST_P(Aggregate, TranspositionIsRight) {
-  Random random(seed() + 208);
-  for (const IndexType type : {IndexType::i32, IndexType::i64}) {
-    for (const bool weighted : {false, true}) {
-      for (const bool sound : {true, false}) {
-        TestGraph graph = graph_of(random_degrees(random.between(0, 200), 300, random), 90, random);
-        for (std::int64_t& column : graph.columns) {
-          if (!sound && random.between(0, 5) == 0) column = random.coin() ? 90 : -7;
-        }
-        const TestGraph expected = transpose(graph);
-        rtopk::TranspositionPlan plan;
-        rtopk::Status status = rtopk::make_plan(rtopk::Transposition{.rows = graph.rows(),
-                                                                     .nodes = graph.nodes,
-                                                                     .edges = graph.edges(),
-                                                                     .graph_index_type = type,
-                                                                     .weighted = weighted,
-                                                                     .device = {GetParam(), 0}},
-                                                plan);
-        ASSERT_TRUE(status.ok()) << status.text();
-        const GraphMemory from = upload(graph, type);
-        const std::size_t size = rtopk::size_of(type);
-        const auto row_starts = memory(Bytes(expected.row_starts.size() * size, std::byte{0xff}));
-        const auto columns = memory(Bytes(expected.columns.size() * size, std::byte{0x55}));
-        const auto weights = memory(Bytes(expected.columns.size() * sizeof(float), std::byte{0xff}));
-        const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
-        status =
-            rtopk::run(plan, from.view(), {row_starts->data(), columns->data(), static_cast<float*>(weights->data())},
-                       {workspace->data(), plan.workspace_bytes});
-        ASSERT_TRUE(status.ok()) << status.text();
-        EXPECT_EQ(decode(row_starts->content(), type), expected.row_starts);
-        EXPECT_EQ(decode(columns->content(), type), expected.columns);
-        if (weighted) {
-          EXPECT_EQ(decode(weights->content(), DType::f32), expected.weights);
-        }
-        for (const auto* part : {&row_starts, &columns, &weights, &workspace}) EXPECT_EQ((*part)->damage(), "");
-      }
-    }
-  }
-}
-
-/// A status that names the argument and says what it is and what is accepted.
-void expect_refused(const rtopk::Status& status, const std::string& argument) {
-  const std::string text = status.text();
-  EXPECT_FALSE(status.ok()) << argument;
-  EXPECT_TRUE(text.starts_with(argument)) << "not about " << argument << ": " << text;
-  EXPECT_NE(text.find("accepted"), std::string::npos) << text;
-}
-
 TEST(AggregateRefusals, Problems) {
   const Aggregation sound{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8};
   AggregationPlan plan;
@@ -609,22 +417,7 @@ TEST(AggregateRefusals, CallsAndPlans) {
   refused_plan("k", [](auto& p) { p.problem.k = 0; });
 }
 
-TEST(AggregateRefusals, Transpositions) {
-  rtopk::TranspositionPlan plan;
-  expect_refused(rtopk::make_plan(rtopk::Transposition{.rows = -1}, plan), "rows");
-  expect_refused(rtopk::make_plan(rtopk::Transposition{.graph_index_type = IndexType::u8}, plan), "graph_index_type");
-  ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 1, .nodes = 1, .edges = 1}, plan).ok());
-  std::int32_t starts[2] = {0, 1};
-  std::int32_t columns[1] = {0};
-  std::int32_t to[3] = {};
-  expect_refused(rtopk::run(plan, {starts, nullptr}, {to, to + 2}), "graph.columns");
-  expect_refused(rtopk::run(plan, {starts, columns}, {to, nullptr}), "transposed.columns");
-  expect_refused(rtopk::run(plan, {starts, columns}, {starts, to}), "transposed.row_starts");
-  EXPECT_TRUE(rtopk::run(plan, {starts, columns}, {to, to + 2}).ok());
-}
-
-INSTANTIATE_TEST_SUITE_P(On, Aggregate, testing::Values(rtopk::DeviceKind::cpu, rtopk::DeviceKind::cuda),
-                         [](const auto& device) { return device.param == rtopk::DeviceKind::cpu ? "Cpu" : "Cuda"; });
+INSTANTIATE_TEST_SUITE_P(On, Aggregate, kDevices, device_name);
 
 }  // namespace
 }  // namespace rtopk_test

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,26 +11,23 @@
 #include <rtopk/linear.hpp>
 
 #include "device_memory.hpp"
+#include "encoding.hpp"
 #include "random.hpp"
+#include "refusals.hpp"
 
 namespace rtopk_test {
 namespace {
 
 using rtopk::DeviceKind;
+using rtopk::DType;
 using rtopk::Linear;
 using rtopk::LinearPlan;
 using rtopk::LinearTerm;
-using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
 
 constexpr LinearTerm kTerms[] = {LinearTerm::product, LinearTerm::input_gradient, LinearTerm::matrix_gradient};
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-Bytes bytes_of(const Floats& from) {
-  const auto* data = reinterpret_cast<const std::byte*>(from.data());
-  return {data, data + from.size() * sizeof(float)};
-}
 
 Floats normals(std::int64_t count, double mean, Random& random) {
   Floats floats(at(count));
@@ -129,10 +125,10 @@ class LinearOnGpu : public testing::Test {
       return DeviceMemory::make(DeviceKind::cuda, content, misalignment);
     };
     // 16 bytes past a multiple of 64: the least that is accepted.
-    const auto input = memory(bytes_of(instance.input), 16);
-    const auto matrix = memory(bytes_of(instance.matrix), 16);
-    const auto bias = memory(bytes_of(instance.bias), 16);
-    const auto gradient = memory(bytes_of(instance.gradient), 16);
+    const auto input = memory(encode(instance.input, DType::f32), 16);
+    const auto matrix = memory(encode(instance.matrix, DType::f32), 16);
+    const auto bias = memory(encode(instance.bias, DType::f32), 16);
+    const auto gradient = memory(encode(instance.gradient, DType::f32), 16);
     // Whoever relies on zeros, or does not write every result, is found out.
     const auto result =
         memory(Bytes(at(instance.result_rows() * instance.result_cols()) * sizeof(float), std::byte{0xff}), 16);
@@ -148,10 +144,7 @@ class LinearOnGpu : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.text();
     EXPECT_EQ(result->damage(), "");
     EXPECT_EQ(workspace->damage(), "");
-    const Bytes content = result->content();
-    Floats results(content.size() / sizeof(float));
-    if (!content.empty()) std::memcpy(results.data(), content.data(), content.size());
-    return results;
+    return decode(result->content(), DType::f32);
   }
 
   static void expect_right(
@@ -279,14 +272,6 @@ TEST_F(LinearOnGpu, ChangedPlansAreRight) {
       plan.workspace_bytes = parts == 1 ? 0 : static_cast<std::size_t>(parts * 100 * 36) * sizeof(float) + 255;
     });
   }
-}
-
-/// A status that names the argument and says what it is and what is accepted.
-void expect_refused(const rtopk::Status& status, const std::string& argument) {
-  const std::string text = status.text();
-  EXPECT_FALSE(status.ok()) << argument;
-  EXPECT_TRUE(text.starts_with(argument)) << "not about " << argument << ": " << text;
-  EXPECT_NE(text.find("accepted"), std::string::npos) << text;
 }
 
 constexpr rtopk::Traits kTraits{.device = {DeviceKind::cuda, 0},

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -13,30 +12,20 @@
 #include <rtopk/norm.hpp>
 
 #include "device_memory.hpp"
+#include "encoding.hpp"
 #include "random.hpp"
+#include "refusals.hpp"
 
 namespace rtopk_test {
 namespace {
 
 using rtopk::DeviceKind;
+using rtopk::DType;
 using rtopk::IndexType;
 using rtopk::Norm;
 using rtopk::NormPlan;
 using rtopk::NormTerm;
-using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
-
-template <class T>
-Bytes bytes_of(const std::vector<T>& from) {
-  const auto* data = reinterpret_cast<const std::byte*>(from.data());
-  return {data, data + from.size() * sizeof(T)};
-}
-
-Floats floats_of(const Bytes& from) {
-  Floats floats(from.size() / sizeof(float));
-  if (!from.empty()) std::memcpy(floats.data(), from.data(), from.size());
-  return floats;
-}
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -68,11 +57,6 @@ struct Instance {
     }
   }
 
-  [[nodiscard]] Bytes encoded_selectors() const {
-    if (p.selector_type == IndexType::u8)
-      return bytes_of(std::vector<std::uint8_t>(selectors.begin(), selectors.end()));
-    return bytes_of(std::vector<std::uint16_t>(selectors.begin(), selectors.end()));
-  }
   /// dY of a row, dense.
   [[nodiscard]] std::vector<double> gradient_of(std::int64_t row) const {
     if (p.term == NormTerm::gradient) {
@@ -206,13 +190,14 @@ class NormOnGpu : public testing::Test {
       return DeviceMemory::make(DeviceKind::cuda, content, misalignment);
     };
     const std::size_t shift = options.misalignment * sizeof(float);
-    const auto input = memory(bytes_of(instance.input), shift);
-    const auto bias = memory(bytes_of(instance.bias), 0);
-    const auto gamma = memory(bytes_of(instance.gamma), 0);
-    const auto beta = memory(bytes_of(instance.beta), 0);
-    const auto gradient = memory(bytes_of(instance.gradient), 0);
-    const auto values = memory(bytes_of(instance.values), shift);
-    const auto selectors = memory(instance.encoded_selectors(), options.misalignment * rtopk::size_of(p.selector_type));
+    const auto input = memory(encode(instance.input, DType::f32), shift);
+    const auto bias = memory(encode(instance.bias, DType::f32), 0);
+    const auto gamma = memory(encode(instance.gamma, DType::f32), 0);
+    const auto beta = memory(encode(instance.beta, DType::f32), 0);
+    const auto gradient = memory(encode(instance.gradient, DType::f32), 0);
+    const auto values = memory(encode(instance.values, DType::f32), shift);
+    const auto selectors =
+        memory(encode(instance.selectors, p.selector_type), options.misalignment * rtopk::size_of(p.selector_type));
     // Whoever relies on zeros, or does not write every result, is found out.
     const Bytes column(at(p.cols) * sizeof(float), std::byte{0xff});
     const auto rows = memory(Bytes(at(p.rows * p.cols) * sizeof(float), std::byte{0xff}), 0);
@@ -236,14 +221,14 @@ class NormOnGpu : public testing::Test {
                         {workspace->data(), plan.workspace_bytes});
     EXPECT_TRUE(status.ok()) << status.text();
     for (const auto* part : {&rows, &of_gamma, &of_beta, &of_bias, &workspace}) EXPECT_EQ((*part)->damage(), "");
-    Results results{floats_of(rows->content()), {}, {}, {}};
+    Results results{decode(rows->content(), DType::f32), {}, {}, {}};
     if (p.term == NormTerm::rows) {
       EXPECT_EQ(of_gamma->content(), column);
       return results;
     }
-    results.gamma = floats_of(of_gamma->content());
-    results.beta = floats_of(of_beta->content());
-    if (p.biased) results.bias = floats_of(of_bias->content());
+    results.gamma = decode(of_gamma->content(), DType::f32);
+    results.beta = decode(of_beta->content(), DType::f32);
+    if (p.biased) results.bias = decode(of_bias->content(), DType::f32);
     return results;
   }
   static Results run(const Instance& instance) { return run(instance, Options{}); }
@@ -431,14 +416,6 @@ TEST_F(NormOnGpu, ChangedPlansAreRight) {
       expect_right({problem_of(term, 1000, 96, 32, true), random}, options);
     }
   }
-}
-
-/// A status that names the argument and says what it is and what is accepted.
-void expect_refused(const rtopk::Status& status, const std::string& argument) {
-  const std::string text = status.text();
-  EXPECT_FALSE(status.ok()) << argument;
-  EXPECT_TRUE(text.starts_with(argument)) << "not about " << argument << ": " << text;
-  EXPECT_NE(text.find("accepted"), std::string::npos) << text;
 }
 
 constexpr rtopk::Traits kTraits{.device = {DeviceKind::cuda, 0},

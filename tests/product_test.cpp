@@ -12,26 +12,20 @@
 
 #include <rtopk/product.hpp>
 
-#include "device_memory.hpp"
+#include "encoding.hpp"
+#include "on_device.hpp"
 #include "random.hpp"
 
+namespace rtopk_test {
 namespace {
 
+using rtopk::DType;
 using rtopk::IndexType;
 using rtopk::Product;
 using rtopk::ProductPlan;
 using rtopk::ProductTerm;
-using rtopk_test::DeviceMemory;
-using rtopk_test::Random;
-using Bytes = std::vector<std::byte>;
 
 const std::vector<ProductTerm> kTerms{ProductTerm::product, ProductTerm::values_gradient, ProductTerm::matrix_gradient};
-
-template <class T>
-Bytes bytes_of(const std::vector<T>& from) {
-  const auto* data = reinterpret_cast<const std::byte*>(from.data());
-  return {data, data + from.size() * sizeof(T)};
-}
 
 std::vector<float> random_floats(std::int64_t count, Random& random) {
   std::vector<float> floats(static_cast<std::size_t>(count));
@@ -96,12 +90,6 @@ struct Instance {
     }
     return sums;
   }
-
-  [[nodiscard]] Bytes encoded_selectors() const {
-    if (p.selector_type == IndexType::u8)
-      return bytes_of(std::vector<std::uint8_t>(selectors.begin(), selectors.end()));
-    return bytes_of(std::vector<std::uint16_t>(selectors.begin(), selectors.end()));
-  }
 };
 
 rtopk::Traits traits_with(std::int32_t threads) {
@@ -111,12 +99,8 @@ rtopk::Traits traits_with(std::int32_t threads) {
   return traits;
 }
 
-class Products : public testing::TestWithParam<rtopk::DeviceKind> {
+class Products : public OnDevice {
  protected:
-  void SetUp() override {
-    if (!rtopk_test::is_here(GetParam())) GTEST_SKIP() << "no such device";
-  }
-
   struct Options {
     std::int32_t threads = 1;
     std::size_t misalignment = 4;  ///< As floats are aligned, and no better.
@@ -125,37 +109,28 @@ class Products : public testing::TestWithParam<rtopk::DeviceKind> {
 
   /// What a run wrote. Nothing beside it may have been written.
   [[nodiscard]] static std::vector<float> run(const Instance& instance, const Options& options) {
-    Product problem = instance.p;
-    problem.device.kind = GetParam();
-    rtopk::Traits traits;
-    EXPECT_TRUE(rtopk::query_traits(problem.device, traits).ok());
-    traits.threads = options.threads;
-    ProductPlan plan;
-    rtopk::Status status = rtopk::make_plan(problem, traits, plan);
-    EXPECT_TRUE(status.ok()) << status.text();
+    auto plan = plan_of<ProductPlan>(instance.p, options.threads);
     options.change(plan);
-    const auto memory = [&](const Bytes& content) {
-      return DeviceMemory::make(GetParam(), content, options.misalignment);
+    const auto floats = [&](const std::vector<float>& content) {
+      return memory(encode(content, DType::f32), options.misalignment);
     };
-    const auto values = memory(bytes_of(instance.values));
-    const auto selectors = memory(instance.encoded_selectors());
-    const auto matrix = memory(bytes_of(instance.matrix));
-    const auto gradient = memory(bytes_of(instance.gradient));
-    const auto result = memory(bytes_of(instance.before));
-    const auto workspace = DeviceMemory::make(GetParam(), Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
-    status = rtopk::run(plan,
-                        {.values = static_cast<float*>(values->data()),
-                         .selectors = selectors->data(),
-                         .matrix = static_cast<float*>(matrix->data()),
-                         .gradient = static_cast<float*>(gradient->data()),
-                         .result = static_cast<float*>(result->data())},
-                        {workspace->data(), plan.workspace_bytes});
+    const auto values = floats(instance.values);
+    const auto selectors = memory(encode(instance.selectors, instance.p.selector_type), options.misalignment);
+    const auto matrix = floats(instance.matrix);
+    const auto gradient = floats(instance.gradient);
+    const auto result = floats(instance.before);
+    const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+    const rtopk::Status status = rtopk::run(plan,
+                                            {.values = static_cast<float*>(values->data()),
+                                             .selectors = selectors->data(),
+                                             .matrix = static_cast<float*>(matrix->data()),
+                                             .gradient = static_cast<float*>(gradient->data()),
+                                             .result = static_cast<float*>(result->data())},
+                                            {workspace->data(), plan.workspace_bytes});
     EXPECT_TRUE(status.ok()) << status.text();
     EXPECT_EQ(result->damage(), "") << "result";
     EXPECT_EQ(workspace->damage(), "") << "workspace";
-    const Bytes content = result->content();
-    const auto* floats = reinterpret_cast<const float*>(content.data());
-    return {floats, floats + content.size() / sizeof(float)};
+    return decode(result->content(), DType::f32);
   }
 
   static void expect_right(const Instance& instance, const std::vector<float>& results) {
@@ -196,8 +171,8 @@ TEST_P(Products, AreRightWithAnyNumberOfThreads) {
 }
 
 TEST_P(Products, OfManyShapesAreRightWhereverTheyLie) {
-  Random random(rtopk_test::seed() + 311);
-  for (std::int64_t i = 0; i < rtopk_test::scaled(60); ++i) {
+  Random random(seed() + 311);
+  for (std::int64_t i = 0; i < scaled(60); ++i) {
     // The last ones do not fit into a multiprocessor's shared memory, or only a few columns at a time.
     const std::int64_t cols = random.pick(std::vector<std::int64_t>{1, 2, 40, 256, 300, 520, 1100, 2500});
     const Instance instance({.term = random.pick(kTerms),
@@ -292,8 +267,7 @@ TEST_P(Products, ChangedPlansAreRight) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Products, testing::Values(rtopk::DeviceKind::cpu, rtopk::DeviceKind::cuda),
-                         [](const auto& device) { return device.param == rtopk::DeviceKind::cpu ? "Cpu" : "Cuda"; });
+INSTANTIATE_TEST_SUITE_P(On, Products, kDevices, device_name);
 
 TEST(ProductPlans, FitGpusThatAreNotHere) {
   if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
@@ -402,3 +376,4 @@ TEST(ProductRefusals, OfPlansForAGpu) {
 }
 
 }  // namespace
+}  // namespace rtopk_test

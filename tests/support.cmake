@@ -4,6 +4,8 @@ include_guard(GLOBAL)
 add_library(rtopk_test_support STATIC
   ${CMAKE_CURRENT_LIST_DIR}/check.cpp
   ${CMAKE_CURRENT_LIST_DIR}/device_memory.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/encoding.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/graph.cpp
   ${CMAKE_CURRENT_LIST_DIR}/guarded_buffer.cpp
   ${CMAKE_CURRENT_LIST_DIR}/matrix.cpp
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp

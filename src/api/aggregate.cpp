@@ -5,6 +5,7 @@
 #include "core/checks.hpp"
 #include "cpu/aggregate.hpp"
 #include "cuda_backend.hpp"
+#include "plan_here.hpp"
 
 namespace rtopk {
 
@@ -15,12 +16,7 @@ Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPl
   return cpu::make_plan(problem, traits, plan);
 }
 
-Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
-  if (Status status = core::check_problem(problem); !status.ok()) return status;
-  Traits traits;
-  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
-  return make_plan(problem, traits, plan);
-}
+Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept { return plan_here(problem, plan); }
 
 Status run(const AggregationPlan& plan, const AggregationCall& call, Workspace workspace,
            const Launch& launch) noexcept {

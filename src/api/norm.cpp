@@ -4,6 +4,7 @@
 #include "core/checks.hpp"
 #include "core/norm_checks.hpp"
 #include "cuda_backend.hpp"
+#include "plan_here.hpp"
 
 namespace rtopk {
 
@@ -13,12 +14,7 @@ Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noex
   return cuda::make_plan(problem, traits, plan);
 }
 
-Status make_plan(const Norm& problem, NormPlan& plan) noexcept {
-  if (Status status = core::check_problem(problem); !status.ok()) return status;
-  Traits traits;
-  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
-  return make_plan(problem, traits, plan);
-}
+Status make_plan(const Norm& problem, NormPlan& plan) noexcept { return plan_here(problem, plan); }
 
 Status run(const NormPlan& plan, const NormCall& call, Workspace workspace, const Launch& launch) noexcept {
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;

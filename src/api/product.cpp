@@ -5,6 +5,7 @@
 #include "core/product_checks.hpp"
 #include "cpu/product.hpp"
 #include "cuda_backend.hpp"
+#include "plan_here.hpp"
 
 namespace rtopk {
 
@@ -16,12 +17,7 @@ Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan
   return {};
 }
 
-Status make_plan(const Product& problem, ProductPlan& plan) noexcept {
-  if (Status status = core::check_problem(problem); !status.ok()) return status;
-  Traits traits;
-  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
-  return make_plan(problem, traits, plan);
-}
+Status make_plan(const Product& problem, ProductPlan& plan) noexcept { return plan_here(problem, plan); }
 
 Status run(const ProductPlan& plan, const ProductCall& call, Workspace workspace, const Launch& launch) noexcept {
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;

@@ -5,6 +5,7 @@
 #include "core/reference.hpp"
 #include "cpu/backend.hpp"
 #include "cuda_backend.hpp"
+#include "plan_here.hpp"
 
 #define RTOPK_TEXT_OF(x) #x
 #define RTOPK_TEXT(x) RTOPK_TEXT_OF(x)
@@ -27,12 +28,7 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
   return cpu::make_plan(problem, traits, plan);
 }
 
-Status make_plan(const Problem& problem, Plan& plan) noexcept {
-  if (Status status = core::check_problem(problem); !status.ok()) return status;
-  Traits traits;
-  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
-  return make_plan(problem, traits, plan);
-}
+Status make_plan(const Problem& problem, Plan& plan) noexcept { return plan_here(problem, plan); }
 
 Status make_reference_plan(const Problem& problem, Plan& plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;

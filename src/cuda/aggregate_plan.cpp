@@ -5,6 +5,7 @@
 #include "aggregate_shape.hpp"
 #include "backend.hpp"
 #include "core/checks.hpp"
+#include "derived_plan.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -103,10 +104,6 @@ Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
 }
 
 Status check_plan(const AggregationPlan& plan) noexcept {
-  const auto invalid = [](const char* field, std::int64_t value, const char* accepted) {
-    return core::status(StatusCode::invalid_argument, "plan.%s is %lld; accepted: %s", field,
-                        static_cast<long long>(value), accepted);
-  };
   const bool forward = plan.problem.pass == Pass::forward;
   const bool fits =
       forward ? plan.family == AggregationFamily::cuda_stream
@@ -117,32 +114,27 @@ Status check_plan(const AggregationPlan& plan) noexcept {
                         forward ? "cuda_stream" : "cuda_gather, or cuda_stream_scatter if not deterministic");
   }
   if (plan.rows_per_worker < 1 || plan.rows_per_worker > kMostAcceptedRowsPerWorker) {
-    return invalid("rows_per_worker", plan.rows_per_worker, "1 to 32");
+    return core::invalid("plan.rows_per_worker", plan.rows_per_worker, "1 to 32");
   }
   if (plan.piece_edges < 32 || plan.piece_edges > kLargestAcceptedPiece ||
       !std::has_single_bit(static_cast<std::uint64_t>(plan.piece_edges))) {
-    return invalid("piece_edges", plan.piece_edges, "a power of two from 32 to 2^24");
+    return core::invalid("plan.piece_edges", plan.piece_edges, "a power of two from 32 to 2^24");
   }
   if (plan.short_edges < 0 || plan.short_edges >= 2 * plan.piece_edges) {
-    return invalid("short_edges", plan.short_edges, "0 or more, and less than 2 * piece_edges");
+    return core::invalid("plan.short_edges", plan.short_edges, "0 or more, and less than 2 * piece_edges");
   }
   const std::int64_t warps = slots_of(plan) + (walked_rows(plan) + plan.rows_per_worker - 1) / plan.rows_per_worker;
-  if (warps > kMostRows - kAggregateThreads / 32) return invalid("piece_edges", plan.piece_edges, "larger pieces");
+  if (warps > kMostRows - kAggregateThreads / 32) {
+    return core::invalid("plan.piece_edges", plan.piece_edges, "larger pieces");
+  }
   if (plan.family == AggregationFamily::cuda_stream &&
       (plan.window_cols < kLeastWindowCols || plan.window_cols > kMostWindowCols ||
        !std::has_single_bit(static_cast<std::uint64_t>(plan.window_cols)))) {
-    return invalid("window_cols", plan.window_cols, "a power of two from 256 to 2048");
+    return core::invalid("plan.window_cols", plan.window_cols, "a power of two from 256 to 2048");
   }
   AggregationPlan derived = plan;
   derive(derived);
-  if (!(derived == plan)) {
-    return core::status(
-        StatusCode::invalid_argument,
-        "plan.threads, shared_bytes or workspace_bytes differ from what its numbers need; accepted: %d, "
-        "%zu and %zu",
-        derived.threads, derived.shared_bytes, derived.workspace_bytes);
-  }
-  return {};
+  return check_derived(plan, derived);
 }
 
 }  // namespace rtopk::cuda

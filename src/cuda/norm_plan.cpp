@@ -3,6 +3,7 @@
 
 #include "backend.hpp"
 #include "core/checks.hpp"
+#include "derived_plan.hpp"
 #include "norm_shape.hpp"
 
 namespace rtopk::cuda {
@@ -44,19 +45,11 @@ Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noex
 
 Status check_plan(const NormPlan& plan) noexcept {
   if (plan.blocks < 1 || plan.blocks > kMostBlocks) {
-    return core::status(StatusCode::invalid_argument, "plan.blocks is %lld; accepted: 1 to 2^20",
-                        static_cast<long long>(plan.blocks));
+    return core::invalid("plan.blocks", plan.blocks, "1 to 2^20");
   }
   NormPlan derived = plan;
   derive(derived);
-  if (!(derived == plan)) {
-    return core::status(
-        StatusCode::invalid_argument,
-        "plan.threads, shared_bytes or workspace_bytes differ from what its numbers need; accepted: %d, "
-        "%zu and %zu",
-        derived.threads, derived.shared_bytes, derived.workspace_bytes);
-  }
-  return {};
+  return check_derived(plan, derived);
 }
 
 }  // namespace rtopk::cuda

@@ -273,10 +273,6 @@ void plan_any_length(const Traits& traits, Plan& plan) {
   }
 }
 
-Status invalid(const char* field, long long value, const char* accepted) {
-  return core::status(StatusCode::invalid_argument, "plan.%s is %lld; accepted: %s", field, value, accepted);
-}
-
 /// Whether blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this shape.
 template <class Shape>
 bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) {
@@ -314,39 +310,42 @@ bool tiles_are_known(const Plan& plan) {
 Status check_numbers(const Plan& plan) {
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
-  if (plan.blocks < 1 || plan.blocks > kMostBlocks) return invalid("blocks", plan.blocks, "1 to 2147483647");
-  if (plan.rows_per_block < 1) return invalid("rows_per_block", plan.rows_per_block, "1 or more");
+  if (plan.blocks < 1 || plan.blocks > kMostBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2147483647");
+  if (plan.rows_per_block < 1) return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 or more");
   if (plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament) {
     if (plan.family == Family::cuda_tournament && problem.k > kTournamentMostK) {
-      return invalid("problem.k", problem.k, "1 to 8 for cuda_tournament");
+      return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");
     }
     if (!tiles_are_known(plan)) {
-      return invalid("elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
+      return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "the numbers that make_plan gave");
     }
     if (plan.blocks < quotient_up(rows, plan.rows_per_block))
-      return invalid("blocks", plan.blocks, "enough for all rows");
+      return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
     return {};
   }
   if (plan.family == Family::cuda_filter) {
-    if (problem.cols > kMostFilteredCols) return invalid("problem.cols", problem.cols, "fewer for cuda_filter");
-    if (plan.threads != 32 * kFilterWarpsPerBlock) return invalid("threads", plan.threads, "64");
+    if (problem.cols > kMostFilteredCols)
+      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_filter");
+    if (plan.threads != 32 * kFilterWarpsPerBlock) return core::invalid("plan.threads", plan.threads, "64");
     if (plan.shared_bytes < filter_numbers(problem.dtype, problem.k, 0).shared_bytes) {
-      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
+      return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
+                           "the number that make_plan gave");
     }
     return {};
   }
   if (plan.family == Family::cuda_cluster) {
     const bool power = plan.parts >= 1 && plan.parts <= kClusterMostParts && (plan.parts & (plan.parts - 1)) == 0;
-    if (!power) return invalid("parts", plan.parts, "1, 2, 4 or 8");
+    if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
     const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
     if (problem.cols > kClusterMostCols ||
         cluster_part_cols(problem.cols, plan.parts, element) > kClusterMostPartCols) {
-      return invalid("problem.cols", problem.cols, "fewer for cuda_cluster");
+      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_cluster");
     }
-    if (plan.threads != kClusterThreads) return invalid("threads", plan.threads, "256");
-    if (plan.blocks != rows * plan.parts) return invalid("blocks", plan.blocks, "plan.parts for each row");
+    if (plan.threads != kClusterThreads) return core::invalid("plan.threads", plan.threads, "256");
+    if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
     if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts)) {
-      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
+      return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
+                           "the number that make_plan gave");
     }
     return {};
   }
@@ -354,23 +353,24 @@ Status check_numbers(const Plan& plan) {
     const BlockNumbers most = block_numbers(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
-      return invalid("threads", plan.threads, "the number that make_plan gave");
+      return core::invalid("plan.threads", plan.threads, "the number that make_plan gave");
     }
     const BlockNumbers numbers =
         block_numbers(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);
     if (plan.shared_bytes < numbers.shared_bytes) {
-      return invalid("shared_bytes", static_cast<long long>(plan.shared_bytes), "the number that make_plan gave");
+      return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
+                           "the number that make_plan gave");
     }
     if (plan.blocks < quotient_up(rows, plan.rows_per_block)) {
-      return invalid("blocks", plan.blocks, "enough for all rows");
+      return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
     }
     return {};
   }
   if (plan.threads < 32 || plan.threads > 1024 || plan.threads % 32 != 0) {
-    return invalid("threads", plan.threads, "a multiple of 32 up to 1024");
+    return core::invalid("plan.threads", plan.threads, "a multiple of 32 up to 1024");
   }
   if (plan.family == Family::cuda_radix && (plan.parts < 1 || plan.parts > plan.blocks)) {
-    return invalid("parts", plan.parts, "1 to plan.blocks");
+    return core::invalid("plan.parts", plan.parts, "1 to plan.blocks");
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <rtopk/rtopk.hpp>
 

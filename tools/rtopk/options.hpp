@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include <rtopk/plan.hpp>
 
 #include "random_matrix.hpp"
+
+namespace CLI {
+class App;  // its header takes seconds to compile, and most of those who include this one need no more of it
+}
 
 namespace rtopk::tool {
 

@@ -56,7 +56,7 @@ StudyReport report_table2(const StudySetting& setting) {
   report.json = {{"part", "table2"}, {"rows", rows}, {"cols", cols}, {"cells", Json::array()}};
   report.text = "Table 2: Algorithm 2 beside the exact selection, M = 256, in percent\n" + setting_text(setting, rows);
   if (published) {
-    report.text += "\n" + heads_text(4);
+    report.text += fmt::format("\n{}", heads_text(4));
   } else {
     report.text += fmt::format("\n{:>4} {:>4} {:>8} {:>8} {:>8} {:>8}\n", "iter", "k", "E1", "hit", "E2/max", "E2");
   }

@@ -190,7 +190,7 @@ StudyReport report_table5(const StudySetting& setting) {
     std::vector<const ExitColumn*> block;
     const std::int64_t cols = first->ours.cols;
     for (; first != columns.end() && first->ours.cols == cols; ++first) block.push_back(&*first);
-    report.text += "\n" + cumulative_text(block);
+    report.text += fmt::format("\n{}", cumulative_text(block));
   }
   report.text += fmt::format("\n{:>6} {:>5} {:>8} {:>14}", "M", "k", "mean", "95 %");
   if (setting.as_published()) {

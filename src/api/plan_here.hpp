@@ -1,0 +1,22 @@
+// Plans for a problem's device as it is.
+#pragma once
+
+#include "core/aggregate_checks.hpp"
+#include "core/checks.hpp"
+#include "core/linear_checks.hpp"
+#include "core/norm_checks.hpp"
+#include "core/product_checks.hpp"
+
+namespace rtopk {
+
+/// make_plan with the traits of the device that the problem names. What is wrong with a problem is said before its device is
+/// asked for.
+template <class Problem, class Plan>
+Status plan_here(const Problem& problem, Plan& plan) noexcept {
+  if (Status status = core::check_problem(problem); !status.ok()) return status;
+  Traits traits;
+  if (Status status = query_traits(problem.device, traits); !status.ok()) return status;
+  return make_plan(problem, traits, plan);
+}
+
+}  // namespace rtopk

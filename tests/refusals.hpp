@@ -1,0 +1,20 @@
+// What every refusal must say.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <rtopk/types.hpp>
+
+namespace rtopk_test {
+
+/// A status that names the argument and says what it is and what is accepted.
+inline void expect_refused(const rtopk::Status& status, const std::string& argument) {
+  const std::string text = status.text();
+  EXPECT_FALSE(status.ok()) << argument;
+  EXPECT_TRUE(text.starts_with(argument)) << "not about " << argument << ": " << text;
+  EXPECT_NE(text.find("accepted"), std::string::npos) << text;
+}
+
+}  // namespace rtopk_test

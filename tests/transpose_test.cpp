@@ -1,0 +1,77 @@
+// Graphs transposed on every device that is here, edges to nowhere among theirs; and refusals.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include <rtopk/aggregate.hpp>
+
+#include "graph.hpp"
+#include "on_device.hpp"
+#include "refusals.hpp"
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::IndexType;
+
+class Transpositions : public OnDevice {};
+
+TEST_P(Transpositions, AreRight) {
+  Random random(seed() + 208);
+  for (const IndexType type : {IndexType::i32, IndexType::i64}) {
+    for (const bool weighted : {false, true}) {
+      for (const bool sound : {true, false}) {
+        TestGraph graph = graph_of(random_degrees(random.between(0, 200), 300, random), 90, random);
+        for (std::int64_t& column : graph.columns) {
+          if (!sound && random.between(0, 5) == 0) column = random.coin() ? 90 : -7;
+        }
+        const TestGraph expected = transpose(graph);
+        rtopk::TranspositionPlan plan;
+        rtopk::Status status = rtopk::make_plan(rtopk::Transposition{.rows = graph.rows(),
+                                                                     .nodes = graph.nodes,
+                                                                     .edges = graph.edges(),
+                                                                     .graph_index_type = type,
+                                                                     .weighted = weighted,
+                                                                     .device = {GetParam(), 0}},
+                                                plan);
+        ASSERT_TRUE(status.ok()) << status.text();
+        const GraphMemory from(GetParam(), graph, type);
+        const std::size_t size = rtopk::size_of(type);
+        const auto row_starts = memory(Bytes(expected.row_starts.size() * size, std::byte{0xff}));
+        const auto columns = memory(Bytes(expected.columns.size() * size, std::byte{0x55}));
+        const auto weights = memory(Bytes(expected.columns.size() * sizeof(float), std::byte{0xff}));
+        const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+        status =
+            rtopk::run(plan, from.view(), {row_starts->data(), columns->data(), static_cast<float*>(weights->data())},
+                       {workspace->data(), plan.workspace_bytes});
+        ASSERT_TRUE(status.ok()) << status.text();
+        EXPECT_EQ(decode(row_starts->content(), type), expected.row_starts);
+        EXPECT_EQ(decode(columns->content(), type), expected.columns);
+        if (weighted) {
+          EXPECT_EQ(decode(weights->content(), rtopk::DType::f32), expected.weights);
+        }
+        for (const auto* part : {&row_starts, &columns, &weights, &workspace}) EXPECT_EQ((*part)->damage(), "");
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Transpositions, kDevices, device_name);
+
+TEST(TranspositionRefusals, NameTheArgument) {
+  rtopk::TranspositionPlan plan;
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.rows = -1}, plan), "rows");
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.graph_index_type = IndexType::u8}, plan), "graph_index_type");
+  ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 1, .nodes = 1, .edges = 1}, plan).ok());
+  std::int32_t starts[2] = {0, 1};
+  std::int32_t columns[1] = {0};
+  std::int32_t to[3] = {};
+  expect_refused(rtopk::run(plan, {starts, nullptr}, {to, to + 2}), "graph.columns");
+  expect_refused(rtopk::run(plan, {starts, columns}, {to, nullptr}), "transposed.columns");
+  expect_refused(rtopk::run(plan, {starts, columns}, {starts, to}), "transposed.row_starts");
+  EXPECT_TRUE(rtopk::run(plan, {starts, columns}, {to, to + 2}).ok());
+}
+
+}  // namespace
+}  // namespace rtopk_test
