@@ -20,9 +20,9 @@ enum class LinearTerm : std::uint8_t {
 /// One product. X is rows x inputs, Y rows x outputs, W outputs x inputs.
 ///
 /// Tensor cores have no f32. Every factor is taken apart into three bf16 numbers, which hold all of its bits, and six products of
-/// parts are summed for one of factors; sums of 32 at a time are added in f32. In all it is off by less than a product with f32
-/// multiplications is. Results repeat bit for bit with the same plan. A sum that an infinity or NaN is part of is NaN. What of a
-/// factor lies below 2^-126 may be lost.
+/// parts are summed for one of factors; sums of 32 at a time are added in f32. Results are as close to the exact ones as those of
+/// f32 multiplications and additions; where many are summed, mostly closer. They repeat bit for bit with the same plan. A sum that
+/// an infinity or NaN is part of is NaN. What of a factor lies below 2^-126 may be lost.
 struct Linear {
   LinearTerm term = LinearTerm::product;
   std::int64_t rows = 0;               ///< 0 to 2^31 - 1.

@@ -1,7 +1,7 @@
 """Linear maps of dense rows in float32, on the tensor cores of a GPU that has Hopper's.
 
 torch multiplies float32 matrices there without them, unless it may round factors to TF32. :func:`linear` takes factors
-apart into three bfloat16 numbers, which hold all of their bits: twice as fast, and closer to the exact product.
+apart into three bfloat16 numbers, which hold all of their bits: 1.5 to 1.8 times as fast, and no less exact.
 """
 
 from __future__ import annotations
