@@ -114,6 +114,7 @@ def test_small_and_odd_ones_are_torchs(device):
     others = [(100, 128, 256), (1 << 14, 126, 256), (1 << 14, 128, 254), (1 << 20, 256, 8), (0, 128, 256)]
     assert not any(taken(*sizes) for sizes in others)
     assert not taken(1 << 14, 128, 256, dtype=torch.float16)
+    assert not takes_apart(torch.empty(4, 1 << 12, 128, device=device), torch.empty(256, 128, device=device))
     with torch.autocast(device):
         assert not taken(1 << 14, 128, 256)
 

@@ -28,6 +28,7 @@ def takes_apart(x: torch.Tensor, weight: torch.Tensor) -> bool:
     outputs, inputs = weight.shape
     return (
         x.device.type == "cuda"
+        and x.dim() == 2
         and x.dtype == weight.dtype == torch.float32
         and inputs % 4 == outputs % 4 == 0
         and min(inputs, outputs) >= _LEAST_COLUMNS
