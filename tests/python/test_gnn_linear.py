@@ -29,6 +29,16 @@ def _linear_weight_gradient(grad, x):
     return grad.t() @ x
 
 
+def begins_aligned(function):
+    """The same, for what the operators accept alone."""
+
+    def checked(*tensors):
+        assert all(t is None or t.data_ptr() % 16 == 0 for t in tensors)
+        return function(*tensors)
+
+    return checked
+
+
 def has_operators(device):
     return device == "cuda" and torch.cuda.get_device_capability() == (9, 0)
 
@@ -38,7 +48,8 @@ def operators(device, monkeypatch):
     """The device, with operators that take rows of any number and width."""
     if not has_operators(device):
         written = {
-            f.__name__: SimpleNamespace(default=f) for f in (_linear, _linear_input_gradient, _linear_weight_gradient)
+            f.__name__: SimpleNamespace(default=begins_aligned(f))
+            for f in (_linear, _linear_input_gradient, _linear_weight_gradient)
         }
         monkeypatch.setattr(rtopk.gnn.linear, "_OPS", SimpleNamespace(**written))
     monkeypatch.setattr(rtopk.gnn.linear, "takes_apart", lambda x, weight: True)
@@ -89,6 +100,18 @@ def test_columns_of_a_larger_matrix(operators):
     x, weight, bias = example(20, 24, 8, True, operators)
     ours = linear(x[:, 8:20], weight.t()[8:20].t(), bias)
     torch.testing.assert_close(ours, F.linear(x[:, 8:20], weight[:, 8:20], bias), rtol=1e-5, atol=1e-5)
+
+
+def test_parts_of_a_larger_tensor_begin_anywhere(operators):
+    def behind_one(*size):
+        flat = torch.randn(1 + torch.Size(size).numel(), device=operators)
+        return flat[1:].view(size).requires_grad_()
+
+    leaves = [behind_one(20, 12), behind_one(8, 12), behind_one(8)]
+    grad = behind_one(20, 8).detach()
+    results = [torch.autograd.grad(of(*leaves), leaves, grad) for of in (linear, F.linear)]
+    for mine, other in zip(*results, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", ("sage", "gcn", "gin"))

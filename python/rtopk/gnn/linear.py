@@ -55,9 +55,18 @@ class Linear(nn.Linear):
         return self.product(x, self.weight, self.bias)
 
 
+def _aligned(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """It, or a copy where it begins between multiples of 16 bytes, as a part of a larger tensor may: the operators read
+    four elements at a time. torch's own memory begins at such a multiple."""
+    if tensor is None or tensor.storage_offset() % 4 == 0:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
+        x, weight, bias = _aligned(x), _aligned(weight), _aligned(bias)
         ctx.save_for_backward(x, weight)
         return _OPS._linear.default(x, weight, bias)
 
@@ -68,6 +77,7 @@ class _Linear(torch.autograd.Function):
         of_bias = grad.sum(0) if needs_bias else None
         if torch.is_grad_enabled():  # this derivative is to have one itself
             return grad @ weight if needs_x else None, grad.t() @ x if needs_weight else None, of_bias
+        grad = _aligned(grad)
         of_x = _OPS._linear_input_gradient.default(grad, weight) if needs_x else None
         of_weight = _OPS._linear_weight_gradient.default(grad, x) if needs_weight else None
         return of_x, of_weight, of_bias
