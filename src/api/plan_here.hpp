@@ -1,4 +1,4 @@
-// Plans for a problem's device as it is.
+// Plans for a problem's device as it is. The checks of all problems are included here: a template finds only those it has seen.
 #pragma once
 
 #include "core/aggregate_checks.hpp"

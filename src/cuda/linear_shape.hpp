@@ -8,8 +8,8 @@
 
 namespace rtopk::cuda {
 
-inline constexpr std::int32_t kLinearThreads =
-    128;  ///< Of a block: a warpgroup, which has a tile of C in its registers.
+/// Of a block: a warpgroup, which has a tile of C in its registers.
+inline constexpr std::int32_t kLinearThreads = 128;
 inline constexpr std::int32_t kLinearTileM = 64;
 inline constexpr std::int32_t kLinearTileN = 128;
 inline constexpr std::int32_t kLinearStep = 32;  ///< Of depth that a block has in shared memory.
