@@ -125,7 +125,9 @@ def check_all(graph, values, selectors, grad, forward, backwards):
     cols = grad.shape[1]
 
     def of_row(_, nodes):
-        x = rtopk.expand(values[nodes], selectors[nodes], cols).double()
+        # Bytes, because torch does not index 16-bit selectors on a GPU.
+        selectors_of = selectors.view(torch.uint8)[nodes].view(selectors.dtype)
+        x = rtopk.expand(values[nodes], selectors_of, cols).double()
         return x.sum(0), x.abs().sum(0)
 
     def of_node(node, rows):

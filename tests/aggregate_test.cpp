@@ -117,6 +117,12 @@ std::string first_wrong(const Instance& instance, const std::vector<float>& resu
   return "";
 }
 
+/// So many edges side by side: each of a block's four warps has a sum for every column and edge.
+void add_at_once(AggregationPlan& plan, std::int64_t edges) {
+  plan.shared_bytes += static_cast<std::size_t>(4 * plan.window_cols * (edges - plan.edges_at_once)) * sizeof(float);
+  plan.edges_at_once = edges;
+}
+
 class Aggregate : public OnDevice {
  protected:
   struct Options {
@@ -317,7 +323,7 @@ TEST_P(Aggregate, ChangedPlansAreRight) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (const std::int64_t cols : {100, 256, 300, 3000}) {
-        for (const std::int64_t k : {1, 32, 50, 96}) {
+        for (const std::int64_t k : {1, 8, 15, 32, 50, 96}) {
           const Aggregation p{.pass = pass,
                               .cols = cols,
                               .k = k,
@@ -333,6 +339,11 @@ TEST_P(Aggregate, ChangedPlansAreRight) {
           options.change = [&random](AggregationPlan& plan) {
             plan.rows_per_worker = random.between(1, 32);
             plan.short_edges = random.between(0, 2 * plan.piece_edges - 1);
+            if (plan.family == rtopk::AggregationFamily::cuda_stream) {
+              add_at_once(plan, std::min<std::int64_t>(random.pick(std::vector{1, 2, 4}), 2048 / plan.window_cols));
+            } else if (plan.family == rtopk::AggregationFamily::cuda_stream_scatter && plan.problem.k > 4) {
+              plan.elements_per_pass = random.between(1, plan.problem.k / 4) * 4;
+            }
           };
           expect_right(instance, options);
         }
@@ -415,6 +426,47 @@ TEST(AggregateRefusals, CallsAndPlans) {
   refused_plan("plan.threads", [](auto& p) { p.threads = 0; });
   refused_plan("plan.threads", [](auto& p) { p.workspace_bytes = 0; });
   refused_plan("k", [](auto& p) { p.problem.k = 0; });
+}
+
+TEST(AggregateRefusals, PlansForGpus) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  const rtopk::Device device{.kind = rtopk::DeviceKind::cuda};
+  const rtopk::Traits traits{
+      .device = device, .compute_capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 232448};
+  const auto planned = [&](const Aggregation& problem) {
+    AggregationPlan plan;
+    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+    expect_refused(rtopk::run(plan, {}, {}), "graph.row_starts");  // the plan itself is accepted
+    return plan;
+  };
+  const auto refused = [](AggregationPlan plan, const char* argument, const auto& change) {
+    change(plan);
+    expect_refused(rtopk::run(plan, {}, {}), argument);
+  };
+  Aggregation problem{.rows = 100000, .nodes = 100000, .edges = 1000000, .cols = 256, .k = 32, .device = device};
+  const AggregationPlan forward = planned(problem);
+  EXPECT_EQ(forward.edges_at_once, 2);
+  problem.pass = Pass::backward;
+  const AggregationPlan backward = planned(problem);
+  EXPECT_EQ(backward.elements_per_pass, 32);
+  // Sums of all elements would not stay in the cache, and nodes have many edges.
+  problem.k = 256;
+  problem.edges = 100000000;
+  EXPECT_EQ(planned(problem).elements_per_pass, 64);
+
+  refused(forward, "plan.edges_at_once", [](auto& plan) { plan.edges_at_once = 3; });
+  refused(forward, "plan.edges_at_once", [](auto& plan) {
+    plan.window_cols = 1024;
+    plan.edges_at_once = 4;
+  });
+  refused(forward, "plan.threads, shared_bytes", [](auto& plan) { plan.edges_at_once = 4; });
+  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 0; });
+  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 6; });
+  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 36; });
+  refused(backward, "plan.rows_per_worker", [](auto& plan) { plan.rows_per_worker = 33; });
+  refused(backward, "plan.piece_edges", [](auto& plan) { plan.piece_edges = 100; });
+  refused(backward, "plan.short_edges", [](auto& plan) { plan.short_edges = 2 * plan.piece_edges; });
+  refused(backward, "plan.family", [](auto& plan) { plan.family = rtopk::AggregationFamily::cuda_stream; });
 }
 
 INSTANTIATE_TEST_SUITE_P(On, Aggregate, kDevices, device_name);

@@ -96,7 +96,9 @@ struct AggregationPlan {
   std::int64_t piece_edges = 0;      ///< CUDA: a row of twice as many edges or more is split into pieces of this size.
   std::int64_t short_edges = 0;      ///< CUDA: rows of up to so many edges go to a warp in groups of rows_per_worker.
   std::int64_t window_cols = 0;      ///< cuda_stream: columns that a warp has sums for; more need several turns.
-  std::size_t shared_bytes = 0;      ///< CUDA: shared memory of a block.
+  std::int64_t edges_at_once = 1;    ///< cuda_stream: edges that a warp adds side by side, 1, 2 or 4.
+  std::int64_t elements_per_pass = 0;  ///< cuda_stream_scatter: elements of a node that one pass over all edges adds.
+  std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
 
   std::size_t scratch_bytes = 0;    ///< CPU: of one task.
   std::size_t workspace_bytes = 0;  ///< What run() needs, in all. Any alignment. May be 0.

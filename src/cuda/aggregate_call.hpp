@@ -36,7 +36,9 @@ struct AggregateCall {
   std::int32_t rows_per_worker = 1;
   std::int32_t cols = 0;
   std::int32_t k = 0;
-  std::int32_t window = 0;  ///< stream: columns that a warp has sums for.
+  std::int32_t first_element = 0;  ///< stream_scatter: of a pass.
+  std::int32_t last_element = 0;   ///< Behind the last.
+  std::int32_t window = 0;         ///< stream: columns that a warp has sums for.
   bool mean = false;
   bool writes_quads = false;  ///< stream: four columns of a result row can be stored at once.
   bool copies_quads = false;  ///< stream_scatter: rows of dY can be copied by 16 bytes.

@@ -17,15 +17,18 @@ struct alignas(sizeof(X) * V) Several {
   X each[V];
 };
 
+/// What is loaded or stored at once, of 1, 2, 4, 8 or 16 bytes.
+template <int kBytes>
+using BitsOf = std::conditional_t<
+    kBytes == 16, uint4,
+    std::conditional_t<
+        kBytes == 8, uint2,
+        std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 2, unsigned short, unsigned char>>>>;
+
 /// V elements from an address that is a multiple of their size.
 template <int V, class X>
 __device__ Several<X, V> load_several(const X* from) {
-  constexpr int kBytes = static_cast<int>(sizeof(X)) * V;
-  using Bits = std::conditional_t<
-      kBytes == 16, uint4,
-      std::conditional_t<
-          kBytes == 8, uint2,
-          std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 2, unsigned short, unsigned char>>>>;
+  using Bits = BitsOf<static_cast<int>(sizeof(X)) * V>;
   union {
     Bits bits;
     Several<X, V> several;
@@ -34,14 +37,14 @@ __device__ Several<X, V> load_several(const X* from) {
   return loaded.several;
 }
 
-/// Stores four elements to an address that is a multiple of their size. They need no place in a cache.
-template <class X>
-__device__ void store_quad(X* to, const Several<X, 4>& quad) {
-  using Bits = std::conditional_t<sizeof(X) == 4, uint4, uint2>;
+/// Stores V elements to an address that is a multiple of their size. They need no place in a cache.
+template <class X, int V>
+__device__ void store_several(X* to, const Several<X, V>& several) {
+  using Bits = BitsOf<static_cast<int>(sizeof(X)) * V>;
   union {
-    Several<X, 4> several;
+    Several<X, V> several;
     Bits bits;
-  } stored{quad};
+  } stored{several};
   __stcs(reinterpret_cast<Bits*>(to), stored.bits);
 }
 

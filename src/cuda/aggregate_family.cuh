@@ -54,13 +54,20 @@ cudaError_t launch_combine(const AggregateCall& call, std::int32_t width, Grid g
 
 template <class T>
 cudaError_t launch_stream(const AggregationPlan& plan, const AggregateCall& call, int vector, const Grid& grid) {
+  const auto at_once = static_cast<int>(plan.edges_at_once);
   // As few elements for each lane as cover a node, so that no lane is idle.
-  while (vector > 1 && 32 * vector / 2 >= call.k) vector /= 2;
+  while (vector > 1 && 32 / at_once * vector / 2 >= call.k) vector /= 2;
+  if (at_once > 1) vector = std::min(vector, 2);  // more are not worth their code
   return with_selector(plan.problem.selector_type, [&]<class Selector>(Selector*) {
     return with_weighted(plan.problem.weighted, [&]<bool kWeighted>(std::bool_constant<kWeighted>) {
       return with_vector(vector, [&]<int V>(std::integral_constant<int, V>) {
-        static std::atomic<std::uint64_t> allowed;
-        return launch(&stream_kernel<T, Selector, kWeighted, V>, allowed, grid, call);
+        return with_vector(at_once, [&]<int S>(std::integral_constant<int, S>) {
+          if constexpr (S == 1 || V <= 2) {
+            static std::atomic<std::uint64_t> allowed;
+            return launch(&stream_kernel<T, Selector, kWeighted, V, S>, allowed, grid, call);
+          }
+          return cudaErrorInvalidValue;  // no plan has it
+        });
       });
     });
   });
@@ -93,8 +100,11 @@ cudaError_t launch_scatter(const AggregationPlan& plan, const AggregateCall& cal
       error != cudaSuccess) {
     return error;
   }
-  if (call.graph.rows > 0) {
-    if (const cudaError_t error = launch_sums<T>(plan, call, vector, grid); error != cudaSuccess) return error;
+  for (std::int64_t first = 0; call.graph.rows > 0 && first < plan.problem.k; first += plan.elements_per_pass) {
+    AggregateCall pass = call;
+    pass.first_element = static_cast<std::int32_t>(first);
+    pass.last_element = static_cast<std::int32_t>(std::min(first + plan.elements_per_pass, plan.problem.k));
+    if (const cudaError_t error = launch_sums<T>(plan, pass, vector, grid); error != cudaSuccess) return error;
   }
   if (std::is_same_v<T, float>) return cudaSuccess;
   static std::atomic<std::uint64_t> allowed;

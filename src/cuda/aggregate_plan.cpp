@@ -14,9 +14,11 @@ constexpr std::int64_t kMostRows = 0x7fffffff;
 
 // A row in shared memory of a scatter; longer ones are read from global memory, which u16 selectors can always do.
 constexpr std::int64_t kMostStagedCols = 2048;
-// Columns that a warp of cuda_stream has sums for, in 1 to 8 KiB. 8-bit selectors cannot leave the fewest.
+// Columns that a warp of cuda_stream has sums for. 8-bit selectors cannot leave the fewest.
 constexpr std::int64_t kLeastWindowCols = 256;
 constexpr std::int64_t kMostWindowCols = 2048;
+// With the sums of edges that are added side by side: 8 KiB of a warp.
+constexpr std::int64_t kMostSums = 2048;
 
 // Pieces: enough of them to keep every multiprocessor busy, and few enough that slots and sums cost next to nothing. On an
 // H200 256 are the best for 0.9 million edges, 512 for 14 million and more.
@@ -34,10 +36,37 @@ constexpr std::int64_t kWorkers = 32768;
 constexpr std::int64_t kMostRowsPerWorker = 16;
 constexpr std::int64_t kMostAcceptedRowsPerWorker = 32;
 
+// Columns whose four sums are added up in the time that an edge less takes.
+constexpr std::int64_t kColsPerEdge = 16;
+// Sums of cuda_stream_scatter, in elements, that stay in an L2 cache of 50 MB; a pass has so many of a node at least that they
+// are a line of it. With a node's fewer edges, reading them again costs more than it saves.
+constexpr std::int64_t kSumsInCache = std::int64_t{9} << 20;
+constexpr std::int64_t kLeastElements = 32;
+constexpr std::int64_t kManyEdges = 64;
+
 std::int64_t round_up(std::int64_t x, std::int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
 std::int64_t power_of_two_from(std::int64_t x) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(x, std::int64_t{1}))));
+}
+
+/// Edges side by side leave no lane of a warp idle, and fewer of its additions meet in a bank of shared memory. But when a row
+/// ends, its sums become one: four are for rows with many edges or few columns.
+std::int64_t edges_at_once_for(const Aggregation& problem, std::int64_t window_cols) {
+  const std::int64_t elements = problem.k % 2 == 0 ? 2 : 1;  // of a lane
+  const bool four_pay = problem.edges >= problem.rows * problem.cols / kColsPerEdge;
+  std::int64_t edges = four_pay ? 4 : 2;
+  while (edges > 1 && (problem.k > 32 / edges * elements || window_cols * edges > kMostSums)) edges /= 2;
+  return edges;
+}
+
+/// Whether sums stay in the cache decides: an edge adds to them where they are. It pays to read all edges several times if
+/// every node has many.
+std::int64_t elements_per_pass_for(const Aggregation& problem) {
+  const std::int64_t most = kSumsInCache / std::max(problem.nodes, std::int64_t{1}) / kLeastElements * kLeastElements;
+  if (most < kLeastElements || problem.k < 2 * most || problem.edges / kManyEdges < problem.nodes) return problem.k;
+  const std::int64_t passes = (problem.k + most - 1) / most;
+  return round_up((problem.k + passes - 1) / passes, kLeastElements);
 }
 
 /// Sets what follows from the problem and the numbers that were picked.
@@ -52,7 +81,7 @@ void derive(AggregationPlan& plan) {
 std::size_t shared_bytes_per_warp(const AggregationPlan& plan) noexcept {
   const std::int64_t cols = plan.problem.cols;
   if (plan.family == AggregationFamily::cuda_stream) {
-    return static_cast<std::size_t>(stream_words(plan.window_cols)) * sizeof(float);
+    return static_cast<std::size_t>(stream_words(plan.window_cols, plan.edges_at_once)) * sizeof(float);
   }
   if (scatters(plan) && cols <= kMostStagedCols) {
     return static_cast<std::size_t>(2 * stream_scatter_pitch(cols)) * size_of(plan.problem.dtype);
@@ -97,7 +126,9 @@ Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
   }
   if (made.family == AggregationFamily::cuda_stream) {
     made.window_cols = std::clamp(power_of_two_from(problem.cols), kLeastWindowCols, kMostWindowCols);
+    made.edges_at_once = edges_at_once_for(problem, made.window_cols);
   }
+  if (scatters(made)) made.elements_per_pass = elements_per_pass_for(problem);
   derive(made);
   plan = made;
   return {};
@@ -131,6 +162,15 @@ Status check_plan(const AggregationPlan& plan) noexcept {
       (plan.window_cols < kLeastWindowCols || plan.window_cols > kMostWindowCols ||
        !std::has_single_bit(static_cast<std::uint64_t>(plan.window_cols)))) {
     return core::invalid("plan.window_cols", plan.window_cols, "a power of two from 256 to 2048");
+  }
+  if (plan.family == AggregationFamily::cuda_stream &&
+      ((plan.edges_at_once != 1 && plan.edges_at_once != 2 && plan.edges_at_once != 4) ||
+       plan.window_cols * plan.edges_at_once > kMostSums)) {
+    return core::invalid("plan.edges_at_once", plan.edges_at_once, "1, 2 or 4, with up to 2048 sums in window_cols");
+  }
+  if (scatters(plan) && plan.elements_per_pass != plan.problem.k &&
+      (plan.elements_per_pass < 4 || plan.elements_per_pass > plan.problem.k || plan.elements_per_pass % 4 != 0)) {
+    return core::invalid("plan.elements_per_pass", plan.elements_per_pass, "k, or a smaller multiple of 4");
   }
   AggregationPlan derived = plan;
   derive(derived);

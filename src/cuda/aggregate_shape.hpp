@@ -25,8 +25,11 @@ inline constexpr std::int32_t kAggregateThreads = 128;  ///< Of a block; every k
   return (plan.problem.edges + plan.piece_edges - 1) / plan.piece_edges;
 }
 
-/// cuda_stream: floats of a warp. A sum for every column of the window, and a word for each lane that nobody else accesses.
-[[nodiscard]] constexpr std::int64_t stream_words(std::int64_t window_cols) noexcept { return window_cols + 32; }
+/// cuda_stream: floats of a warp. A sum for every column of the window and every edge that is added beside others, and a word
+/// for each lane that nobody else accesses.
+[[nodiscard]] constexpr std::int64_t stream_words(std::int64_t window_cols, std::int64_t edges_at_once) noexcept {
+  return window_cols * edges_at_once + 32;
+}
 
 /// cuda_stream_scatter: elements between the two rows of dY that a warp has. 8-bit selectors cannot leave them.
 [[nodiscard]] constexpr std::int64_t stream_scatter_pitch(std::int64_t cols) noexcept {

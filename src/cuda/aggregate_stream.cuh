@@ -1,5 +1,6 @@
-// cuda_stream: Y = A X. A warp takes the edges of a run of rows, one at a time, and has a sum for every column in shared memory.
-// A lane adds V elements of an edge to their columns: the selectors of a node are distinct, so no two lanes meet.
+// cuda_stream: Y = A X. A warp takes the edges of a run of rows, and has a sum for every column in shared memory. A lane adds V
+// elements of an edge to their columns: the selectors of a node are distinct, so no two lanes meet. Where nodes have few
+// elements, S edges are added side by side, each to sums of its own, which become one when the row ends.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,24 @@
 
 namespace rtopk::cuda {
 
-/// kAhead: edges whose elements are under way together.
-template <class T, class Selector, bool kWeighted, int V, int kAhead>
+/// kAhead: elements of a lane, V at a time, that are under way together.
+template <class T, class Selector, bool kWeighted, int V, int S, int kAhead>
 class RowStreamer {
  public:
-  /// `sums`: stream_words(window).
+  /// `sums`: stream_words(window, S).
   __device__ RowStreamer(const AggregateCall& call, float* sums, int lane)
       : call_(call), sums_(sums), sums_at_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums))), lane_(lane) {
 #pragma unroll 1
-    for (int i = lane; i < window() / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
+    for (int i = lane; i < window() * S / 4; i += 32) reinterpret_cast<float4*>(sums)[i] = float4{};
     __syncwarp();
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(call_, number, lane_, call_.k <= 32 * V, [&](const Run& run) {
+    for_runs(call_, number, lane_, call_.k <= kLanes * V, [&](const Run& run) {
       int first_column = 0;
       do {
-        for (int element = 0; element < call_.k; element += 32 * V) {
-          add(run, element, first_column, element + 32 * V >= call_.k);
+        for (int element = 0; element < call_.k; element += kLanes * V) {
+          add(run, element, first_column, element + kLanes * V >= call_.k);
         }
         first_column += window();
       } while (sizeof(Selector) > 1 && first_column < call_.cols);  // 256 columns always fit
@@ -36,6 +37,9 @@ class RowStreamer {
   }
 
  private:
+  static constexpr int kLanes = 32 / S;      ///< Of an edge.
+  static constexpr int kEdges = kAhead * S;  ///< Whose elements are under way together.
+
   /// Columns that fit. 8-bit selectors cannot leave 256.
   [[nodiscard]] __device__ int window() const { return sizeof(Selector) == 1 ? 256 : call_.window; }
 
@@ -48,15 +52,17 @@ class RowStreamer {
   /// Adds the elements from `element` on, V for each lane, of all edges, and writes rows where they end, if they are complete.
   __device__ void add(const Run& run, int element, int first_column, bool complete) {
     // A lane without elements reads the first ones and adds them to a word of its own.
-    const int mine = element + lane_ * V;
+    const int mine = element + lane_ % kLanes * V;
+    const int side = lane_ / kLanes;
     const bool has = mine < call_.k;
     const char* values = static_cast<const char*>(call_.values) + sizeof(T) * (has ? mine : 0);
     const char* selectors = static_cast<const char*>(call_.selectors) + sizeof(Selector) * (has ? mine : 0);
     const int value_bytes = call_.k * static_cast<int>(sizeof(T));
     const int selector_bytes = call_.k * static_cast<int>(sizeof(Selector));
-    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window() + lane_);
-    const std::uint32_t base = has ? sums_at_ : nowhere;
-    const std::uint32_t step = has ? 4 : 0;
+    const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window() * S + lane_);
+    // The sums of a column lie side by side.
+    const std::uint32_t base = has ? sums_at_ + 4 * static_cast<std::uint32_t>(side) : nowhere;
+    const std::uint32_t step = has ? 4 * S : 0;
     const auto cols = static_cast<unsigned>(min(window(), call_.cols - first_column));
 
     EdgeStream<kWeighted> edges(call_.graph, run, lane_);
@@ -71,8 +77,8 @@ class RowStreamer {
       const int until = min(row_end, loaded_to);
       if (at < until) {
         // Edges of this row among those that are loaded.
-        const int behind = loaded_to - kAhead;
-        const unsigned wanted = exist & bits_below(until - behind) & ~bits_below(at - behind);
+        const int behind = loaded_to - kEdges;
+        const unsigned wanted = (exist & bits_below(until - behind) & ~bits_below(at - behind)) >> side;
 #pragma unroll
         for (int l = 0; l < kAhead; ++l) {
           std::uint32_t to[V];
@@ -91,7 +97,7 @@ class RowStreamer {
             const float sum = kWeighted ? fmaf(loaded[l].weight, value, sums[i]) : value + sums[i];
             // Written by hand: a branch for each edge would keep the compiler from loading the next one's sums early.
             asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p st.shared.f32 [%0], %1; }" ::"r"(to[i]), "f"(sum),
-                         "r"(wanted & 1u << l)
+                         "r"(wanted & 1u << l * S)
                          : "memory");
           }
           __syncwarp();  // the next edge may have the same columns in other lanes
@@ -108,13 +114,13 @@ class RowStreamer {
         exist = edges.exist();
 #pragma unroll
         for (int l = 0; l < kAhead; ++l) {
-          const std::int64_t node = edges.node(l);
-          loaded[l].weight = edges.weight(l);
+          const std::int64_t node = edges.node(l * S + side);
+          loaded[l].weight = edges.weight(l * S + side);
           loaded[l].values = load_several<V>(reinterpret_cast<const T*>(values + node * value_bytes));
           loaded[l].selectors = load_several<V>(reinterpret_cast<const Selector*>(selectors + node * selector_bytes));
         }
-        loaded_to += kAhead;
-        edges.end_turn(kAhead);
+        loaded_to += kEdges;
+        edges.end_turn(kEdges);
       }
     }
   }
@@ -136,18 +142,30 @@ class RowStreamer {
     to += first_column;
     if (call_.writes_quads) {
 #pragma unroll 1
-      for (int column = lane_ * 4; column < cols; column += 128) {
-        float4& sums = *reinterpret_cast<float4*>(sums_ + column);
+      for (int word = lane_ * 4; word < cols * S; word += 128) {
+        float4& sums = *reinterpret_cast<float4*>(sums_ + word);
         const float4 sum = sums;
         sums = float4{};
-        store_quad<Result>(to + column, {rounded<Result>(sum.x * scale), rounded<Result>(sum.y * scale),
-                                         rounded<Result>(sum.z * scale), rounded<Result>(sum.w * scale)});
+        if constexpr (S == 1) {
+          store_several<Result, 4>(to + word, {rounded<Result>(sum.x * scale), rounded<Result>(sum.y * scale),
+                                               rounded<Result>(sum.z * scale), rounded<Result>(sum.w * scale)});
+        } else if constexpr (S == 2) {
+          store_several<Result, 2>(
+              to + word / 2, {rounded<Result>((sum.x + sum.y) * scale), rounded<Result>((sum.z + sum.w) * scale)});
+        } else {
+          store_several<Result, 1>(to + word / 4, {rounded<Result>(((sum.x + sum.y) + (sum.z + sum.w)) * scale)});
+        }
       }
     } else {
 #pragma unroll 1
       for (int column = lane_; column < cols; column += 32) {
-        to[column] = rounded<Result>(sums_[column] * scale);
-        sums_[column] = 0.0f;
+        float sum = 0.0f;
+#pragma unroll
+        for (int side = 0; side < S; ++side) {
+          sum += sums_[column * S + side];
+          sums_[column * S + side] = 0.0f;
+        }
+        to[column] = rounded<Result>(sum * scale);
       }
     }
   }
@@ -159,24 +177,24 @@ class RowStreamer {
 };
 
 /// Of a multiprocessor: as many as registers suffice for.
-template <class T, class Selector, bool kWeighted, int V>
+template <class T, class Selector, bool kWeighted, int V, int S>
 constexpr int stream_blocks() {
-  if (sizeof(Selector) > 1) return 5;
-  if (kWeighted) return 6;
-  return sizeof(T) < 4 && V == 1 ? 7 : 8;
+  if (sizeof(Selector) > 1) return S == 1 ? 5 : 6;
+  if (kWeighted) return S == 1 ? 6 : 7;
+  return sizeof(T) < 4 && V == 1 && S == 1 ? 7 : 8;
 }
 
-/// About as many elements under way in a lane whatever V is.
-template <class T, class Selector, bool kWeighted, int V, int kAhead = 8 / V,
-          int kBlocks = stream_blocks<T, Selector, kWeighted, V>()>
+/// Eight edges are under way in a warp, or fewer where a lane has several elements of each.
+template <class T, class Selector, bool kWeighted, int V, int S, int kAhead = 8 / (V > S ? V : S),
+          int kBlocks = stream_blocks<T, Selector, kWeighted, V, S>()>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
     stream_kernel(const __grid_constant__ AggregateCall call) {
-  using Streamer = RowStreamer<T, Selector, kWeighted, V, kAhead>;
+  using Streamer = RowStreamer<T, Selector, kWeighted, V, S, kAhead>;
   let_next_begin();
   extern __shared__ __align__(16) char shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * stream_words(call.window), lane);
+  Streamer rows(call, reinterpret_cast<float*>(shared) + warp * stream_words(call.window, S), lane);
   rows.work(static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp);
 }
 

@@ -38,7 +38,7 @@ class RunScatterer {
   /// `rows`: two rows of dY, each of `pitch` elements.
   __device__ RunScatterer(const AggregateCall& call, T* rows, int pitch, int lane)
       : call_(call), rows_(rows), pitch_(pitch), lane_(lane) {
-    while (lanes_ < 32 && lanes_ * V < call.k) lanes_ *= 2;
+    while (lanes_ < 32 && lanes_ * V < call.last_element - call.first_element) lanes_ *= 2;
     if constexpr (sizeof(Selector) == 1) {  // selectors beyond the columns pick zeros
       for (int row = 0; row < 2; ++row) {
         for (int column = call.cols + lane; column < pitch; column += 32) rows[row * pitch + column] = T{};
@@ -49,7 +49,9 @@ class RunScatterer {
   __device__ void work(std::int32_t number) {
     for_runs(call_, number, lane_, true, [&](const Run& run) {
       if (run.edges == 0 || call_.graph.nodes == 0) return;
-      for (int element = 0; element < call_.k; element += lanes_ * V) scatter(run, element);
+      for (int element = call_.first_element; element < call_.last_element; element += lanes_ * V) {
+        scatter(run, element);
+      }
     });
   }
 
@@ -79,7 +81,7 @@ class RunScatterer {
     const int turn = kLoads * side_by_side;
     const int edge_of_lane = lane_ / lanes_;
     const int mine = element + lane_ % lanes_ * V;
-    const bool has = mine < call_.k;
+    const bool has = mine < call_.last_element;
     const Selector* selectors = static_cast<const Selector*>(call_.selectors) + (has ? mine : 0);
 
     // Rows that have edges, from the next one on.
