@@ -2,7 +2,7 @@
 """Times the sum over neighbours on compact rows (CBSR) beside torch's own sparse product on dense ones.
 
     python bench/compare_gnn.py --json bench/results/gnn-h200.json
-    python bench/compare_gnn.py --graphs flickr reddit --dtype bf16 --repeats 5
+    python bench/compare_gnn.py --graphs flickr reddit --dtype f32 bf16 --cols 64 256 512 --k 8 16 32 64 128 --repeats 3
     python bench/compare_gnn.py --device cpu --scale 0.02
 
 Graphs with the sizes and the degree skew of four published ones are made on the device from a seed: log-normal degrees
@@ -15,8 +15,9 @@ whose spread gives the published greatest degree, in both directions, and ends p
 - bound: the bytes that the forward pass on CBSR has to move, at the speed of a copy: every edge's column, values and
   selectors, and the result once.
 
-All times are medians in ms; what is compared takes turns, and caches are overwritten before every repetition. The time
-of the transposition, once for a graph, is printed with them. Results are checked first: rows picked at random and the
+Every combination of --dtype, --cols and --k is measured of which half of the features or fewer are kept. All times are
+medians in ms; what is compared takes turns, and caches are overwritten before every repetition. The time of the
+transposition, once for a graph, is printed with them. Results are checked first: rows picked at random and the
 longest one against sums in float64.
 """
 
@@ -150,20 +151,18 @@ def copy_bandwidth(device):
     return 2 * source.numel() / times["copy"][0] * 1e6
 
 
-def measure(shape, arguments, bandwidth):
-    device, dtype = arguments.device, DTYPES[arguments.dtype]
-    nodes, edges = int(shape.nodes * arguments.scale), int(shape.edges * arguments.scale)
-    graph, transpose_seconds = make_graph(nodes, edges, shape.spread, device)
-    x = torch.randn(nodes, arguments.cols, device=device, dtype=dtype)
-    values, selectors = rtopk.compact(x, arguments.k)
-    dense = rtopk.expand(values, selectors, arguments.cols)
+def measure(graph, device, dtype, cols, k, repeats, bandwidth):
+    nodes, edges = len(graph.row_starts) - 1, len(graph.columns)
+    x = torch.randn(nodes, cols, device=device, dtype=dtype)
+    values, selectors = rtopk.compact(x, k)
+    dense = rtopk.expand(values, selectors, cols)
     del x
-    grad = torch.randn(nodes, arguments.cols, device=device, dtype=dtype)
+    grad = torch.randn(nodes, cols, device=device, dtype=dtype)
     a = (graph.row_starts, graph.columns, None)
     t = (graph.t_row_starts, graph.t_columns, None)
 
     def forward():
-        return OPS.aggregate(*a, values, selectors, arguments.cols, False, False)
+        return OPS.aggregate(*a, values, selectors, cols, False, False)
 
     def backward(deterministic):
         return OPS.aggregate_backward(*a, *t, grad, selectors, False, deterministic)
@@ -180,17 +179,13 @@ def measure(shape, arguments, bandwidth):
         "backward, torch": lambda: [lambda: transposed @ grad],
         **{name: lambda function=function: [function] for name, function in backwards.items()},
     }
-    medians, _ = interleaved(device, functions, arguments.repeats)
+    medians, _ = interleaved(device, functions, repeats)
     times = {name: parts[0] / 1e3 for name, parts in medians.items()}
     element = values.element_size()
-    bytes_moved = edges * (4 + arguments.k * (element + selectors.element_size())) + nodes * arguments.cols * element
+    bytes_moved = edges * (4 + k * (element + selectors.element_size())) + nodes * cols * element
     return {
-        "nodes": nodes,
-        "edges": edges,
-        "greatest_degree": int(graph.row_starts.diff().max()),
         "ms": times,
         "bound_ms": bytes_moved / bandwidth * 1e3,
-        "transpose_ms": transpose_seconds * 1e3,
         "forward_ratio": times["forward, torch"] / times["forward"],
         "backward_ratio": times["backward, torch"] / times["backward"],
         "deterministic_ratio": times["backward, torch"] / times["backward, deterministic"],
@@ -198,21 +193,22 @@ def measure(shape, arguments, bandwidth):
 
 
 HEADING = (
-    f"{'graph':9}{'torch':>9}{'rtopk':>9}{'bound':>8}{'ratio':>8} |{'torch':>9}{'rtopk':>9}{'ratio':>8}"
-    f"{'fixed':>9}{'ratio':>8} |{'transpose':>10}"
+    f"{'graph':9}{'type':5}{'cols':>5}{'k':>5}{'torch':>9}{'rtopk':>9}{'bound':>8}{'ratio':>8} |"
+    f"{'torch':>9}{'rtopk':>9}{'ratio':>8}{'fixed':>9}{'ratio':>8}"
 )
 
 
-def line(name, shape, result):
-    times = result["ms"]
-    forward, backward = result["forward_ratio"], result["backward_ratio"]
-    marks = [" " if ratio >= target else "-" for ratio, target in
+def line(shape, cell):
+    times = cell["ms"]
+    forward, backward = cell["forward_ratio"], cell["backward_ratio"]
+    has_targets = (cell["dtype"], cell["cols"], cell["k"]) == ("f32", 256, 32)
+    marks = ["-" if has_targets and ratio < target else " " for ratio, target in
              ((forward, shape.forward_target), (backward, shape.backward_target))]  # fmt: skip
     return (
-        f"{name:9}{times['forward, torch']:9.3f}{times['forward']:9.3f}{result['bound_ms']:8.3f}"
-        f"{forward:7.2f}x{marks[0]}|"
+        f"{cell['graph']:9}{cell['dtype']:5}{cell['cols']:5}{cell['k']:5}"
+        f"{times['forward, torch']:9.3f}{times['forward']:9.3f}{cell['bound_ms']:8.3f}{forward:7.2f}x{marks[0]}|"
         f"{times['backward, torch']:9.3f}{times['backward']:9.3f}{backward:7.2f}x{marks[1]}"
-        f"{times['backward, deterministic']:8.3f}{result['deterministic_ratio']:7.2f}x |{result['transpose_ms']:10.2f}"
+        f"{times['backward, deterministic']:8.3f}{cell['deterministic_ratio']:7.2f}x"
     )
 
 
@@ -220,15 +216,20 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", choices=SHAPES, default=list(SHAPES), help="which; all by default")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="of the features")
-    parser.add_argument("--cols", type=int, default=256, help="features of a node")
-    parser.add_argument("--k", type=int, default=32, help="features that are kept")
+    parser.add_argument("--dtype", nargs="+", choices=DTYPES, default=["f32"], help="of the features")
+    parser.add_argument("--cols", nargs="+", type=int, default=[256], help="features of a node")
+    parser.add_argument("--k", nargs="+", type=int, default=[32], help="features that are kept, at most half")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the graphs: 0.01 for a hundredth of nodes and edges"
     )
     parser.add_argument("--repeats", type=int, default=15, help="of every measurement")
     parser.add_argument("--json", type=Path, help="where to write the results")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.device == "cpu" and arguments.dtype != ["f32"]:
+        parser.error("--dtype: torch's sparse product on a CPU takes f32 alone")
+    if min(arguments.k) < 1 or max(arguments.cols) > 65536 or 2 * min(arguments.k) > max(arguments.cols):
+        parser.error("--cols, --k: accepted: 1 <= k <= cols / 2, and cols up to 65536")
+    return arguments
 
 
 def main():
@@ -241,27 +242,33 @@ def main():
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine(),
         "threads": None if device == "cuda" else torch.get_num_threads(),
         "torch": torch.__version__,
-        "cols": arguments.cols,
-        "k": arguments.k,
-        "dtype": arguments.dtype,
     }
     bandwidth = copy_bandwidth(device)
     facts["copy_bytes_per_second"] = bandwidth
-    print(
-        f"{facts['device']}, torch {torch.__version__}, {arguments.dtype}, {arguments.cols} features, k={arguments.k}"
-    )
+    print(f"{facts['device']}, torch {torch.__version__}")
     print(f"ms; -: below the target; a copy moves {bandwidth / 1e12:.2f} TB/s")
-    print(f"{'':9}{'forward':>34} |{'backward':>43} |")
+    print(f"{'':19}{'forward':>34} |{'backward':>43}")
     print(HEADING, flush=True)
-    results = {}
+    graphs, cells = {}, []
+    shapes = [(dtype, cols, k) for dtype in arguments.dtype for cols in arguments.cols for k in arguments.k
+              if 2 * k <= cols]  # fmt: skip
     for name in arguments.graphs:
-        results[name] = measure(SHAPES[name], arguments, bandwidth)
-        print(line(name, SHAPES[name], results[name]), flush=True)
-        if device == "cuda":
-            torch.cuda.empty_cache()
+        shape = SHAPES[name]
+        nodes, edges = int(shape.nodes * arguments.scale), int(shape.edges * arguments.scale)
+        graph, seconds = make_graph(nodes, edges, shape.spread, device)
+        greatest = int(graph.row_starts.diff().max())
+        graphs[name] = {"nodes": nodes, "edges": edges, "greatest_degree": greatest, "transpose_ms": seconds * 1e3}
+        for dtype, cols, k in shapes:
+            cell = {"graph": name, "dtype": dtype, "cols": cols, "k": k}
+            cell |= measure(graph, device, DTYPES[dtype], cols, k, arguments.repeats, bandwidth)
+            print(line(shape, cell), flush=True)
+            cells.append(cell)
+            if device == "cuda":
+                torch.cuda.empty_cache()
+        print(f"{name:9}{edges:,} edges transposed in {seconds * 1e3:.2f} ms, once", flush=True)
     if arguments.json is not None:
         temporary = arguments.json.with_suffix(".tmp")
-        temporary.write_text(json.dumps({**facts, "graphs": results}, indent=1) + "\n")
+        temporary.write_text(json.dumps({**facts, "graphs": graphs, "cells": cells}, indent=1) + "\n")
         temporary.replace(arguments.json)
 
 

@@ -240,8 +240,13 @@ def gnn(arguments):
     if not (SITE / "rtopk").exists():
         return Result(failed=["gnn: the package is not there; --only torch makes it"])
     result = Result()
-    for name in ("gnn", "linear"):
-        command = [sys.executable, f"bench/compare_{name}.py", "--json", json_beside(arguments, name)]
+    shapes = ["--graphs", "flickr", "reddit", "--cols", 64, 256, 512, "--k", 8, 16, 32, 64, 128, "--repeats", 3]
+    for name, script, options in (
+        ("gnn", "compare_gnn", ["--dtype", "f32", "bf16"]),
+        ("gnn-shapes", "compare_gnn", shapes),
+        ("linear", "compare_linear", []),
+    ):
+        command = [sys.executable, f"bench/{script}.py", *options, "--json", json_beside(arguments, name)]
         command += ["--repeats", 3] if arguments.quick else []
         if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
             result.passed += 1
