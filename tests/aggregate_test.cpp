@@ -303,6 +303,19 @@ TEST_P(Aggregate, SumsRepeatBitForBit) {
   }
 }
 
+TEST_P(Aggregate, SumsDoNotDependOnWhereMemoryBegins) {
+  Random random(seed() + 208);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const std::int64_t k : {7, 8, 16, 32, 50}) {  // of which memory decides how many are read at once
+      const Aggregation p{.pass = pass, .cols = 200, .k = k, .deterministic = true};
+      const Instance instance(p, graph_of(random_degrees(300, 700, random), 100, random), random);
+      Options odd;
+      odd.misalignment = 1;
+      EXPECT_EQ(run(instance, odd), run(instance)) << name(pass) << ", k " << k;
+    }
+  }
+}
+
 TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
   Random random(seed() + 206);
   const Aggregation p{.cols = 64, .k = 16};

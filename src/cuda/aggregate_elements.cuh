@@ -38,7 +38,7 @@ __device__ Several<X, V> load_several(const X* from) {
 }
 
 /// Stores V elements to an address that is a multiple of their size. They need no place in a cache.
-template <class X, int V>
+template <int V, class X>
 __device__ void store_several(X* to, const Several<X, V>& several) {
   using Bits = BitsOf<static_cast<int>(sizeof(X)) * V>;
   union {

@@ -12,7 +12,7 @@
 
 namespace rtopk::cuda {
 
-/// kAhead: elements of a lane, V at a time, that are under way together.
+/// kAhead: loads of a lane, of V elements each, that are under way together.
 template <class T, class Selector, bool kWeighted, int V, int S, int kAhead>
 class RowStreamer {
  public:
@@ -25,11 +25,17 @@ class RowStreamer {
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(call_, number, lane_, call_.k <= kLanes * V, [&](const Run& run) {
+    for_runs(call_, number, lane_, call_.k <= kLanes * V, [&](Run run) {
+      // It begins with an edge whose number in the graph is a multiple of S, perhaps of a row before. So an edge is always on
+      // the same side, and the order of additions does not depend on which rows are joined.
+      const auto lead = static_cast<int>(run.begin % S);
+      run.begin -= lead;
+      run.edges += lead;
+      run.end += lead;
       int first_column = 0;
       do {
         for (int element = 0; element < call_.k; element += kLanes * V) {
-          add(run, element, first_column, element + kLanes * V >= call_.k);
+          add(run, lead, element, first_column, element + kLanes * V >= call_.k);
         }
         first_column += window();
       } while (sizeof(Selector) > 1 && first_column < call_.cols);  // 256 columns always fit
@@ -49,8 +55,9 @@ class RowStreamer {
     float weight;
   };
 
-  /// Adds the elements from `element` on, V for each lane, of all edges, and writes rows where they end, if they are complete.
-  __device__ void add(const Run& run, int element, int first_column, bool complete) {
+  /// Adds the elements from `element` on, V for each lane, of all edges from `at` on, and writes rows where they end, if they
+  /// are complete.
+  __device__ void add(const Run& run, int at, int element, int first_column, bool complete) {
     // A lane without elements reads the first ones and adds them to a word of its own.
     const int mine = element + lane_ % kLanes * V;
     const int side = lane_ / kLanes;
@@ -68,10 +75,9 @@ class RowStreamer {
     EdgeStream<kWeighted> edges(call_.graph, run, lane_);
     Elements loaded[kAhead];
     unsigned exist = 0;
-    int at = 0;         // the next edge to add
-    int loaded_to = 0;  // the next edge to load
+    int loaded_to = 0;  // the next edge to load; the next to add is `at`
     int row = run.first;
-    int row_begin = 0;
+    int row_begin = at;
     int row_end = __shfl_sync(kWholeWarp, run.end, row);
     for (;;) {
       const int until = min(row_end, loaded_to);
@@ -103,7 +109,7 @@ class RowStreamer {
           __syncwarp();  // the next edge may have the same columns in other lanes
         }
       }
-      at = until;
+      at = S == 1 ? until : max(at, until);  // at first nothing is loaded
       if (at == row_end || call_.graph.nodes == 0) {
         if (complete) write(run, row, run.degree(row_begin, row_end), first_column);
         if (++row >= run.last) return;
@@ -143,30 +149,36 @@ class RowStreamer {
     if (call_.writes_quads) {
 #pragma unroll 1
       for (int word = lane_ * 4; word < cols * S; word += 128) {
-        float4& sums = *reinterpret_cast<float4*>(sums_ + word);
-        const float4 sum = sums;
-        sums = float4{};
-        if constexpr (S == 1) {
-          store_several<Result, 4>(to + word, {rounded<Result>(sum.x * scale), rounded<Result>(sum.y * scale),
-                                               rounded<Result>(sum.z * scale), rounded<Result>(sum.w * scale)});
-        } else if constexpr (S == 2) {
-          store_several<Result, 2>(
-              to + word / 2, {rounded<Result>((sum.x + sum.y) * scale), rounded<Result>((sum.z + sum.w) * scale)});
-        } else {
-          store_several<Result, 1>(to + word / 4, {rounded<Result>(((sum.x + sum.y) + (sum.z + sum.w)) * scale)});
-        }
+        float4& words = *reinterpret_cast<float4*>(sums_ + word);
+        const float sums[] = {words.x, words.y, words.z, words.w};
+        words = float4{};
+        Several<Result, 4 / S> results;
+#pragma unroll
+        for (int i = 0; i < 4 / S; ++i) results.each[i] = rounded<Result>(total(sums + i * S) * scale);
+        store_several<4 / S>(to + word / S, results);
       }
     } else {
 #pragma unroll 1
       for (int column = lane_; column < cols; column += 32) {
-        float sum = 0.0f;
+        float sums[S];
 #pragma unroll
         for (int side = 0; side < S; ++side) {
-          sum += sums_[column * S + side];
+          sums[side] = sums_[column * S + side];
           sums_[column * S + side] = 0.0f;
         }
-        to[column] = rounded<Result>(sum * scale);
+        to[column] = rounded<Result>(total(sums) * scale);
       }
+    }
+  }
+
+  /// Of a column.
+  [[nodiscard]] __device__ static float total(const float* sums) {
+    if constexpr (S == 1) {
+      return sums[0];
+    } else if constexpr (S == 2) {
+      return sums[0] + sums[1];
+    } else {
+      return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
   }
 
