@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -297,6 +298,24 @@ TEST_P(Aggregate, SumsRepeatBitForBit) {
   }
 }
 
+TEST_P(Aggregate, BlocksOfAnySizeAreRight) {
+  if (GetParam() != rtopk::DeviceKind::cpu) GTEST_SKIP() << "of a GPU, ChangedPlansAreRight";
+  Random random(seed() + 209);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const Aggregation p{.pass = pass, .cols = 20, .k = 5};
+    const Instance instance(p, graph_of(random_degrees(50, 90, random), 40, random), random);
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, std::numeric_limits<std::int64_t>::max()}) {
+      Options options;
+      options.change = [rows](AggregationPlan& plan) {
+        plan.workspace_bytes += 4 * plan.scratch_bytes;
+        plan.threads += 4;
+        plan.rows_per_worker = rows;
+      };
+      expect_right(instance, options);
+    }
+  }
+}
+
 TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
   Random random(seed() + 206);
   const Aggregation p{.cols = 64, .k = 16};
@@ -312,7 +331,7 @@ TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
 }
 
 TEST_P(Aggregate, ChangedPlansAreRight) {
-  if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "a plan for the CPU has nothing to choose";
+  if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "of a CPU, BlocksOfAnySizeAreRight";
   Random random(seed() + 207);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
@@ -371,6 +390,29 @@ TEST(AggregateRefusals, Problems) {
   refused("pass", [](Aggregation& p) { p.pass = static_cast<Pass>(2); });
   refused("device", [](Aggregation& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
   refused("device.ordinal", [](Aggregation& p) { p.device.ordinal = 1; });
+  for (const std::int32_t threads : {0, -4}) {
+    expect_refused(rtopk::make_plan(sound, {.threads = threads}, plan), "traits.threads");
+  }
+}
+
+// Every size in bytes fits in 63 bits: a sanitizer would say so if not.
+TEST(AggregateRefusals, AtTheLimitsMemoryIsMissingAndNothingElse) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  const Aggregation most{.rows = kMost, .nodes = kMost, .edges = kMost, .cols = 1, .k = 1};
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    Aggregation problem = most;
+    problem.pass = pass;
+    problem.graph_index_type = IndexType::i64;
+    AggregationPlan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, plan);
+    ASSERT_TRUE(status.ok()) << status.text();
+    expect_refused(rtopk::run(plan, {}), plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts");
+    for (std::int64_t* size : {&problem.rows, &problem.nodes, &problem.edges}) {
+      ++*size;
+      EXPECT_FALSE(rtopk::make_plan(problem, plan).ok());
+      --*size;
+    }
+  }
 }
 
 TEST(AggregateRefusals, CallsAndPlans) {

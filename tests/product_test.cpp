@@ -170,6 +170,19 @@ TEST_P(Products, AreRightWithAnyNumberOfThreads) {
   }
 }
 
+TEST_P(Products, InBlocksOfAnySizeAreRight) {
+  if (GetParam() != rtopk::DeviceKind::cpu) GTEST_SKIP() << "of a GPU, ChangedPlansAreRight";
+  Random random(347);
+  for (const ProductTerm term : kTerms) {
+    const Instance instance({.term = term, .rows = 100, .cols = 30, .k = 7, .width = 45}, random);
+    const auto change = [](ProductPlan& plan) {
+      plan.threads = 4;
+      plan.rows_per_worker = plan.cols_per_worker = std::numeric_limits<std::int64_t>::max();
+    };
+    expect_right(instance, run(instance, {.change = change}));
+  }
+}
+
 TEST_P(Products, OfManyShapesAreRightWhereverTheyLie) {
   Random random(seed() + 311);
   for (std::int64_t i = 0; i < scaled(60); ++i) {
@@ -328,6 +341,8 @@ TEST(ProductRefusals, NameTheArgument) {
   refused("device.ordinal is 1", [](Product& p) { p.device.ordinal = 1; });
 
   ProductPlan plan;
+  EXPECT_NE(std::string(rtopk::make_plan(good, traits_with(0), plan).text()).find("traits.threads is 0"),
+            std::string::npos);
   ASSERT_TRUE(rtopk::make_plan(good, traits_with(1), plan).ok());
   std::vector<float> floats(64);
   std::vector<std::uint8_t> selectors(4);

@@ -63,6 +63,12 @@ TEST(TranspositionRefusals, NameTheArgument) {
   rtopk::TranspositionPlan plan;
   expect_refused(rtopk::make_plan(rtopk::Transposition{.rows = -1}, plan), "rows");
   expect_refused(rtopk::make_plan(rtopk::Transposition{.graph_index_type = IndexType::u8}, plan), "graph_index_type");
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  const rtopk::Transposition most{.rows = kMost, .nodes = kMost, .edges = kMost, .graph_index_type = IndexType::i64};
+  ASSERT_TRUE(rtopk::make_plan(most, plan).ok());
+  expect_refused(rtopk::run(plan, {}, {}), "graph.row_starts");
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.edges = kMost + 1, .graph_index_type = IndexType::i64}, plan),
+                 "edges");
   ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 1, .nodes = 1, .edges = 1}, plan).ok());
   std::int32_t starts[2] = {0, 1};
   std::int32_t columns[1] = {0};

@@ -110,8 +110,13 @@ Status invalid(const char* argument, std::int64_t value, const char* accepted) n
 }
 
 Status check_traits(const Traits& traits, const Device& device) noexcept {
-  if (traits.device == device) return {};
-  return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+  if (traits.device != device) {
+    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+  }
+  if (device.kind == DeviceKind::cpu && traits.threads < 1) {
+    return invalid("traits.threads", traits.threads, "1 or more");
+  }
+  return {};
 }
 
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept {

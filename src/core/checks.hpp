@@ -30,7 +30,7 @@ Status check_call(const Plan& plan, const void* input, const Output& output, Wor
 
 Status check_launch(const Launch& launch) noexcept;
 
-/// That they are of this device.
+/// That they are of this device, and have threads if it is a CPU.
 Status check_traits(const Traits& traits, const Device& device) noexcept;
 
 /// Elements from one row to the next.
