@@ -459,6 +459,49 @@ TEST(AggregateRefusals, CallsAndPlans) {
   refused_plan("k", [](auto& p) { p.problem.k = 0; });
 }
 
+// What make_plan makes, run takes: what is missing is memory.
+TEST(AggregatePlans, ForGpusAreSoundUpToTheLimits) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
+  constexpr std::int64_t kMostRows = 0x7fffffff;
+  constexpr std::int64_t kMostEdges = std::int64_t{1} << 39;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{1} << 27, kMostRows}) {
+        for (const std::int64_t edges : {std::int64_t{0}, std::int64_t{1000}, kMostEdges}) {
+          Aggregation problem{.pass = pass,
+                              .rows = rows,
+                              .nodes = rows,
+                              .edges = edges,
+                              .cols = 65536,
+                              .k = 65536,
+                              .dtype = DType::f16,
+                              .selector_type = IndexType::u16,
+                              .graph_index_type = IndexType::i64,
+                              .deterministic = deterministic,
+                              .device = traits.device};
+          AggregationPlan plan;
+          rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+          ASSERT_TRUE(status.ok()) << status.text();
+          const char* missing = plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts";
+          expect_refused(rtopk::run(plan, {}), missing);
+          for (std::int64_t* size : {&problem.rows, &problem.nodes, &problem.edges}) {
+            const std::int64_t before = *size;
+            *size = (size == &problem.edges ? kMostEdges : kMostRows) + 1;
+            AggregationPlan too_large = plan;
+            status = rtopk::make_plan(problem, traits, too_large);
+            EXPECT_EQ(status.code(), rtopk::StatusCode::not_supported) << status.text();
+            EXPECT_EQ(too_large, plan);
+            too_large.problem = problem;
+            expect_refused(rtopk::run(too_large, {}), "rows");
+            *size = before;
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(On, Aggregate, kDevices, device_name);
 
 }  // namespace
