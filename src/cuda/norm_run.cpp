@@ -37,6 +37,7 @@ Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* st
   if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
   if (problem.term != NormTerm::rows) arguments.call.beta = nullptr;
   if (problem.term != NormTerm::gradient) arguments.call.gradient = nullptr;
+  if (problem.rows == 0) arguments.call.input = arguments.call.gradient = arguments.call.result = nullptr;
   arguments.partial_sums = reinterpret_cast<float*>(aligned_base(workspace));
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
