@@ -303,7 +303,8 @@ TEST_F(NormOnGpu, NoRows) {
   Random random(seed() + 303);
   for (const NormTerm term : kTerms) {
     for (const std::int64_t cols : {40, 1000}) {
-      for (const std::size_t misalignment : {0, 1}) {  // nothing is asked of rows that are not there
+      for (const std::size_t misalignment :
+           {std::size_t{0}, std::size_t{1}}) {  // nothing is asked of rows that are not there
         const Instance instance(problem_of(term, 0, cols, 3, true), random);
         const Results results = run(instance, {.misalignment = misalignment});
         if (term == NormTerm::rows) continue;

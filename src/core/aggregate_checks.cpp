@@ -31,12 +31,7 @@ Status check_graph(std::int64_t rows, std::int64_t nodes, std::int64_t edges, In
                   "graph_index_type is i32 with %lld edges, %lld rows and %lld nodes; accepted: i64 above 2^31 - 1",
                   printable(edges), printable(rows), printable(nodes));
   }
-  if (device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(device.kind), "cpu or cuda");
-  if (device.kind == DeviceKind::cpu && device.ordinal != 0) {
-    return invalid("device.ordinal", device.ordinal, "0 for the CPU");
-  }
-  if (device.ordinal < 0) return invalid("device.ordinal", device.ordinal, "0 or more");
-  return {};
+  return check_device(device);
 }
 
 struct GraphNames {

@@ -22,6 +22,12 @@ Status invalid(const char* argument, std::int64_t value, const char* accepted) n
 
 Status check_problem(const Problem& problem) noexcept;
 
+/// That it can be named; it need not be here.
+Status check_device(const Device& device) noexcept;
+
+/// The same for `what` a GPU alone does.
+Status check_gpu(const Device& device, const char* what) noexcept;
+
 /// Of compact rows: k and the type of selectors for rows of `cols` columns.
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept;
 
