@@ -459,6 +459,60 @@ TEST(AggregateRefusals, CallsAndPlans) {
   refused_plan("k", [](auto& p) { p.problem.k = 0; });
 }
 
+TEST(AggregateRefusals, OfPlansForAGpu) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      const Aggregation problem{.pass = pass,
+                                .rows = 1 << 20,
+                                .nodes = 1 << 20,
+                                .edges = 1 << 24,
+                                .cols = 300,
+                                .k = 8,
+                                .selector_type = IndexType::u16,
+                                .deterministic = deterministic,
+                                .device = traits.device};
+      AggregationPlan plan;
+      ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+      const auto refused = [&](const char* argument, const std::function<void(AggregationPlan&)>& change) {
+        AggregationPlan changed = plan;
+        change(changed);
+        expect_refused(rtopk::run(changed, {}), argument);
+      };
+      refused("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cpu_rows; });
+      if (deterministic && pass == Pass::backward) {
+        refused("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cuda_stream_scatter; });
+      }
+      refused("plan.rows_per_worker", [](auto& p) { p.rows_per_worker = 0; });
+      refused("plan.rows_per_worker", [](auto& p) { p.rows_per_worker = 33; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = 0; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = 16; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = 300; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = std::int64_t{1} << 40; });
+      refused("plan.piece_edges", [](auto& p) {  // 2^31 of them
+        p.piece_edges = 32;
+        p.short_edges = 0;
+        p.problem.edges = std::int64_t{1} << 36;
+        p.problem.graph_index_type = IndexType::i64;
+      });
+      refused("plan.short_edges", [](auto& p) { p.short_edges = -1; });
+      refused("plan.short_edges", [](auto& p) { p.short_edges = 2 * p.piece_edges; });
+      if (pass == Pass::forward) {
+        refused("plan.window_cols", [](auto& p) { p.window_cols = 128; });
+        refused("plan.window_cols", [](auto& p) { p.window_cols = 300; });
+      }
+      refused("plan.threads", [](auto& p) { p.threads = 256; });
+      refused("plan.threads", [](auto& p) { p.shared_bytes += 4; });
+      refused("plan.threads", [](auto& p) { p.workspace_bytes += 1; });
+      // A plan for another problem.
+      if (!plan.needs_transposed() && pass == Pass::forward) {
+        refused("plan.threads", [](auto& p) { p.problem.edges *= 2; });
+      }
+    }
+  }
+}
+
 // What make_plan makes, run takes: what is missing is memory.
 TEST(AggregatePlans, ForGpusAreSoundUpToTheLimits) {
   if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";

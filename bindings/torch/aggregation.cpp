@@ -152,12 +152,12 @@ std::tuple<Tensor, Tensor, MaybeTensor> transpose_graph(const Tensor& row_starts
                               .graph_index_type = graph.index_type(),
                               .weighted = graph.weights.has_value(),
                               .device = device_of(columns)};
+  TranspositionPlan plan;
+  check(make_plan(problem, plan));
   const Tensor starts = empty_vector(n + 1, columns);
   const Tensor rows = empty_vector(graph.edges(), columns);
   MaybeTensor t_weights;
   if (graph.weights) t_weights = empty_vector(graph.edges(), *graph.weights);
-  TranspositionPlan plan;
-  check(make_plan(problem, plan));
   execute_on(problem.device, columns, plan.workspace_bytes, [&](Workspace workspace, const Launch& launch) {
     check(run(plan, graph.view(),
               {starts.mutable_data_ptr(), rows.mutable_data_ptr(),
