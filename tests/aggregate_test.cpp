@@ -459,6 +459,52 @@ TEST(AggregateRefusals, CallsAndPlans) {
   refused_plan("k", [](auto& p) { p.problem.k = 0; });
 }
 
+TEST(AggregateRefusals, CallsOfABackwardPass) {
+  const Aggregation problem{
+      .pass = Pass::backward, .rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true, .mean = true};
+  AggregationPlan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  alignas(8) static std::byte memory[8][1024];
+  std::memset(memory, 0, sizeof memory);
+  const rtopk::AggregationCall sound{.graph = {memory[0], nullptr, nullptr},
+                                     .transposed = {memory[1], memory[2], reinterpret_cast<const float*>(memory[3])},
+                                     .selectors = memory[4],
+                                     .gradient = memory[5],
+                                     .result = memory[6]};
+  std::vector<std::byte> space(plan.workspace_bytes);
+  const rtopk::Workspace workspace{space.data(), space.size()};
+  ASSERT_TRUE(rtopk::run(plan, sound, workspace).ok());
+  const auto refused = [&](const char* argument, const std::function<void(rtopk::AggregationCall&)>& change) {
+    rtopk::AggregationCall call = sound;
+    change(call);
+    expect_refused(rtopk::run(plan, call, workspace), argument);
+  };
+  refused("graph.row_starts", [](auto& call) { call.graph.row_starts = nullptr; });
+  refused("transposed.row_starts", [](auto& call) { call.transposed.row_starts = nullptr; });
+  refused("transposed.columns", [](auto& call) { call.transposed.columns = nullptr; });
+  refused("transposed.weights", [](auto& call) { call.transposed.weights = nullptr; });
+  refused("selectors", [](auto& call) { call.selectors = nullptr; });
+  refused("gradient", [](auto& call) { call.gradient = nullptr; });
+  refused("gradient", [](auto& call) { call.gradient = memory[5] + 2; });
+  refused("result", [](auto& call) { call.result = nullptr; });
+  refused("result overlaps gradient", [](auto& call) { call.result = memory[5] + 64; });
+  refused("result overlaps selectors", [](auto& call) { call.result = memory[4]; });
+  expect_refused(rtopk::run(plan, sound, {memory[6], plan.workspace_bytes}), "workspace overlaps result");
+}
+
+TEST(AggregateRefusals, OfAGpuWhereItWasNotBuilt) {
+  if (rtopk::build_info().cuda) GTEST_SKIP() << "this build has CUDA";
+  const rtopk::Device gpu{rtopk::DeviceKind::cuda, 0};
+  const Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .device = gpu};
+  AggregationPlan plan;
+  expect_refused(rtopk::make_plan(problem, plan), "device is cuda");
+  expect_refused(rtopk::make_plan(problem, {.device = gpu}, plan), "device is cuda");
+  plan.problem = problem;
+  EXPECT_EQ(rtopk::run(plan, {}).code(), rtopk::StatusCode::not_supported);
+  rtopk::TranspositionPlan transposition;
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.device = gpu}, transposition), "device is cuda");
+}
+
 TEST(AggregateRefusals, OfPlansForAGpu) {
   if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
   const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
