@@ -1,10 +1,10 @@
 #include "large_memory.hpp"
 
-#include <sys/mman.h>
-
 #include <cstring>
 #include <stdexcept>
 #include <string>
+
+#include "mapping.hpp"
 #if defined(RTOPK_TEST_CUDA)
 #include <cuda_runtime_api.h>
 #endif
@@ -14,25 +14,18 @@ namespace {
 
 class HostZeros final : public LargeMemory {
  public:
-  explicit HostZeros(std::size_t bytes) : bytes_(bytes) {
-    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    data_ = address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
-  }
-  ~HostZeros() override {
-    if (data_ != nullptr) munmap(data_, bytes_);
-  }
+  explicit HostZeros(std::size_t bytes) : mapping_(bytes) {}
 
-  [[nodiscard]] void* data() override { return data_; }
+  [[nodiscard]] void* data() override { return mapping_.data(); }
   void write(std::int64_t offset, const Bytes& bytes) override {
-    std::memcpy(data_ + offset, bytes.data(), bytes.size());
+    std::memcpy(mapping_.data() + offset, bytes.data(), bytes.size());
   }
   [[nodiscard]] Bytes read(std::int64_t offset, std::int64_t bytes) override {
-    return {data_ + offset, data_ + offset + bytes};
+    return {mapping_.data() + offset, mapping_.data() + offset + bytes};
   }
 
  private:
-  std::byte* data_ = nullptr;
-  std::size_t bytes_;
+  Mapping mapping_;
 };
 
 #if defined(RTOPK_TEST_CUDA)
