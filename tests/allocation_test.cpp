@@ -6,6 +6,10 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include <rtopk/aggregate.hpp>
+#include <rtopk/product.hpp>
 
 #include "check.hpp"
 #include "conformance.hpp"
@@ -107,6 +111,53 @@ TEST_P(Allocation, NoneDuringARun) {
       std::thread([&] { counted = allocations_of(problem, matrix, here); }).join();
       ASSERT_EQ(counted, 0) << describe(problem);
     }
+  }
+}
+
+TEST(AllocationOfGraphs, NoneDuringARun) {
+#if defined(RTOPK_TEST_OTHER_ALLOCATOR)
+  GTEST_SKIP() << "the allocator of this build cannot be counted";
+#endif
+  // Zeros are a graph without edges, selectors and numbers.
+  alignas(64) static std::byte memory[6][65536];
+  const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
+  const rtopk::Executor here = backwards();
+  rtopk::Launch launch;
+  launch.executor = &here;
+  const auto expect_none = [](const auto& run) {
+    std::int64_t counted = -1;
+    std::thread([&] {
+      const std::int64_t before = allocations.load();
+      const rtopk::Status status = run();
+      counted = allocations.load() - before;
+      EXPECT_TRUE(status.ok()) << status.text();
+    }).join();
+    EXPECT_EQ(counted, 0);
+  };
+  for (const rtopk::Pass pass : {rtopk::Pass::forward, rtopk::Pass::backward}) {
+    rtopk::AggregationPlan plan;
+    const rtopk::Aggregation problem{.pass = pass, .rows = 50, .nodes = 40, .edges = 1000, .cols = 64, .k = 8};
+    ASSERT_TRUE(rtopk::make_plan(problem, {.threads = 3}, plan).ok());
+    std::vector<std::byte> workspace(plan.workspace_bytes);
+    const rtopk::Graph graph{memory[0], memory[1]};
+    const rtopk::AggregationCall call{.graph = graph,
+                                      .transposed = graph,
+                                      .values = memory[2],
+                                      .selectors = memory[3],
+                                      .gradient = memory[4],
+                                      .result = memory[5]};
+    expect_none([&] { return rtopk::run(plan, call, {workspace.data(), workspace.size()}, launch); });
+  }
+  rtopk::TranspositionPlan transposition;
+  ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 50, .nodes = 40, .edges = 1000}, transposition).ok());
+  expect_none([&] { return rtopk::run(transposition, {memory[0], memory[1]}, {memory[2], memory[3]}); });
+  for (const rtopk::ProductTerm term :
+       {rtopk::ProductTerm::product, rtopk::ProductTerm::values_gradient, rtopk::ProductTerm::matrix_gradient}) {
+    rtopk::ProductPlan plan;
+    const rtopk::Product problem{.term = term, .rows = 100, .cols = 64, .k = 8, .width = 100};
+    ASSERT_TRUE(rtopk::make_plan(problem, {.threads = 3}, plan).ok());
+    const rtopk::ProductCall call{floats(0), memory[1], floats(2), floats(3), floats(4)};
+    expect_none([&] { return rtopk::run(plan, call, {}, launch); });
   }
 }
 

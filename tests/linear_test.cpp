@@ -356,6 +356,10 @@ TEST(LinearRefusals, CallsAndPlans) {
   refused_plan("plan.workspace_bytes", [](auto& p) { p.parts += 1; });
   refused_plan("plan.parts", [](auto& p) { p.problem.term = LinearTerm::product; });
   refused_plan("inputs", [](auto& p) { p.problem.inputs = 0; });
+
+  Linear huge = problem_of(LinearTerm::product, 0x7fffffff, 4, 65536);
+  EXPECT_EQ(rtopk::make_plan(huge, kTraits, plan).code(), rtopk::StatusCode::not_supported);
+  refused_plan("rows", [&](auto& p) { p.problem = huge; });
 }
 
 TEST(LinearPlans, PartsHaveWorkAndFillTheGpu) {

@@ -10,6 +10,7 @@
 
 #include "check.hpp"
 #include "conformance.hpp"
+#include "mapping.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RTOPK_TEST_SANITIZED 1
@@ -21,26 +22,6 @@
 
 namespace rtopk_test {
 namespace {
-
-/// Address space that costs memory only where it is written.
-class Mapping {
- public:
-  explicit Mapping(std::size_t bytes) : bytes_(bytes) {
-    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    data_ = address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
-  }
-  ~Mapping() {
-    if (data_ != nullptr) munmap(data_, bytes_);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  [[nodiscard]] std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t bytes_;
-};
 
 /// Three parts, of which only the middle one may be touched; bytes() ends where it ends, or begins where it begins.
 class Island {

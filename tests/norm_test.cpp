@@ -302,12 +302,18 @@ TEST_F(NormOnGpu, OneColumnIsItsBeta) {
 TEST_F(NormOnGpu, NoRows) {
   Random random(seed() + 303);
   for (const NormTerm term : kTerms) {
-    const Results results = run({problem_of(term, 0, 40, 3, true), random});
-    if (term == NormTerm::rows) continue;
-    const Floats zeros(40, 0.0f);
-    EXPECT_EQ(results.gamma, zeros);
-    EXPECT_EQ(results.beta, zeros);
-    EXPECT_EQ(results.bias, zeros);
+    for (const std::int64_t cols : {40, 1000}) {
+      for (const std::size_t misalignment :
+           {std::size_t{0}, std::size_t{1}}) {  // nothing is asked of rows that are not there
+        const Instance instance(problem_of(term, 0, cols, 3, true), random);
+        const Results results = run(instance, {.misalignment = misalignment});
+        if (term == NormTerm::rows) continue;
+        const Floats zeros(at(cols), 0.0f);
+        EXPECT_EQ(results.gamma, zeros);
+        EXPECT_EQ(results.beta, zeros);
+        EXPECT_EQ(results.bias, zeros);
+      }
+    }
   }
 }
 

@@ -15,6 +15,7 @@
 #include "encoding.hpp"
 #include "on_device.hpp"
 #include "random.hpp"
+#include "refusals.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -167,6 +168,19 @@ TEST_P(Products, AreRightWithAnyNumberOfThreads) {
         }
       }
     }
+  }
+}
+
+TEST_P(Products, InBlocksOfAnySizeAreRight) {
+  if (GetParam() != rtopk::DeviceKind::cpu) GTEST_SKIP() << "of a GPU, ChangedPlansAreRight";
+  Random random(347);
+  for (const ProductTerm term : kTerms) {
+    const Instance instance({.term = term, .rows = 100, .cols = 30, .k = 7, .width = 45}, random);
+    const auto change = [](ProductPlan& plan) {
+      plan.threads = 4;
+      plan.rows_per_worker = plan.cols_per_worker = std::numeric_limits<std::int64_t>::max();
+    };
+    expect_right(instance, run(instance, {.change = change}));
   }
 }
 
@@ -328,6 +342,8 @@ TEST(ProductRefusals, NameTheArgument) {
   refused("device.ordinal is 1", [](Product& p) { p.device.ordinal = 1; });
 
   ProductPlan plan;
+  EXPECT_NE(std::string(rtopk::make_plan(good, traits_with(0), plan).text()).find("traits.threads is 0"),
+            std::string::npos);
   ASSERT_TRUE(rtopk::make_plan(good, traits_with(1), plan).ok());
   std::vector<float> floats(64);
   std::vector<std::uint8_t> selectors(4);
@@ -342,6 +358,51 @@ TEST(ProductRefusals, NameTheArgument) {
   plan.workspace_bytes = 0;
   plan.cols_per_worker = 1;
   EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("plan.threads"), std::string::npos);
+}
+
+TEST(ProductRefusals, NameEveryPointer) {
+  alignas(8) static std::byte memory[5][256];
+  const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
+  const rtopk::ProductCall sound{floats(0), memory[1], floats(2), floats(3), floats(4)};
+  for (const ProductTerm term : kTerms) {
+    ProductPlan plan;
+    ASSERT_TRUE(rtopk::make_plan({.term = term, .rows = 2, .cols = 8, .k = 2, .width = 3}, plan).ok());
+    EXPECT_TRUE(rtopk::run(plan, sound).ok());
+    const auto refused = [&](const std::string& argument, const std::function<void(rtopk::ProductCall&)>& change) {
+      rtopk::ProductCall call = sound;
+      change(call);
+      expect_refused(rtopk::run(plan, call), argument);
+    };
+    const auto floats_are_read = [&](const char* argument, const float* rtopk::ProductCall::*member) {
+      refused(argument, [&](auto& call) { call.*member = nullptr; });
+      refused(argument, [&](auto& call) {
+        call.*member = reinterpret_cast<const float*>(reinterpret_cast<const char*>(sound.*member) + 2);
+      });
+      refused(std::string("result overlaps ") + argument,
+              [&](auto& call) { call.result = const_cast<float*>(sound.*member) + 1; });
+    };
+    if (term != ProductTerm::values_gradient) floats_are_read("values", &rtopk::ProductCall::values);
+    if (term != ProductTerm::matrix_gradient) floats_are_read("matrix", &rtopk::ProductCall::matrix);
+    if (term != ProductTerm::product) floats_are_read("gradient", &rtopk::ProductCall::gradient);
+    refused("selectors", [](auto& call) { call.selectors = nullptr; });
+    refused("result overlaps selectors", [&](auto& call) { call.result = floats(1); });
+    refused("result", [](auto& call) { call.result = nullptr; });
+    const rtopk::Executor no_function{};
+    rtopk::Launch launch;
+    launch.executor = &no_function;
+    expect_refused(rtopk::run(plan, sound, {}, launch), "launch.executor");
+  }
+}
+
+TEST(ProductRefusals, OfAGpuWhereItWasNotBuilt) {
+  if (rtopk::build_info().cuda) GTEST_SKIP() << "this build has CUDA";
+  const rtopk::Device gpu{rtopk::DeviceKind::cuda, 0};
+  ProductPlan plan;
+  const Product problem{.rows = 2, .cols = 8, .k = 2, .width = 3, .device = gpu};
+  expect_refused(rtopk::make_plan(problem, plan), "device is cuda");
+  expect_refused(rtopk::make_plan(problem, {.device = gpu}, plan), "device is cuda");
+  plan.problem = problem;
+  EXPECT_EQ(rtopk::run(plan, {}).code(), rtopk::StatusCode::not_supported);
 }
 
 TEST(ProductRefusals, OfPlansForAGpu) {

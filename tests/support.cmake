@@ -7,6 +7,7 @@ add_library(rtopk_test_support STATIC
   ${CMAKE_CURRENT_LIST_DIR}/encoding.cpp
   ${CMAKE_CURRENT_LIST_DIR}/graph.cpp
   ${CMAKE_CURRENT_LIST_DIR}/guarded_buffer.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/large_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/matrix.cpp
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
   ${CMAKE_CURRENT_LIST_DIR}/runner.cpp)

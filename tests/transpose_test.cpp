@@ -1,6 +1,7 @@
 // Graphs transposed on every device that is here, edges to nowhere among theirs; and refusals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -57,12 +58,72 @@ TEST_P(Transpositions, AreRight) {
   }
 }
 
+TEST_P(Transpositions, OfRowStartsThatMakeNoSenseAreGraphs) {
+  Random random(seed() + 210);
+  for (int i = 0; i < 20; ++i) {
+    const IndexType type = random.coin() ? IndexType::i32 : IndexType::i64;
+    TestGraph graph = graph_of(random_degrees(random.between(1, 60), 300, random), 40, random);
+    const std::vector<std::int64_t> senseless{-1, -(1 << 30), 1 << 30, graph.edges() + 1, 0, graph.edges()};
+    for (int j = 0; j < 5; ++j) {
+      graph.row_starts[static_cast<std::size_t>(random.between(0, graph.rows()))] = random.pick(senseless);
+    }
+    rtopk::TranspositionPlan plan;
+    ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = graph.rows(),
+                                                      .nodes = graph.nodes,
+                                                      .edges = graph.edges(),
+                                                      .graph_index_type = type,
+                                                      .device = {GetParam(), 0}},
+                                 plan)
+                    .ok());
+    const GraphMemory from(GetParam(), graph, type);
+    const std::size_t size = rtopk::size_of(type);
+    const auto row_starts = memory(Bytes(static_cast<std::size_t>(graph.nodes + 1) * size, std::byte{0x55}));
+    const auto columns = memory(Bytes(graph.columns.size() * size, std::byte{0x55}));
+    const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
+    const rtopk::Workspace space{workspace->data(), plan.workspace_bytes};
+    ASSERT_TRUE(rtopk::run(plan, from.view(), {row_starts->data(), columns->data()}, space).ok());
+    for (const auto* part : {&row_starts, &columns, &workspace}) EXPECT_EQ((*part)->damage(), "");
+    const std::vector<std::int64_t> starts = decode(row_starts->content(), type);
+    EXPECT_EQ(starts.front(), 0);
+    EXPECT_TRUE(std::is_sorted(starts.begin(), starts.end()));
+    EXPECT_LE(starts.back(), graph.edges());
+    std::int64_t edge = 0;
+    for (const std::int64_t row : decode(columns->content(), type)) {
+      const bool exists = row >= 0 && row < graph.rows();
+      EXPECT_TRUE(edge < starts.back() ? exists : row == -1) << "edge " << edge << " is of row " << row;
+      ++edge;
+    }
+  }
+}
+
+TEST_P(Transpositions, NeedTheWorkspaceThatTheyAskedFor) {
+  rtopk::TranspositionPlan plan;
+  const rtopk::Transposition problem{.rows = 1, .nodes = 1, .edges = 1, .device = {GetParam(), 0}};
+  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  if (plan.workspace_bytes == 0) GTEST_SKIP() << "none is needed";
+  const GraphMemory from(GetParam(), {.nodes = 1, .row_starts = {0, 1}, .columns = {0}, .weights = {}}, IndexType::i32);
+  const auto row_starts = memory(Bytes(8));
+  const auto columns = memory(Bytes(4));
+  const auto workspace = memory(Bytes(plan.workspace_bytes));
+  const rtopk::TransposedGraph to{row_starts->data(), columns->data()};
+  expect_refused(rtopk::run(plan, from.view(), to), "workspace.data");
+  expect_refused(rtopk::run(plan, from.view(), to, {workspace->data(), plan.workspace_bytes - 1}), "workspace.bytes");
+  plan.workspace_bytes -= 1;
+  expect_refused(rtopk::run(plan, from.view(), to, {workspace->data(), plan.workspace_bytes}), "plan.workspace_bytes");
+}
+
 INSTANTIATE_TEST_SUITE_P(On, Transpositions, kDevices, device_name);
 
 TEST(TranspositionRefusals, NameTheArgument) {
   rtopk::TranspositionPlan plan;
   expect_refused(rtopk::make_plan(rtopk::Transposition{.rows = -1}, plan), "rows");
   expect_refused(rtopk::make_plan(rtopk::Transposition{.graph_index_type = IndexType::u8}, plan), "graph_index_type");
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  const rtopk::Transposition most{.rows = kMost, .nodes = kMost, .edges = kMost, .graph_index_type = IndexType::i64};
+  ASSERT_TRUE(rtopk::make_plan(most, plan).ok());
+  expect_refused(rtopk::run(plan, {}, {}), "graph.row_starts");
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.edges = kMost + 1, .graph_index_type = IndexType::i64}, plan),
+                 "edges");
   ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 1, .nodes = 1, .edges = 1}, plan).ok());
   std::int32_t starts[2] = {0, 1};
   std::int32_t columns[1] = {0};

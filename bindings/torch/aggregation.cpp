@@ -60,13 +60,6 @@ DType float_type_of(const char* name, const Tensor& tensor) {
   return dtype;
 }
 
-void aggregate_into(const Aggregation& problem, const AggregationCall& call, const Tensor& result) {
-  AggregationPlan plan;
-  check(make_plan(problem, traits_of(problem.device), plan));
-  execute_on(problem.device, result, plan.workspace_bytes,
-             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
-}
-
 }  // namespace
 
 Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTensor& weights, const Tensor& values,
@@ -96,12 +89,12 @@ Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTen
                             .deterministic = deterministic,
                             .device = device_of(values)};
   if (problem.k == 0) return torch::stable::zero_(result);
-  aggregate_into(problem,
-                 {.graph = graph.view(),
-                  .values = held_values.const_data_ptr(),
-                  .selectors = held_selectors.const_data_ptr(),
-                  .result = result.mutable_data_ptr()},
-                 result);
+  execute<AggregationPlan>(problem,
+                           AggregationCall{.graph = graph.view(),
+                                           .values = held_values.const_data_ptr(),
+                                           .selectors = held_selectors.const_data_ptr(),
+                                           .result = result.mutable_data_ptr()},
+                           result);
   return result;
 }
 
@@ -111,6 +104,7 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
   const HeldGraph graph = held(row_starts, columns, weights);
   const HeldGraph transposed = held(t_row_starts, t_columns, t_weights);
   check_size("t_columns", t_columns, 0, graph.edges(), "the number of edges");
+  check_dims("selectors", selectors, 2);
   check_size("t_row_starts", t_row_starts, 0, selectors.size(0) + 1, "one more than there are nodes");
   if (transposed.index_type() != graph.index_type()) refuse("t_columns has another index type than columns");
   if (weights.has_value() != t_weights.has_value())
@@ -138,13 +132,13 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
                             .deterministic = deterministic,
                             .device = device_of(grad)};
   if (problem.k == 0) return result;
-  aggregate_into(problem,
-                 {.graph = graph.view(),
-                  .transposed = transposed.view(),
-                  .selectors = held_selectors.const_data_ptr(),
-                  .gradient = held_grad.const_data_ptr(),
-                  .result = result.mutable_data_ptr()},
-                 result);
+  execute<AggregationPlan>(problem,
+                           AggregationCall{.graph = graph.view(),
+                                           .transposed = transposed.view(),
+                                           .selectors = held_selectors.const_data_ptr(),
+                                           .gradient = held_grad.const_data_ptr(),
+                                           .result = result.mutable_data_ptr()},
+                           result);
   return result;
 }
 
@@ -158,12 +152,12 @@ std::tuple<Tensor, Tensor, MaybeTensor> transpose_graph(const Tensor& row_starts
                               .graph_index_type = graph.index_type(),
                               .weighted = graph.weights.has_value(),
                               .device = device_of(columns)};
+  TranspositionPlan plan;
+  check(make_plan(problem, plan));
   const Tensor starts = empty_vector(n + 1, columns);
   const Tensor rows = empty_vector(graph.edges(), columns);
   MaybeTensor t_weights;
   if (graph.weights) t_weights = empty_vector(graph.edges(), *graph.weights);
-  TranspositionPlan plan;
-  check(make_plan(problem, plan));
   execute_on(problem.device, columns, plan.workspace_bytes, [&](Workspace workspace, const Launch& launch) {
     check(run(plan, graph.view(),
               {starts.mutable_data_ptr(), rows.mutable_data_ptr(),

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <tuple>
 
 #include "rows.hpp"
 
 namespace rtopk::torch_binding {
-
-using MaybeTensor = std::optional<Tensor>;
 
 /// The transposed graph is for the derivative alone.
 Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTensor& weights, const Tensor& values,

@@ -53,4 +53,13 @@ void execute_on(const Device& device, const Tensor& tensor, std::size_t workspac
   f(workspace, Launch{.stream = current_stream(device.ordinal)});
 }
 
+/// Plans a problem and runs it on the device that it names, which has `tensor`. Throws what a status says.
+template <class Plan, class Problem, class Call>
+void execute(const Problem& problem, const Call& call, const Tensor& tensor) {
+  Plan plan;
+  check(make_plan(problem, traits_of(problem.device), plan));
+  execute_on(problem.device, tensor, plan.workspace_bytes,
+             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
+}
+
 }  // namespace rtopk::torch_binding

@@ -10,35 +10,24 @@
 namespace rtopk::torch_binding {
 namespace {
 
-/// A tensor of float32 on the device of `like`.
-void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& like,
-                  const char* name_of_like) {
-  check_dims(name, tensor, dims);
-  check_float(name, tensor);
-  check_device(name, tensor, like, name_of_like);
-}
-
 Tensor multiplied(const Linear& problem, LinearCall call, const Tensor& like) {
   const bool for_matrix = problem.term == LinearTerm::matrix_gradient;
   Tensor result = empty_matrix(for_matrix ? problem.outputs : problem.rows,
                                problem.term == LinearTerm::product ? problem.outputs : problem.inputs, like);
   call.result = mutable_floats(result);
-  LinearPlan plan;
-  check(make_plan(problem, traits_of(problem.device), plan));
-  execute_on(problem.device, result, plan.workspace_bytes,
-             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
+  execute<LinearPlan>(problem, call, result);
   return result;
 }
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const MaybeTensor& bias) {
   check_floats("x", x, 2, x, "x");
   check_floats("weight", weight, 2, x, "x");
   check_size("weight", weight, 1, x.size(1), "the columns of x");
   const Tensor held_x = torch::stable::contiguous(x);
   const Tensor held_weight = torch::stable::contiguous(weight);
-  std::optional<Tensor> held_bias;
+  MaybeTensor held_bias;
   if (bias) {
     check_floats("bias", *bias, 1, x, "x");
     check_size("bias", *bias, 0, weight.size(0), "the rows of weight");

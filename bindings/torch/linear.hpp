@@ -1,14 +1,12 @@
 // Operators for linear maps of dense rows, on a GPU of compute capability 9.0 and in float32.
 #pragma once
 
-#include <optional>
-
 #include "rows.hpp"
 
 namespace rtopk::torch_binding {
 
 /// x weight^T + bias.
-Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias);
+Tensor linear(const Tensor& x, const Tensor& weight, const MaybeTensor& bias);
 
 /// grad weight.
 Tensor linear_input_gradient(const Tensor& grad, const Tensor& weight);

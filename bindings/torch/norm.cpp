@@ -12,15 +12,6 @@
 namespace rtopk::torch_binding {
 namespace {
 
-using MaybeTensor = std::optional<Tensor>;
-
-/// A tensor of float32 beside x.
-void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& x) {
-  check_dims(name, tensor, dims);
-  check_float(name, tensor);
-  check_device(name, tensor, x, "x");
-}
-
 /// What all three operators read, as the library takes it, and the tensors that hold its memory.
 struct HeldInput {
   Tensor x;
@@ -41,12 +32,12 @@ struct HeldInput {
 };
 
 void check_column(const char* name, const Tensor& column, const Tensor& x) {
-  check_floats(name, column, 1, x);
+  check_floats(name, column, 1, x, "x");
   check_size(name, column, 0, x.size(1), "the columns of x");
 }
 
 HeldInput held(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma) {
-  check_floats("x", x, 2, x);
+  check_floats("x", x, 2, x, "x");
   check_column("gamma", gamma, x);
   HeldInput input{torch::stable::contiguous(x), std::nullopt, torch::stable::contiguous(gamma)};
   if (bias) {
@@ -54,13 +45,6 @@ HeldInput held(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma) {
     input.bias = torch::stable::contiguous(*bias);
   }
   return input;
-}
-
-void normalize(const Norm& problem, const NormCall& call, const Tensor& result) {
-  NormPlan plan;
-  check(make_plan(problem, traits_of(problem.device), plan));
-  execute_on(problem.device, result, plan.workspace_bytes,
-             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
 }
 
 NormGradients gradients(const HeldInput& input, const Norm& problem, NormCall call) {
@@ -72,7 +56,7 @@ NormGradients gradients(const HeldInput& input, const Norm& problem, NormCall ca
   call.gamma_gradient = mutable_floats(of_gamma);
   call.beta_gradient = mutable_floats(of_beta);
   call.bias_gradient = of_bias ? mutable_floats(*of_bias) : nullptr;
-  normalize(problem, call, of_x);
+  execute<NormPlan>(problem, call, of_x);
   return made;
 }
 
@@ -87,14 +71,14 @@ Tensor norm(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, const
   NormCall call = input.call();
   call.beta = floats(held_beta);
   call.result = mutable_floats(result);
-  normalize(problem, call, result);
+  execute<NormPlan>(problem, call, result);
   return result;
 }
 
 NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
                             const Tensor& grad) {
   const HeldInput input = held(x, bias, gamma);
-  check_floats("grad", grad, 2, x);
+  check_floats("grad", grad, 2, x, "x");
   check_size("grad", grad, 0, x.size(0), "the rows of x");
   check_size("grad", grad, 1, x.size(1), "the columns of x");
   const Tensor held_grad = torch::stable::contiguous(grad);
@@ -106,7 +90,7 @@ NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tens
 NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
                                     const Tensor& values, const Tensor& selectors) {
   const HeldInput input = held(x, bias, gamma);
-  check_floats("values", values, 2, x);
+  check_floats("values", values, 2, x, "x");
   check_size("values", values, 0, x.size(0), "the rows of x");
   const IndexType selector_type = selector_type_of(selectors, x.size(1));
   check_size("selectors", selectors, 0, values.size(0), "the rows of values");

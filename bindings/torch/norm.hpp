@@ -1,7 +1,6 @@
 // Operators for normalized rows (LayerNorm) with the bias before it, on a GPU and in float32.
 #pragma once
 
-#include <optional>
 #include <tuple>
 
 #include "rows.hpp"
@@ -9,17 +8,16 @@
 namespace rtopk::torch_binding {
 
 /// LayerNorm(x + bias) * gamma + beta for the rows of a matrix.
-Tensor norm(const Tensor& x, const std::optional<Tensor>& bias, const Tensor& gamma, const Tensor& beta,
-            double epsilon);
+Tensor norm(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, const Tensor& beta, double epsilon);
 
 /// Of x, gamma, beta and, if there is one, the bias.
-using NormGradients = std::tuple<Tensor, Tensor, Tensor, std::optional<Tensor>>;
+using NormGradients = std::tuple<Tensor, Tensor, Tensor, MaybeTensor>;
 
-NormGradients norm_backward(const Tensor& x, const std::optional<Tensor>& bias, const Tensor& gamma, double epsilon,
+NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
                             const Tensor& grad);
 
 /// The same from a gradient in CBSR.
-NormGradients norm_compact_backward(const Tensor& x, const std::optional<Tensor>& bias, const Tensor& gamma,
-                                    double epsilon, const Tensor& values, const Tensor& selectors);
+NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
+                                    const Tensor& values, const Tensor& selectors);
 
 }  // namespace rtopk::torch_binding

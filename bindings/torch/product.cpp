@@ -14,17 +14,8 @@ namespace {
 
 /// A matrix of float32 with this many rows, on the device of `selectors`.
 void check_matrix(const char* name, const Tensor& matrix, std::int64_t rows, const char* why, const Tensor& selectors) {
-  check_dims(name, matrix, 2);
-  check_float(name, matrix);
+  check_floats(name, matrix, 2, selectors, "selectors");
   check_size(name, matrix, 0, rows, why);
-  check_device(name, matrix, selectors, "selectors");
-}
-
-void multiply(const Product& problem, const ProductCall& call, const Tensor& result) {
-  ProductPlan plan;
-  check(make_plan(problem, traits_of(problem.device), plan));
-  execute_on(problem.device, result, plan.workspace_bytes,
-             [&](Workspace workspace, const Launch& launch) { check(run(plan, call, workspace, launch)); });
 }
 
 }  // namespace
@@ -50,12 +41,12 @@ void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, con
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor held_matrix = torch::stable::contiguous(matrix);
-  multiply(problem,
-           {.values = floats(held_values),
-            .selectors = held_selectors.const_data_ptr(),
-            .matrix = floats(held_matrix),
-            .result = mutable_floats(onto)},
-           onto);
+  execute<ProductPlan>(problem,
+                       ProductCall{.values = floats(held_values),
+                                   .selectors = held_selectors.const_data_ptr(),
+                                   .matrix = floats(held_matrix),
+                                   .result = mutable_floats(onto)},
+                       onto);
 }
 
 Tensor product_values_gradient(const Tensor& grad, const Tensor& selectors, const Tensor& matrix) {
@@ -76,12 +67,12 @@ Tensor product_values_gradient(const Tensor& grad, const Tensor& selectors, cons
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor held_matrix = torch::stable::contiguous(matrix);
-  multiply(problem,
-           {.selectors = held_selectors.const_data_ptr(),
-            .matrix = floats(held_matrix),
-            .gradient = floats(held_grad),
-            .result = mutable_floats(result)},
-           result);
+  execute<ProductPlan>(problem,
+                       ProductCall{.selectors = held_selectors.const_data_ptr(),
+                                   .matrix = floats(held_matrix),
+                                   .gradient = floats(held_grad),
+                                   .result = mutable_floats(result)},
+                       result);
   return result;
 }
 
@@ -103,12 +94,12 @@ Tensor product_matrix_gradient(const Tensor& grad, const Tensor& values, const T
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
-  multiply(problem,
-           {.values = floats(held_values),
-            .selectors = held_selectors.const_data_ptr(),
-            .gradient = floats(held_grad),
-            .result = mutable_floats(result)},
-           result);
+  execute<ProductPlan>(problem,
+                       ProductCall{.values = floats(held_values),
+                                   .selectors = held_selectors.const_data_ptr(),
+                                   .gradient = floats(held_grad),
+                                   .result = mutable_floats(result)},
+                       result);
   return result;
 }
 

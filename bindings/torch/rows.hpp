@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <torch/csrc/stable/tensor.h>
 
 namespace rtopk::torch_binding {
 
 using torch::stable::Tensor;
+using MaybeTensor = std::optional<Tensor>;
 
 /// Rows of `cols` elements side by side, `row_stride` elements from one row to the next.
 struct Rows {

@@ -10,8 +10,7 @@ DType element_type_of(const Tensor& tensor) {
   static const std::int32_t kBfloat16 = aoti_torch_dtype_bfloat16();
   static const std::int32_t kFloat64 = aoti_torch_dtype_float64();
   static const std::int32_t kInt32 = aoti_torch_dtype_int32();
-  std::int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  const std::int32_t dtype = dtype_of(tensor);
   if (dtype == kFloat32) return DType::f32;
   if (dtype == kBfloat16) return DType::bf16;
   if (dtype == kFloat16) return DType::f16;

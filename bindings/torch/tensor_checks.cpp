@@ -38,8 +38,11 @@ Tensor empty_vector(std::int64_t count, const Tensor& like) {
   return empty_contiguous({.count = 1, .each = {count}}, dtype_of(like), like);
 }
 
-void check_float(const char* name, const Tensor& tensor) {
+void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& like,
+                  const char* name_of_like) {
+  check_dims(name, tensor, dims);
   if (tensor.scalar_type() != ScalarType::Float) refuse(std::string(name) + " is not float32, which alone is accepted");
+  check_device(name, tensor, like, name_of_like);
 }
 
 const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }

@@ -13,8 +13,9 @@ void check_dims(const char* name, const Tensor& tensor, std::int64_t dims);
 void check_size(const char* name, const Tensor& tensor, std::int64_t dim, std::int64_t size, const char* why);
 void check_device(const char* name, const Tensor& tensor, const Tensor& like, const char* name_of_like);
 
-/// float32 alone.
-void check_float(const char* name, const Tensor& tensor);
+/// float32 alone, on the device of `like`.
+void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& like,
+                  const char* name_of_like);
 const float* floats(const Tensor& tensor);
 float* mutable_floats(const Tensor& tensor);
 

@@ -30,9 +30,9 @@ enum class Pass : std::uint8_t {
 /// results repeat bit for bit; the one exception is a backward pass that is not `deterministic`.
 struct Aggregation {
   Pass pass = Pass::forward;
-  std::int64_t rows = 0;   ///< >= 0.
-  std::int64_t nodes = 0;  ///< >= 0.
-  std::int64_t edges = 0;  ///< >= 0.
+  std::int64_t rows = 0;   ///< >= 0; on a GPU up to 2^31 - 1.
+  std::int64_t nodes = 0;  ///< The same.
+  std::int64_t edges = 0;  ///< >= 0; on a GPU up to 2^39.
   std::int64_t cols = 0;   ///< 1 to 65536.
   std::int64_t k = 0;      ///< 1 <= k <= cols.
 
@@ -63,8 +63,8 @@ struct Graph {
 /// The memory of one run. What the pass does not read is ignored.
 ///
 /// The selectors of a node are distinct, in any order; of two that are equal, what one of them brings may be lost. One that is
-/// not below cols brings nothing, and its place in a gradient is zero. Ascending selectors, as a selection writes them, are
-/// the fastest on a GPU.
+/// not below cols brings nothing, and its place in a gradient is zero (or NaN, if a weight is not finite). Ascending selectors,
+/// as a selection writes them, are the fastest on a GPU.
 struct AggregationCall {
   Graph graph{};                    ///< A.
   Graph transposed{};               ///< A^T, for a plan that gathers: see AggregationPlan::needs_transposed.
@@ -123,9 +123,11 @@ RTOPK_API Status run(const AggregationPlan& plan, const AggregationCall& call, W
                      const Launch& launch = {}) noexcept;
 
 /// A^T from A, once for a graph: the edges of a row of A^T are in the order in which A has them, so that the result is
-/// unique. Edges whose column does not exist are left out; the places that they leave, at the end, have column -1.
+/// unique. Edges whose column does not exist are left out; the places that they leave, at the end, have column -1. If the
+/// starts of A do not ascend, which edges the result has is undefined, but it is a graph: its starts ascend, its columns are
+/// rows of A.
 struct Transposition {
-  std::int64_t rows = 0;   ///< Of A.
+  std::int64_t rows = 0;   ///< Of A. As in an Aggregation, as the two that follow.
   std::int64_t nodes = 0;  ///< Columns of A.
   std::int64_t edges = 0;
   IndexType graph_index_type = IndexType::i32;  ///< i32 or i64, of both graphs.
@@ -142,7 +144,7 @@ struct TranspositionPlan {
   friend bool operator==(const TranspositionPlan&, const TranspositionPlan&) = default;
 };
 
-/// Where A^T goes: nodes + 1 row starts, edges columns and, if weighted, edges weights.
+/// Where A^T goes: nodes + 1 row starts, edges columns and, if weighted, edges weights. They overlap nothing else.
 struct TransposedGraph {
   void* row_starts = nullptr;
   void* columns = nullptr;
@@ -152,6 +154,7 @@ struct TransposedGraph {
 /// Asks the device, which must be here, how much workspace its sort needs.
 RTOPK_API Status make_plan(const Transposition& problem, TranspositionPlan& plan) noexcept;
 
+/// Transposes, under the terms of an aggregation's run(). On the CPU by the calling thread alone.
 RTOPK_API Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGraph& transposed,
                      Workspace workspace = {}, const Launch& launch = {}) noexcept;
 

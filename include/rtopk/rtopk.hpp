@@ -31,7 +31,8 @@ struct Output {
   std::int32_t* passes = nullptr;  ///< rows, if Problem::passes.
 };
 
-/// Memory that a run may write to, owned by the caller. One workspace serves one run at a time.
+/// Memory that a run may write to, owned by the caller. One workspace serves one run at a time. Like everything that a call
+/// points to, it is memory of the problem's device, which is not checked.
 struct Workspace {
   void* data = nullptr;
   std::size_t bytes = 0;

@@ -1,27 +1,18 @@
-// The way in for normalizations of rows: checks a call, then hands it to CUDA, the one backend that has them.
+// The way in for normalizations of rows.
 #include <rtopk/norm.hpp>
 
-#include "core/checks.hpp"
-#include "core/norm_checks.hpp"
-#include "cuda_backend.hpp"
-#include "plan_here.hpp"
+#include "gpu_alone.hpp"
 
 namespace rtopk {
 
 Status make_plan(const Norm& problem, const Traits& traits, NormPlan& plan) noexcept {
-  if (Status status = core::check_problem(problem); !status.ok()) return status;
-  if (Status status = core::check_traits(traits, problem.device); !status.ok()) return status;
-  return cuda::make_plan(problem, traits, plan);
+  return plan_on_gpu(problem, traits, plan);
 }
 
 Status make_plan(const Norm& problem, NormPlan& plan) noexcept { return plan_here(problem, plan); }
 
 Status run(const NormPlan& plan, const NormCall& call, Workspace workspace, const Launch& launch) noexcept {
-  if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
-  if (Status status = cuda::check_plan(plan); !status.ok()) return status;
-  if (Status status = core::check_launch(launch); !status.ok()) return status;
-  if (Status status = core::check_call(plan, call, workspace); !status.ok()) return status;
-  return cuda::run(plan, call, workspace.data, launch.stream);
+  return run_on_gpu(plan, call, workspace, launch);
 }
 
 }  // namespace rtopk

@@ -7,8 +7,8 @@ namespace rtopk::core {
 namespace {
 
 constexpr std::int64_t kMostColumns = 65536;
-// 8 bytes an element: whatever is multiplied below fits in 63 bits.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
+// 8 bytes an element, and one row start more than there are rows: whatever is multiplied below fits in 63 bits.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 59;
 
 long long printable(std::int64_t value) { return value; }
 
@@ -18,7 +18,7 @@ bool product_fits(std::int64_t a, std::int64_t b) {
 }
 
 Status check_graph(std::int64_t rows, std::int64_t nodes, std::int64_t edges, IndexType type, const Device& device) {
-  constexpr const char* kAccepted = "0 to 2^60";
+  constexpr const char* kAccepted = "0 to 2^59";
   if (rows < 0 || rows > kMostElements) return invalid("rows", rows, kAccepted);
   if (nodes < 0 || nodes > kMostElements) return invalid("nodes", nodes, kAccepted);
   if (edges < 0 || edges > kMostElements) return invalid("edges", edges, kAccepted);
@@ -31,12 +31,7 @@ Status check_graph(std::int64_t rows, std::int64_t nodes, std::int64_t edges, In
                   "graph_index_type is i32 with %lld edges, %lld rows and %lld nodes; accepted: i64 above 2^31 - 1",
                   printable(edges), printable(rows), printable(nodes));
   }
-  if (device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(device.kind), "cpu or cuda");
-  if (device.kind == DeviceKind::cpu && device.ordinal != 0) {
-    return invalid("device.ordinal", device.ordinal, "0 for the CPU");
-  }
-  if (device.ordinal < 0) return invalid("device.ordinal", device.ordinal, "0 or more");
-  return {};
+  return check_device(device);
 }
 
 struct GraphNames {
@@ -57,7 +52,7 @@ Status check_problem(const Aggregation& p) noexcept {
   if (Status status = check_selectors(p.k, p.cols, p.selector_type); !status.ok()) return status;
   if (!product_fits(p.rows, p.cols) || !product_fits(p.nodes, p.cols)) {
     return status(StatusCode::invalid_argument,
-                  "rows is %lld, nodes %lld and cols %lld; accepted: at most 2^60 features", printable(p.rows),
+                  "rows is %lld, nodes %lld and cols %lld; accepted: at most 2^59 features", printable(p.rows),
                   printable(p.nodes), printable(p.cols));
   }
   return {};

@@ -29,7 +29,6 @@ Status check_enumerators(const Problem& p) {
   if (p.form > Form::cbsr) return invalid("form", static_cast<int>(p.form), "pairs, dense, mask or cbsr");
   if (size_of(p.index_type) == 0) return invalid("index_type", static_cast<int>(p.index_type), "i32, i64, u8 or u16");
   if (p.search > Search::bisection) return invalid("search", static_cast<int>(p.search), "fast or bisection");
-  if (p.device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(p.device.kind), "cpu or cuda");
   return {};
 }
 
@@ -96,10 +95,6 @@ Status check_limits(const Problem& p) {
     return status(StatusCode::invalid_argument, "max_iter is %d and epsilon %g; accepted: one of them, the other 0",
                   p.max_iter, p.epsilon);
   }
-  if (p.device.kind == DeviceKind::cpu && p.device.ordinal != 0) {
-    return invalid("device.ordinal", p.device.ordinal, "0 for the CPU");
-  }
-  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
   return {};
 }
 
@@ -110,8 +105,27 @@ Status invalid(const char* argument, std::int64_t value, const char* accepted) n
 }
 
 Status check_traits(const Traits& traits, const Device& device) noexcept {
-  if (traits.device == device) return {};
-  return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+  if (traits.device != device) {
+    return {StatusCode::invalid_argument, "traits.device differs from problem.device; accepted: traits of that device"};
+  }
+  if (device.kind == DeviceKind::cpu && traits.threads < 1) {
+    return invalid("traits.threads", traits.threads, "1 or more");
+  }
+  return {};
+}
+
+Status check_device(const Device& device) noexcept {
+  if (device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(device.kind), "cpu or cuda");
+  if (device.kind == DeviceKind::cpu && device.ordinal != 0) {
+    return invalid("device.ordinal", device.ordinal, "0 for the CPU");
+  }
+  if (device.ordinal < 0) return invalid("device.ordinal", device.ordinal, "0 or more");
+  return {};
+}
+
+Status check_gpu(const Device& device, const char* what) noexcept {
+  if (device.kind == DeviceKind::cuda) return check_device(device);
+  return status(StatusCode::not_supported, "device is not a GPU; accepted for %s: a GPU", what);
 }
 
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept {
@@ -142,7 +156,7 @@ Status check_problem(const Problem& problem) noexcept {
   for (const auto check : {check_enumerators, check_sizes, check_form, check_limits}) {
     if (Status result = check(problem); !result.ok()) return result;
   }
-  return {};
+  return check_device(problem.device);
 }
 
 Status check_launch(const Launch& launch) noexcept {

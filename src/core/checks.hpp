@@ -22,6 +22,12 @@ Status invalid(const char* argument, std::int64_t value, const char* accepted) n
 
 Status check_problem(const Problem& problem) noexcept;
 
+/// That it can be named; it need not be here.
+Status check_device(const Device& device) noexcept;
+
+/// The same for `what` a GPU alone does.
+Status check_gpu(const Device& device, const char* what) noexcept;
+
 /// Of compact rows: k and the type of selectors for rows of `cols` columns.
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept;
 
@@ -30,7 +36,7 @@ Status check_call(const Plan& plan, const void* input, const Output& output, Wor
 
 Status check_launch(const Launch& launch) noexcept;
 
-/// That they are of this device.
+/// That they are of this device, and have threads if it is a CPU.
 Status check_traits(const Traits& traits, const Device& device) noexcept;
 
 /// Elements from one row to the next.

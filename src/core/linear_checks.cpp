@@ -14,10 +14,7 @@ constexpr std::int64_t kSeveral = 4;
 }  // namespace
 
 Status check_problem(const Linear& p) noexcept {
-  if (p.device.kind != DeviceKind::cuda) {
-    return status(StatusCode::not_supported, "device is not a GPU; accepted for a linear map of dense rows: a GPU");
-  }
-  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
+  if (Status status = check_gpu(p.device, "a linear map of dense rows"); !status.ok()) return status;
   if (p.term > LinearTerm::matrix_gradient) {
     return invalid("term", static_cast<int>(p.term), "product, input_gradient or matrix_gradient");
   }

@@ -14,10 +14,7 @@ constexpr std::int64_t kMostSingleColumns = 512;
 }  // namespace
 
 Status check_problem(const Norm& p) noexcept {
-  if (p.device.kind != DeviceKind::cuda) {
-    return status(StatusCode::not_supported, "device is not a GPU; accepted for a normalization of rows: a GPU");
-  }
-  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
+  if (Status status = check_gpu(p.device, "a normalization of rows"); !status.ok()) return status;
   if (p.term > NormTerm::compact_gradient) {
     return invalid("term", static_cast<int>(p.term), "rows, gradient or compact_gradient");
   }

@@ -13,11 +13,7 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
 }  // namespace
 
 Status check_problem(const Product& p) noexcept {
-  if (p.device.kind > DeviceKind::cuda) return invalid("device.kind", static_cast<int>(p.device.kind), "cpu or cuda");
-  if (p.device.kind == DeviceKind::cpu && p.device.ordinal != 0) {
-    return invalid("device.ordinal", p.device.ordinal, "0 for the CPU");
-  }
-  if (p.device.ordinal < 0) return invalid("device.ordinal", p.device.ordinal, "0 or more");
+  if (Status status = check_device(p.device); !status.ok()) return status;
   if (p.term > ProductTerm::matrix_gradient) {
     return invalid("term", static_cast<int>(p.term), "product, values_gradient or matrix_gradient");
   }

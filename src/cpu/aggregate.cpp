@@ -174,7 +174,7 @@ void run_task(void* context, std::int64_t task) {
   const DefaultFloatingEnvironment environment;
   auto* sums = reinterpret_cast<float*>(job.workspace + static_cast<std::size_t>(task) * job.plan.scratch_bytes);
   const std::int64_t rows = rows_of(job.plan.problem);
-  const std::int64_t block = job.plan.rows_per_worker;
+  const std::int64_t block = std::min(job.plan.rows_per_worker, rows);  // the sum of a few fits, too
   for (;;) {
     const std::int64_t begin = job.next_row.fetch_add(block, std::memory_order_relaxed);
     if (begin >= rows) return;
@@ -206,7 +206,7 @@ Status make_plan(const Aggregation& problem, const Traits& traits, AggregationPl
   const std::int64_t degree = std::max<std::int64_t>(problem.edges / rows, 1);
   made.rows_per_worker = std::clamp<std::int64_t>(kEdgesPerBlock / degree, 1, kMostRowsPerBlock);
   const std::int64_t blocks = (rows + made.rows_per_worker - 1) / made.rows_per_worker;
-  made.threads = static_cast<std::int32_t>(std::clamp<std::int64_t>(blocks, 1, std::max(traits.threads, 1)));
+  made.threads = static_cast<std::int32_t>(std::clamp<std::int64_t>(blocks, 1, traits.threads));
   made.scratch_bytes = scratch_bytes_of(problem);
   made.workspace_bytes = workspace_bytes_of(made);
   plan = made;

@@ -64,9 +64,6 @@ int available_threads() noexcept {
 }
 
 Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
-  if (traits.threads < 1) {
-    return core::status(StatusCode::invalid_argument, "traits.threads is %d; accepted: 1 or more", traits.threads);
-  }
   Plan made{.problem = problem, .family = pick_family(problem)};
   made.rows_per_block =
       std::max({kElementsPerBlock / problem.cols, std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});

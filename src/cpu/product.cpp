@@ -17,7 +17,8 @@ constexpr std::int64_t kRowsPerBlock = 256;  // some 100 us
 constexpr std::int64_t kMostColsPerBlock = 64;
 constexpr std::int64_t kLeastColsPerBlock = 16;  // a cache line
 
-std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
+/// For a block of any size: a plan may have the largest number there is.
+std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return count / block + (count % block != 0 ? 1 : 0); }
 
 /// One where there are no rows: a gradient of W is written all the same.
 std::int64_t row_blocks_of(const ProductPlan& plan) {
@@ -51,7 +52,7 @@ void run_task(void* context, std::int64_t) {
 }  // namespace
 
 void make_plan(const Product& problem, const Traits& traits, ProductPlan& plan) noexcept {
-  const std::int64_t threads = std::max(traits.threads, 1);
+  const std::int64_t threads = traits.threads;
   const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
   ProductPlan made{.problem = problem};
   if (problem.term == ProductTerm::matrix_gradient) {

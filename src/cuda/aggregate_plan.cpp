@@ -11,6 +11,8 @@ namespace rtopk::cuda {
 namespace {
 
 constexpr std::int64_t kMostRows = 0x7fffffff;
+constexpr std::int64_t kMostWarps = kMostRows - kAggregateThreads / 32;
+constexpr std::int64_t kMostEdges = std::int64_t{1} << 39;  // as many as the transposition takes
 
 // A row in shared memory of a scatter; longer ones are read from global memory, which u16 selectors can always do.
 constexpr std::int64_t kMostStagedCols = 2048;
@@ -69,6 +71,20 @@ std::int64_t elements_per_pass_for(const Aggregation& problem) {
   return round_up((problem.k + passes - 1) / passes, kLeastElements);
 }
 
+/// Whether rows, nodes and edges can be numbered as the kernels do.
+Status check_sizes(const Aggregation& problem) {
+  if (problem.rows <= kMostRows && problem.nodes <= kMostRows && problem.edges <= kMostEdges) return {};
+  return core::status(
+      StatusCode::not_supported,
+      "rows is %lld, nodes %lld and edges %lld; accepted on a GPU: up to 2^31 - 1 rows and nodes, and 2^39 edges",
+      static_cast<long long>(problem.rows), static_cast<long long>(problem.nodes),
+      static_cast<long long>(problem.edges));
+}
+
+std::int64_t warps_of(const AggregationPlan& plan) {
+  return slots_of(plan) + (walked_rows(plan) + plan.rows_per_worker - 1) / plan.rows_per_worker;
+}
+
 /// Sets what follows from the problem and the numbers that were picked.
 void derive(AggregationPlan& plan) {
   plan.threads = kAggregateThreads;
@@ -110,10 +126,7 @@ AggregateWorkspace aggregate_workspace(const AggregationPlan& plan) noexcept {
 }
 
 Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
-  if (problem.rows > kMostRows || problem.nodes > kMostRows) {
-    return core::status(StatusCode::not_supported, "rows is %lld and nodes %lld; accepted on a GPU: up to 2^31 - 1",
-                        static_cast<long long>(problem.rows), static_cast<long long>(problem.nodes));
-  }
+  if (Status status = check_sizes(problem); !status.ok()) return status;
   AggregationPlan made{.problem = problem, .family = AggregationFamily::cuda_stream};
   if (problem.pass == Pass::backward) {
     made.family = problem.deterministic ? AggregationFamily::cuda_gather : AggregationFamily::cuda_stream_scatter;
@@ -129,12 +142,15 @@ Status make_plan(const Aggregation& problem, AggregationPlan& plan) noexcept {
     made.edges_at_once = edges_at_once_for(problem, made.window_cols);
   }
   if (scatters(made)) made.elements_per_pass = elements_per_pass_for(problem);
+  // Of a gather, which has a warp for each node, there may be a few too many.
+  while (warps_of(made) > kMostWarps) made.rows_per_worker *= 2;
   derive(made);
   plan = made;
   return {};
 }
 
 Status check_plan(const AggregationPlan& plan) noexcept {
+  if (Status status = check_sizes(plan.problem); !status.ok()) return status;
   const bool forward = plan.problem.pass == Pass::forward;
   const bool fits =
       forward ? plan.family == AggregationFamily::cuda_stream
@@ -154,9 +170,10 @@ Status check_plan(const AggregationPlan& plan) noexcept {
   if (plan.short_edges < 0 || plan.short_edges >= 2 * plan.piece_edges) {
     return core::invalid("plan.short_edges", plan.short_edges, "0 or more, and less than 2 * piece_edges");
   }
-  const std::int64_t warps = slots_of(plan) + (walked_rows(plan) + plan.rows_per_worker - 1) / plan.rows_per_worker;
-  if (warps > kMostRows - kAggregateThreads / 32) {
-    return core::invalid("plan.piece_edges", plan.piece_edges, "larger pieces");
+  if (warps_of(plan) > kMostWarps) {
+    return core::status(StatusCode::invalid_argument,
+                        "plan.piece_edges is %lld and rows_per_worker %lld; accepted: more, for less than 2^31 warps",
+                        static_cast<long long>(plan.piece_edges), static_cast<long long>(plan.rows_per_worker));
   }
   if (plan.family == AggregationFamily::cuda_stream &&
       (plan.window_cols < kLeastWindowCols || plan.window_cols > kMostWindowCols ||

@@ -86,9 +86,7 @@ Status run(const AggregationPlan& plan, const AggregationCall& call, void* works
     case DType::bf16: error = launch_aggregation<core::BF16>(plan, made, vector, grid); break;
     default: error = launch_aggregation<float>(plan, made, vector, grid); break;
   }
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
-  return runtime_error("launch", error);
+  return launched(error);
 }
 
 }  // namespace rtopk::cuda

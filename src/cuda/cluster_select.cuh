@@ -5,16 +5,16 @@
 // them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the lists have to
 // be waited for.
 //
-// The part is copied to shared memory ahead of its use; the first of it while the sample is drawn. Every thread reads what it has
-// copied itself, so that tiles need no barriers. What is rare is written to be short: a kernel that is started once has to fetch
-// its code too.
+// The first of the part is copied to shared memory while the sample is drawn. What is rare is written to be short: a kernel that is
+// started once has to fetch its code too.
 #pragma once
 
-#include "async_copy.cuh"
 #include "cluster.cuh"
 #include "cluster_bar.cuh"
 #include "cluster_border.cuh"
 #include "cluster_marks.cuh"
+#include "cluster_part.cuh"
+#include "cluster_sample.cuh"
 #include "cluster_shape.hpp"
 #include "cluster_sums.cuh"
 #include "filter_border.cuh"
@@ -54,23 +54,12 @@ class ClusterSelect {
         log_parts_(log_of(call.parts)),
         number_(blockIdx.x >> log_parts_),
         block_(static_cast<int>(blockIdx.x) & (call.parts - 1)),
-        row_(call, number_),
+        part_(call, number_, block_, log_parts_, shared + Shape::tiles_at(call.list_capacity)),
         state_(*reinterpret_cast<State*>(shared)),
         raws_(reinterpret_cast<T*>(shared + Shape::raws_at())),
         columns_(reinterpret_cast<int*>(shared + Shape::columns_at(call.list_capacity))),
-        tiles_(shared + Shape::tiles_at(call.list_capacity)),
         keys_(reinterpret_cast<Key*>(shared + Shape::keys_at(call.list_capacity))),
-        sums_(state_.sums) {
-    int begin = static_cast<int>(row_.size() * block_ >> log_parts_);
-    int end = static_cast<int>(row_.size() * (block_ + 1) >> log_parts_);
-    first_col_ = static_cast<int>(max(row_.column(begin), std::int64_t{0}));
-    cols_ = max(static_cast<int>(min(row_.column(end), call.cols)) - first_col_, 0);
-    if (row_.column(begin) < 0) ++begin;
-    if (row_.column(end) > call.cols) --end;
-    whole_ = max(end - begin, 0);
-    head_ = min(static_cast<int>(row_.column(begin)) - first_col_, cols_);
-    vectors_ = reinterpret_cast<const char*>(row_.elements() + first_col_ + head_);
-  }
+        sums_(state_.sums) {}
 
   __device__ void run(char* shared) {
     const bool writes_rows = call_.form == Form::dense || call_.form == Form::mask;
@@ -84,9 +73,9 @@ class ClusterSelect {
       ++passes;
       if (counted.reaching >= call_.k && counted.above <= call_.list_capacity) break;
       bar = better_bar(bar, counted, passes);
-      fetch_first();
+      part_.fetch_first();
     }
-    ColumnMarks marks(shared + Shape::marks_at(call_.list_capacity), cols_);
+    ColumnMarks marks(shared + Shape::marks_at(call_.list_capacity), part_.cols());
     int listed = state_.listed;
     Share share;
     if (counted.above >= call_.k) {
@@ -147,55 +136,13 @@ class ClusterSelect {
   /// Which block's list this warp reads. As many warps read each.
   __device__ int block_of_warp() const { return warp_number() & (call_.parts - 1); }
 
-  /// The whole vectors of the part.
-  __device__ const char* vectors() const { return reinterpret_cast<const char*>(row_.elements() + first_col_ + head_); }
-
-  /// The greatest of this thread's samples: one of each piece of the row, at a place that no period of the row meets. Begins to
-  /// copy the part once the last of them are on their way.
-  __device__ Key draw() const {
-    constexpr int kAtATime = 4;
-    constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
-    constexpr int kNeighbours = sizeof(T) == 8 ? 2 : 4;
-    using Drawn = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
-    const auto first_whole = static_cast<int>(row_.column(row_.column(0) < 0 ? 1 : 0));
-    const int whole = max(static_cast<int>(call_.cols) - first_whole, 0) / Shape::kVector;
-    const T* vectors = row_.elements() + first_whole;
-    const int draws = whole > 0 ? 1 << call_.log_draws : 0;
-    Key greatest = 0;
-#pragma unroll 1
-    for (int first = 0; first < draws; first += kAtATime) {
-      union {
-        Drawn bits;
-        T raw[kNeighbours];
-      } drawn[kAtATime];
-#pragma unroll
-      for (int i = 0; i < kAtATime; ++i) {
-        const int s = first + i;
-        const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
-        const std::uint32_t place = piece * kScatter % 65536;
-        const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
-        const auto vector =
-            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole) >> (24 + call_.log_draws));
-        if (s < draws) drawn[i].bits = __ldg(reinterpret_cast<const Drawn*>(vectors + vector * Shape::kVector));
-      }
-      if (first + kAtATime >= draws) fetch_first();
-#pragma unroll
-      for (int i = 0; i < kAtATime; ++i) {
-#pragma unroll
-        for (int j = 0; j < kNeighbours; ++j) {
-          if (first + i < draws && j < call_.neighbours) greatest = max(greatest, key_of(drawn[i].raw[j]));
-        }
-      }
-    }
-    return greatest;
-  }
-
   /// Every block draws the same one.
   __device__ Key first_bar() {
-    state_.of_numbers[threadIdx.x] = draw();
+    const RowSample<T> sample(call_);
+    state_.of_numbers[threadIdx.x] = sample.draw(part_);
     __syncthreads();
     if (warp_number() == 0) {
-      const Key bar = bar_of_numbers();
+      const Key bar = sample.bar_of(state_.of_numbers);
       if (lane_number() == 0) {
         state_.bar = bar;
         state_.listed = 0;
@@ -206,110 +153,22 @@ class ClusterSelect {
     return state_.bar;
   }
 
-  /// By one warp: the greatest key that so many numbers reach as the bar's rank says, or one that exactly so many do. Halving is
-  /// no slower here than anything clever, and short.
-  __device__ Key bar_of_numbers() const {
-    KeysInRegisters<typename Order::Wide, kClusterWarps> all;
-    Key greatest = 0;
-    Key least = ~Key{0};
-#pragma unroll
-    for (int r = 0; r < kClusterWarps; ++r) {
-      all.keys[r] = state_.of_numbers[r * 32 + lane_number()];
-      greatest = max(greatest, all.keys[r]);
-      least = min(least, all.keys[r]);
-    }
-    // Every lane has a number at or above the least of the lanes' greatest.
-    Key low = Warp::least(call_.bar_rank <= 32 ? greatest : least);
-    Key high = Warp::greatest(greatest);
-#pragma unroll 1
-    while (low < high) {
-      const Key middle = low + (high - low) / 2 + 1;
-      const int reaching = all.count(middle);
-      if (reaching >= call_.bar_rank) low = middle;
-      if (reaching == call_.bar_rank) break;
-      if (reaching < call_.bar_rank) high = middle - 1;
-    }
-    return low;
-  }
-
-  /// This thread's vector of a line of a tile in shared memory.
-  __device__ char* slot(int tile_at, int line) const {
-    return tiles_ + tile_at + line * Shape::kLineBytes + threadIdx.x * 16;
-  }
-
-  /// Begins to copy a tile; of the vectors, counted from the part's first whole one, it has those from `first` on.
-  __device__ void fetch(int first, int tile_at) const {
-#pragma unroll
-    for (int line = 0; line < Shape::kLoads; ++line) {
-      const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
-      if (vector < whole_) {
-        copy_async_once<false>(static_cast<std::uint32_t>(__cvta_generic_to_shared(slot(tile_at, line))),
-                               vectors_ + static_cast<std::int64_t>(vector) * 16);
-      }
-    }
-    commit_copies();
-  }
-
-  __device__ void fetch_first() const {
-#pragma unroll 1
-    for (int tile = 0; tile < Shape::kTiles; ++tile) fetch(tile * Shape::kTile, tile * Shape::kTileBytes);
-  }
-
-  /// Calls f(first, tile_at) for the tiles, the first of which are on their way by now, until it returns false, which it must
-  /// for all threads.
-  template <class F>
-  __device__ void for_tiles(F f) const {
-    int tile_at = 0;
-#pragma unroll 1
-    for (int first = 0; first < whole_; first += Shape::kTile) {
-      wait_for_copies<Shape::kTiles - 1>();
-      const bool more = f(first, tile_at);
-      fetch(first + Shape::kTiles * Shape::kTile, tile_at);
-      tile_at = tile_at == (Shape::kTiles - 1) * Shape::kTileBytes ? 0 : tile_at + Shape::kTileBytes;
-      if (!more) break;
-    }
-    wait_for_copies<0>();
-  }
-
-  /// Calls f(raw, column) for this thread's elements of a tile, in the order of their columns.
-  template <class F>
-  __device__ void for_elements(int first, int tile_at, F f) const {
-#pragma unroll 1
-    for (int i = 0; i < Shape::kLoads * Shape::kVector; ++i) {
-      const int line = i / Shape::kVector;
-      const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
-      if (vector >= whole_) break;
-      f(reinterpret_cast<const T*>(slot(tile_at, line))[i % Shape::kVector], column_of(vector, i % Shape::kVector));
-    }
-  }
-
-  /// Calls f(raw, column) for the elements of the part that belong to no whole vector; a thread has one at most.
-  template <class F>
-  __device__ void for_ends(F f) const {
-    int column = static_cast<int>(threadIdx.x);
-    if (column >= head_) column += whole_ * Shape::kVector;
-    if (column < cols_ && threadIdx.x < 2 * Shape::kVector) f(row_.elements()[first_col_ + column], column);
-  }
-
-  /// Counted from the part's first.
-  __device__ int column_of(int vector, int element) const { return head_ + vector * Shape::kVector + element; }
-
   /// Lists what is above the bar, in any order, and counts.
   __device__ Counted list(Key bar) {
     const QuickBar<T> quick(bar, call_.smallest);
     int reaching = 0;
-    for_ends([&](T raw, int column) {
+    part_.for_ends([&](T raw, int column) {
       const Key key = key_of(raw);
       reaching += key >= bar ? 1 : 0;
       if (key > bar) put(atomicAdd(&state_.listed, 1), raw, column);
     });
-    for_tiles([&](int first, int tile_at) {
+    part_.for_tiles([&](int first, int tile_at) {
 #pragma unroll
       for (int line = 0; line < Shape::kLoads; ++line) {
         const int number = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
-        if (number >= whole_) continue;
+        if (number >= part_.whole()) continue;
         Vector<T> vector;
-        vector.bits = *reinterpret_cast<const uint4*>(slot(tile_at, line));
+        vector.bits = *reinterpret_cast<const uint4*>(part_.slot(tile_at, line));
         bool passes = false;
 #pragma unroll
         for (int j = 0; j < Shape::kVector; ++j) passes |= quick.passes(vector.raw[j]);
@@ -321,7 +180,7 @@ class ClusterSelect {
           if (key >= bar) ++reaching;
           if (key > bar) above |= 1u << j;
         }
-        if (above != 0) push(above, number, slot(tile_at, line));
+        if (above != 0) push(above, number, part_.slot(tile_at, line));
       }
       return true;
     });
@@ -343,7 +202,7 @@ class ClusterSelect {
 #pragma unroll 1
     for (; above != 0; above &= above - 1u) {
       const int j = __ffs(static_cast<int>(above)) - 1;
-      put(at++, reinterpret_cast<const T*>(from)[j], column_of(vector, j));
+      put(at++, reinterpret_cast<const T*>(from)[j], part_.column_of(vector, j));
     }
   }
 
@@ -391,10 +250,10 @@ class ClusterSelect {
 #pragma unroll
         for (int i = 0; i < kThresholds; ++i) mine[i] += key >= threshold(i) ? 1 : 0;
       };
-      fetch_first();
-      for_ends(count);
-      for_tiles([&](int first, int tile_at) {
-        for_elements(first, tile_at, count);
+      part_.fetch_first();
+      part_.for_ends(count);
+      part_.for_tiles([&](int first, int tile_at) {
+        part_.for_elements(first, tile_at, count);
         return true;
       });
 #pragma unroll
@@ -426,7 +285,7 @@ class ClusterSelect {
   }
 
   __device__ Share share_of_lists(const Counted& counted, Key bar) {
-    BlockBorder<T> search(tiles_);
+    BlockBorder<T> search(part_.tiles());
     search.prepare();
     if (threadIdx.x == 0) {
       state_.above_before = 0;
@@ -492,7 +351,7 @@ class ClusterSelect {
   /// be.
   __device__ void list_ties(Key bar, int listed, int quota) {
     if (quota == 0) return;
-    fetch_first();
+    part_.fetch_first();
     int found = 0;
     // Of each thread one vector, or one element; they are in the order of the threads.
     const auto list_line = [&](int number, const T* elements, int column) {
@@ -512,19 +371,19 @@ class ClusterSelect {
     };
     const auto list_ends = [&](int first, int last) {
       const int column = first + static_cast<int>(threadIdx.x);
-      list_line(column < last ? 1 : 0, row_.elements() + first_col_ + column, column);
+      list_line(column < last ? 1 : 0, part_.elements() + column, column);
     };
-    list_ends(0, head_);
-    for_tiles([&](int first, int tile_at) {
+    list_ends(0, part_.head());
+    part_.for_tiles([&](int first, int tile_at) {
 #pragma unroll 1
       for (int line = 0; line < Shape::kLoads; ++line) {
         const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
-        list_line(vector < whole_ ? Shape::kVector : 0, reinterpret_cast<const T*>(slot(tile_at, line)),
-                  column_of(vector, 0));
+        list_line(vector < part_.whole() ? Shape::kVector : 0, reinterpret_cast<const T*>(part_.slot(tile_at, line)),
+                  part_.column_of(vector, 0));
       }
       return found < quota;
     });
-    list_ends(head_ + whole_ * Shape::kVector, cols_);
+    list_ends(part_.head() + part_.whole() * Shape::kVector, part_.cols());
     __syncthreads();
   }
 
@@ -556,13 +415,13 @@ class ClusterSelect {
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (!is_chosen(i, least)) continue;
       const int column = columns_[i];
-      result.write(first_result + marks.rank(column), raws_[i], first_col_ + column);
+      result.write(first_result + marks.rank(column), raws_[i], part_.first_col() + column);
     }
   }
 
   /// The dense form or the mask, where the rest is zero by now.
   __device__ void scatter(Key least, int listed) const {
-    const std::int64_t first = number_ * call_.cols + first_col_;
+    const std::int64_t first = number_ * call_.cols + part_.first_col();
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
       if (!is_chosen(i, least)) continue;
@@ -576,11 +435,11 @@ class ClusterSelect {
 
   /// Zeroes what belongs to this part of the dense form or the mask.
   __device__ void clear_row() const {
-    const std::int64_t first = number_ * call_.cols + first_col_;
+    const std::int64_t first = number_ * call_.cols + part_.first_col();
     const bool dense = call_.form == Form::dense;
     char* to = dense ? reinterpret_cast<char*>(static_cast<T*>(call_.dense) + first)
                      : reinterpret_cast<char*>(call_.mask + first);
-    const int bytes = dense ? cols_ * static_cast<int>(sizeof(T)) : cols_;
+    const int bytes = dense ? part_.cols() * static_cast<int>(sizeof(T)) : part_.cols();
     const int head = min(bytes, static_cast<int>(-reinterpret_cast<std::uintptr_t>(to) % 16));
     const int vectors = (bytes - head) / 16;
     const int thread = static_cast<int>(threadIdx.x);
@@ -594,17 +453,11 @@ class ClusterSelect {
   int log_parts_;
   std::int64_t number_;  ///< Of the row.
   int block_;            ///< Of this block among those of the cluster.
-  RowVectors<T> row_;
-  int first_col_;  ///< Of this part.
-  int cols_;
-  int head_;             ///< Elements of the part before its first whole vector.
-  int whole_;            ///< Vectors that are whole,
-  const char* vectors_;  ///< and where they are.
+  ClusterPart<T> part_;
   State& state_;
   T* raws_;       ///< The list: elements,
   int* columns_;  ///< and their columns, counted from the part's first.
-  char* tiles_;
-  Key* keys_;  ///< Of all lists.
+  Key* keys_;     ///< Of all lists.
   BlockSums sums_;
 };
 

@@ -1,4 +1,4 @@
-// What the library asks the CUDA runtime about a device.
+// What the library asks the CUDA runtime about a device, and what it makes of its errors.
 #include <cuda_runtime_api.h>
 
 #include "backend.hpp"
@@ -9,6 +9,12 @@ namespace rtopk::cuda {
 
 Status runtime_error(const char* what, int error) noexcept {
   return core::status(StatusCode::device_error, "%s: %s", what, cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+Status launched(int error) noexcept {
+  if (error == cudaSuccess) return {};
+  cudaGetLastError();
+  return runtime_error("launch", error);
 }
 
 Status query_traits(Device device, Traits& traits) noexcept {

@@ -14,6 +14,7 @@ class DeviceGuard {
       error_ = cudaSetDevice(device);
       switched_ = error_ == cudaSuccess;
     }
+    if (error_ != cudaSuccess) cudaGetLastError();  // it is reported; the caller's own checks must not find it again
   }
   ~DeviceGuard() {
     if (switched_) cudaSetDevice(before_);

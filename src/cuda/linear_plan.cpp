@@ -19,6 +19,15 @@ std::size_t workspace_bytes(const LinearPlan& plan) {
   return static_cast<std::size_t>(plan.parts * shape.m * shape.n) * sizeof(float) + 255;
 }
 
+/// Whether there is a block for every tile of the result.
+Status check_tiles(const Linear& problem) {
+  if (shape_of(problem).tiles() <= kMostBlocks) return {};
+  return core::status(StatusCode::not_supported,
+                      "rows is %lld, inputs %lld and outputs %lld; accepted: up to 2^31 - 1 blocks",
+                      static_cast<long long>(problem.rows), static_cast<long long>(problem.inputs),
+                      static_cast<long long>(problem.outputs));
+}
+
 }  // namespace
 
 Status make_plan(const Linear& problem, const Traits& traits, LinearPlan& plan) noexcept {
@@ -31,13 +40,8 @@ Status make_plan(const Linear& problem, const Traits& traits, LinearPlan& plan) 
         traits.compute_capability, traits.multiprocessors, static_cast<long long>(traits.shared_bytes_per_block),
         kLinearSharedBytes);
   }
+  if (Status status = check_tiles(problem); !status.ok()) return status;
   const LinearShape shape = shape_of(problem);
-  if (shape.tiles() > kMostBlocks) {
-    return core::status(StatusCode::not_supported,
-                        "rows is %lld, inputs %lld and outputs %lld; accepted: up to 2^31 - 1 blocks",
-                        static_cast<long long>(problem.rows), static_cast<long long>(problem.inputs),
-                        static_cast<long long>(problem.outputs));
-  }
   LinearPlan made{.problem = problem};
   if (problem.term == LinearTerm::matrix_gradient) {
     const std::int64_t wanted = std::int64_t{kLinearBlocksPerMultiprocessor} * traits.multiprocessors / shape.tiles();
@@ -50,15 +54,15 @@ Status make_plan(const Linear& problem, const Traits& traits, LinearPlan& plan) 
 }
 
 Status check_plan(const LinearPlan& plan) noexcept {
+  if (Status status = check_tiles(plan.problem); !status.ok()) return status;
   const LinearShape shape = shape_of(plan.problem);
   const bool divides = plan.problem.term == LinearTerm::matrix_gradient;
   // A part is a step at least.
   const std::int64_t steps = std::max<std::int64_t>((shape.depth + kLinearStep - 1) / kLinearStep, 1);
-  if (shape.tiles() > kMostBlocks || plan.parts < 1 ||
-      plan.parts > (divides ? std::min(steps, kMostBlocks / shape.tiles()) : 1)) {
-    return core::status(StatusCode::invalid_argument,
-                        "plan.parts is %lld; accepted: 1; for a matrix_gradient 1 to %lld",
-                        static_cast<long long>(plan.parts), static_cast<long long>(steps));
+  const std::int64_t most = divides ? std::min(steps, kMostBlocks / shape.tiles()) : 1;
+  if (plan.parts < 1 || plan.parts > most) {
+    return core::status(StatusCode::invalid_argument, "plan.parts is %lld; accepted for this term: 1 to %lld",
+                        static_cast<long long>(plan.parts), static_cast<long long>(most));
   }
   if (plan.workspace_bytes != workspace_bytes(plan)) {
     return core::status(StatusCode::invalid_argument, "plan.workspace_bytes is %zu; accepted for its parts: %zu",

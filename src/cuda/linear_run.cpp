@@ -22,10 +22,7 @@ Status run(const LinearPlan& plan, const LinearCall& call, void* workspace, void
   arguments.depth_of_part = arguments.shape.depth_of_part(plan.parts);
   const Grid grid{arguments.shape.tiles() * plan.parts, kLinearThreads, kLinearSharedBytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
-  const cudaError_t error = launch_linear(plan, arguments, call.result, grid);
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
-  return runtime_error("launch", error);
+  return launched(launch_linear(plan, arguments, call.result, grid));
 }
 
 }  // namespace rtopk::cuda

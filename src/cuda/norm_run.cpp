@@ -37,13 +37,11 @@ Status run(const NormPlan& plan, const NormCall& call, void* workspace, void* st
   if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
   if (problem.term != NormTerm::rows) arguments.call.beta = nullptr;
   if (problem.term != NormTerm::gradient) arguments.call.gradient = nullptr;
+  if (problem.rows == 0) arguments.call.input = arguments.call.gradient = arguments.call.result = nullptr;
   arguments.partial_sums = reinterpret_cast<float*>(aligned_base(workspace));
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
-  const cudaError_t error = launch_norm(plan, arguments, has_quads(arguments), grid);
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
-  return runtime_error("launch", error);
+  return launched(launch_norm(plan, arguments, has_quads(arguments), grid));
 }
 
 }  // namespace rtopk::cuda

@@ -98,15 +98,12 @@ Status make_plan(const Product& problem, const Traits& traits, ProductPlan& plan
 }
 
 Status check_plan(const ProductPlan& plan) noexcept {
-  const auto invalid = [](const char* field, std::int64_t value, const char* accepted) {
-    return core::status(StatusCode::invalid_argument, "plan.%s is %lld; accepted: %s", field,
-                        static_cast<long long>(value), accepted);
-  };
   const Product& p = plan.problem;
   const bool may_be_narrow = p.term == ProductTerm::matrix_gradient && p.width == 1;
   if (plan.cols_per_worker != 32 && plan.cols_per_worker != 64 && plan.cols_per_worker != 128 &&
       !(is_narrow(plan) && may_be_narrow)) {
-    return invalid("cols_per_worker", plan.cols_per_worker, "32, 64 or 128; or 1 for a matrix_gradient of width 1");
+    return core::invalid("plan.cols_per_worker", plan.cols_per_worker,
+                         "32, 64 or 128; or 1 for a matrix_gradient of width 1");
   }
   if (plan.threads != threads_of(p.term, plan.cols_per_worker)) {
     return core::status(StatusCode::invalid_argument, "plan.threads is %d; accepted for its columns: %d", plan.threads,
@@ -116,7 +113,8 @@ Status check_plan(const ProductPlan& plan) noexcept {
       static_cast<std::size_t>(staging_bytes(p.term, plan.cols_per_worker) + tile_bytes(p.cols, plan.cols_per_worker));
   if (p.term == ProductTerm::matrix_gradient) {
     if (is_narrow(plan) ? plan.rows_per_worker != 1 : plan.rows_per_worker != 32 && plan.rows_per_worker != 64) {
-      return invalid("rows_per_worker", plan.rows_per_worker, "32 or 64 for a matrix_gradient; 1 by single columns");
+      return core::invalid("plan.rows_per_worker", plan.rows_per_worker,
+                           "32 or 64 for a matrix_gradient; 1 by single columns");
     }
     least = chunk_bytes(plan);
   } else {
@@ -128,9 +126,9 @@ Status check_plan(const ProductPlan& plan) noexcept {
     if (plan.cols_per_worker == kMostTile && !has_tile(plan))
       least = static_cast<std::size_t>(staging_bytes(p.term, kMostTile));
   }
-  if (too_many_blocks(plan)) return invalid("cols_per_worker", plan.cols_per_worker, "more columns");
+  if (too_many_blocks(plan)) return core::invalid("plan.cols_per_worker", plan.cols_per_worker, "more columns");
   if (plan.parts < 1 || plan.parts > kMostBlocks / units_of(plan) || plan.parts > most_parts(plan)) {
-    return invalid("parts", plan.parts, "1 or more, and no more than there are rows for");
+    return core::invalid("plan.parts", plan.parts, "1 or more, and no more than there are rows for");
   }
   if (plan.shared_bytes != least || plan.workspace_bytes != workspace_bytes(plan)) {
     return core::status(StatusCode::invalid_argument,

@@ -48,10 +48,7 @@ Status run(const ProductPlan& plan, const ProductCall& call, void* workspace, vo
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
   const Grid grid{units_of(plan) * plan.parts, plan.threads, plan.shared_bytes, plan.problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
-  const cudaError_t error = launch_product(plan, make_call(plan, call, workspace), grid);
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
-  return runtime_error("launch", error);
+  return launched(launch_product(plan, make_call(plan, call, workspace), grid));
 }
 
 }  // namespace rtopk::cuda

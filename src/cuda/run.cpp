@@ -102,9 +102,7 @@ Status run(const Plan& plan, const void* input, const Output& output, void* work
   char* const aligned = aligned_base(workspace);
   const cudaError_t error =
       core::with_element_type(problem.dtype, [&]<class T>(T*) { return launch_all<T>(plan, call, grid, aligned); });
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // it was reported here; the caller's own checks must not find it again
-  return runtime_error("launch", error);
+  return launched(error);
 }
 
 }  // namespace rtopk::cuda

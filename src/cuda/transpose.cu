@@ -217,9 +217,7 @@ Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGr
   const cudaError_t error = problem.graph_index_type == IndexType::i64
                                 ? with_payload(static_cast<std::int64_t*>(nullptr))
                                 : with_payload(static_cast<std::int32_t*>(nullptr));
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();
-  return runtime_error("launch", error);
+  return launched(error);
 }
 
 }  // namespace rtopk::cuda
