@@ -182,8 +182,21 @@ def test_data_of_pytorch_geometric():
     dataset = Dataset.from_pyg(pyg_data(**fields, **names), "mine")
     assert dense(dataset.graph)[1, 0] == 1 and dataset.classes == 2
     assert [part.tolist() for part in (dataset.train, dataset.validation, dataset.test)] == [[0, 1, 2], [3], [4, 5]]
-    with pytest.raises(GraphError, match="mine: the Data object has no y"):
-        Dataset.from_pyg(pyg_data(**fields | {"y": None}), "mine")
+    for changes, text in (
+        ({"y": None}, "mine: the Data object has no y"),
+        ({"x": torch.rand(6)}, r"mine: x is \[6\] of torch.float32, torch.strided; accepted: a dense row of numbers"),
+        ({"x": torch.rand(6, 3).to_sparse()}, "mine: x is .* torch.sparse_coo"),
+        ({"x": torch.full((6, 3), torch.nan)}, "mine: x holds a NaN"),
+        ({"edge_index": torch.tensor([[0], [7]])}, "mine: edge_index names nodes 0 to 7; accepted: 0 to 5"),
+        ({"train_mask": masks[0]}, "mine: there is no val_mask and no test_mask"),
+    ):
+        with pytest.raises(GraphError, match=text):
+            Dataset.from_pyg(pyg_data(**fields | changes), "mine")
+    whole_numbers = {"x": torch.ones(6, 3, dtype=torch.int64), "y": fields["y"][:, None]}
+    counts = Dataset.from_pyg(pyg_data(**fields | whole_numbers))
+    assert counts.features.dtype == torch.float32 and counts.labels.equal(fields["y"])
+    with pytest.raises(ValueError, match="edge_index is NoneType"):
+        Graph.from_pyg(pyg_data(**fields | {"edge_index": None}))
 
 
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])
