@@ -18,7 +18,16 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 import rtopk  # noqa: E402
 from rtopk.gnn import GraphError, MaxKGNN, cli, load, page, study  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
-from rtopk.gnn.training import Recipe, Trainer, TrainingError, _loss_on, recipe_for, score, train  # noqa: E402
+from rtopk.gnn.training import (  # noqa: E402
+    Interruption,
+    Recipe,
+    Trainer,
+    TrainingError,
+    _loss_on,
+    recipe_for,
+    score,
+    train,
+)
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -261,11 +270,14 @@ def test_checkpoints_of_other_runs_and_broken_ones_are_refused(cora, tmp_path):
         flickr.save(path)
         trainer.resume(path)
     Trainer(cora, Recipe(**BRIEF | {"epochs": 99}), "cpu").save(path)
-    trainer.resume(path)  # more epochs are no other run
+    trainer.resume(path)  # other epochs are no other run
     for content in (b"", b"garbage", path.read_bytes()[:1000]):
         path.write_bytes(content)
         with pytest.raises(TrainingError, match="checkpoint.pt cannot be read as a checkpoint"):
             trainer.resume(path)
+    torch.save(trainer.network.state_dict(), path)
+    with pytest.raises(TrainingError, match="cannot be read as a checkpoint: it has no 'recipe'"):
+        trainer.resume(path)
 
 
 class Trap:
@@ -295,7 +307,40 @@ def test_train_ends_with_the_test_accuracy(tmp_path):
     assert [entry["epoch"] for entry in result["history"]] == list(range(1, 9))
 
 
-def test_ctrl_c_keeps_what_was_learnt(tmp_path):
+def test_signals_while_results_are_saved_wait():
+    with Interruption() as interruption:
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.asked
+        interruption.saving = True
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        interruption.saving = False
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_second_ctrl_c_keeps_the_best(cora, tmp_path, monkeypatch):
+    trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
+    step = trainer.step
+
+    def interrupted():
+        if trainer.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return step()
+
+    monkeypatch.setattr(trainer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(trainer, tmp_path, show=False)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["epochs_done"] == 2 and not result["finished"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["best.pt", "result.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_signal_keeps_what_was_learnt(tmp_path, number):
     arguments = ["train", "--graph", CORA, "--model", "sage", *SMALL, "--epochs", 1000000, "--out", tmp_path]
     line, environment = command(*arguments)
     process = subprocess.Popen(
@@ -306,7 +351,7 @@ def test_ctrl_c_keeps_what_was_learnt(tmp_path):
             if output.startswith("epoch"):
                 break
         time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -337,7 +382,9 @@ def test_ctrl_c_keeps_what_was_learnt(tmp_path):
         (["--device", "meta"], "error: device 'meta' cannot be used"),
         (["--scale", "0.5"], "error: .*a scale is for generated graphs"),
         (["--graph", "nope"], "error: there is no graph 'nope'"),
-        (["--out", "/dev/null/x"], "error: .*/dev/null/x"),
+        (["--hidden", "70000"], "error: hidden is 70000; accepted: 1 to 65536"),
+        (["--seed", str(10**30)], "error: seed is 10+; accepted: an integer of 64 bits"),
+        (["--max-iter", "10001"], "error: max_iter is 10001; accepted: 1 to 10000"),
         (["--lr", "1e30", "--epochs", "5", *SMALL], "error: the loss is .*; a smaller --lr may help"),
     ],
 )
@@ -345,6 +392,66 @@ def test_errors_of_the_command_line(arguments, text, capsys, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "--graph", str(CORA), "--model", "sage", "--epochs", "1", *arguments]) == 1
     assert re.search(text, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("out", ["/dev/null/x", CORA])
+def test_a_folder_that_cannot_be_is_known_before_training(out, capsys):
+    assert cli.main(["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--out", str(out)]) == 1
+    printed = capsys.readouterr()
+    assert f"error: {out}" in printed.err or f"cannot write {out}" in printed.err
+    assert "epoch" not in printed.out
+
+
+def test_a_disk_that_is_full_costs_no_more_than_it_must(tmp_path):
+    """With 20 KB for a file there is room for result.json, and for no parameters."""
+    resource = pytest.importorskip("resource")
+    line, environment = command("train", "--graph", CORA, "--model", "sage", *SMALL, "--epochs", 2, "--out", tmp_path)
+    done = subprocess.run(
+        line, env=environment, capture_output=True, text=True, timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )  # fmt: skip
+    assert done.returncode == 1 and re.search(r"^error: .*cannot write .*best\.pt: ", done.stderr)
+    assert done.stderr.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_run_is_not_written_over(cora, tmp_path, capsys):
+    arguments = ["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--epochs", "3", "--out", str(tmp_path)]
+    assert cli.main([*arguments, "--resume"]) == 0
+    assert "checkpoint.pt: from the beginning" in capsys.readouterr().out
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    assert cli.main([*arguments, "--lr", "0.5"]) == 1
+    assert "would be lost: its lr is 0.003, and this run's is 0.5; accepted: another --out" in capsys.readouterr().err
+    assert cli.main([*arguments, "--epochs", "4"]) == 1
+    assert "its epochs is 3, and this run's is 4; accepted: --resume" in capsys.readouterr().err
+    assert cli.main([*arguments, "--epochs", "2", "--resume"]) == 1
+    assert "error: epochs is 2, and" in capsys.readouterr().err
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert cli.main(arguments) == 0  # the same again
+    stopped = Trainer(cora, Recipe(hidden=32, k=8, layers=2, epochs=3), "cpu")
+    stopped.step()
+    stopped.save(tmp_path / "checkpoint.pt")
+    capsys.readouterr()
+    assert cli.main(arguments) == 1
+    assert "it was stopped after epoch 1 of 3; accepted: --resume" in capsys.readouterr().err
+    assert cli.main([*arguments, "--resume"]) == 0
+
+
+def test_a_run_that_diverged_is_not_finished(cora, tmp_path):
+    trainer = Trainer(cora, Recipe(**BRIEF | {"lr": 1e30, "epochs": 2}), "cpu")
+    with pytest.raises(TrainingError, match="the loss is"):
+        train(trainer, tmp_path, show=False)
+    assert json.loads((tmp_path / "result.json").read_text())["finished"] is False
+    assert (tmp_path / "best.pt").exists() and not (tmp_path / "checkpoint.pt").exists()
+
+
+def test_too_little_memory_is_said_in_a_line(capsys, monkeypatch):
+    def run_out(*_):
+        torch.empty(1 << 60)
+
+    monkeypatch.setattr(cli, "recipe_for", lambda *_, **__: run_out())
+    assert cli.main(["train", "--graph", str(CORA), "--model", "sage"]) == 1
+    assert re.search("error: .*memory.* A smaller --hidden, --k or --scale needs less", capsys.readouterr().err)
 
 
 @pytest.mark.skipif(bool(rtopk.info()["gpus"]), reason="there is a GPU")

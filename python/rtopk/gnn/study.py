@@ -171,5 +171,5 @@ def draw(out: Path) -> Path:
     if not (out / RESULTS).exists():
         raise TrainingError(f"there are no results in {out}: {RESULTS} is missing")
     text = page.html(read_results(out / RESULTS))
-    write_whole(out / PAGE, lambda file: file.write(text.encode()))
+    write_whole(out / PAGE, text.encode())
     return out / PAGE
