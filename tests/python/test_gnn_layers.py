@@ -111,6 +111,19 @@ def test_dropout_drops_kept_elements_and_only_in_training():
     torch.testing.assert_close(dropped[kept], 2 * rows.values[kept])
 
 
+@pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
+@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+def test_layers_drop_what_they_aggregate(layer, dense):
+    """With everything dropped, the last bias is left."""
+    conv, x = layer(16, 16, 4, dropout=1.0, dense=dense), torch.randn(9, 16)
+    kept = layer(16, 16, 4, dense=dense)
+    kept.load_state_dict(conv.state_dict())
+    graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
+    bias = torch.zeros(16) if conv.last_bias is None else conv.last_bias
+    assert torch.equal(conv(x, graph), bias.expand(9, 16))
+    assert torch.equal(conv.eval()(x, graph), kept(x, graph))
+
+
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_networks_give_the_same_with_and_without_the_zeros(model, device):
     adjacency = (torch.rand(NODES, NODES) < 0.1).float()

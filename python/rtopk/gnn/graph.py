@@ -119,7 +119,7 @@ class Graph:
             )
             for nodes in (rows, columns)
         ]
-        for total in totals:
+        for total in totals if self.weights is not None else ():
             if bool((total < 0).any()):
                 node = int((total < 0).nonzero()[0])
                 raise ValueError(f"the weights at node {node} add up to {float(total[node]):g}; accepted: 0 or more")
