@@ -66,6 +66,18 @@ def test_sparse_and_dense_features_and_masks(tmp_path):
     assert (dense.train.tolist(), dense.validation.tolist(), dense.test.tolist()) == ([0, 1], [2], [3])
 
 
+def one_way():
+    """Node 0 gathers from 1 and 3, and nobody from node 0."""
+    return {"indptr": np.array([0, 2, 2, 2, 2]), "indices": np.array([1, 3])}
+
+
+def test_rows_are_those_that_gather(tmp_path):
+    npz = load(saved(tmp_path / "a.npz", plain_arrays() | one_way()))
+    saint = load(graphsaint(tmp_path / "Flickr", **{"adj_full.npz": one_way() | {"shape": np.array([4, 4])}}))
+    for dataset in (npz, saint):
+        assert dataset.graph.row_starts.tolist() == [0, 2, 2, 2, 2] and dataset.graph.columns.tolist() == [1, 3]
+
+
 @pytest.mark.parametrize(
     "changes, text",
     [
@@ -423,6 +435,7 @@ def test_generated_graphs(name, device):
     assert not (rows == graph.columns).any()
     degrees = graph.row_starts.diff().double()
     assert degrees.max() > 4 * degrees.mean()  # hubs
+    assert degrees.max() < graph.num_edges / graph.num_nodes**0.5  # and no node to which most lead
     if not dataset.multilabel:
         same = (dataset.labels[rows] == dataset.labels[graph.columns.long()]).double().mean()
         assert 0.65 < same < 0.95  # most edges stay within a class

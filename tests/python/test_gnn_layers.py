@@ -145,6 +145,18 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_networks_are_their_layers_one_after_the_other(model, device):
+    network = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
+    graph = to_graph((torch.rand(NODES, NODES) < 0.1).float()).to(device)
+    features = torch.randn(NODES, 30, device=device)
+    x = network.input(features)
+    x = x if model == "sage" else x.relu()  # SAGE's layers begin with MaxK
+    for convolution, norm in zip(network.convolutions, network.norms, strict=True):
+        x = norm(convolution(x, graph))
+    torch.testing.assert_close(network(features, graph), network.output(x), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("edges,kept_matrices", [(4000, 0), (40000, 1)])
 def test_no_dense_copy_of_the_rows_is_made(edges, kept_matrices):
     """Of what a convolution keeps for its derivative, nothing but a sum over many neighbours has the size of the dense

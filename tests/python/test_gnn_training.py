@@ -18,6 +18,8 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 import rtopk  # noqa: E402
 from rtopk.gnn import GraphError, MaxKGNN, cli, load, page, study  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
+from rtopk.gnn.measure import measure  # noqa: E402
+from rtopk.gnn.rows import CompactMaxK, DenseMaxK  # noqa: E402
 from rtopk.gnn.training import (  # noqa: E402
     Interruption,
     Recipe,
@@ -115,6 +117,37 @@ def test_scores():
     several = torch.tensor([[1.0, -1, 2], [-1, -1, -1]])
     assert score(several, torch.tensor([[1.0, 1, 0], [0, 0, 0]])) == pytest.approx(2 * 1 / (2 + 2))
     assert score(-several.abs(), torch.zeros(2, 3)) == 0
+
+
+def test_the_best_is_chosen_by_validation_and_not_by_test(cora, monkeypatch):
+    trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
+    scores = iter([0.1, 0.5, 0.6, 0.2, 0.4, 0.9, 0.3, 0.5, 0.7])  # training, validation, test
+    monkeypatch.setattr("rtopk.gnn.training.score", lambda *_: next(scores))
+    for _ in range(3):
+        trainer.evaluate(trainer.step())
+    assert trainer.best["epoch"] == 1
+
+
+def test_a_recipe_is_what_is_trained(cora):
+    def activation(**changes):
+        return Trainer(cora, Recipe(**BRIEF, **changes), "cpu").network.convolutions[0].activation
+
+    assert isinstance(activation(baseline="dense"), DenseMaxK)
+    for max_iter in (None, 3):
+        chosen = activation(max_iter=max_iter)
+        assert isinstance(chosen, CompactMaxK) and (chosen.k, chosen.max_iter) == (8, max_iter)
+
+
+def test_steps_are_what_is_timed(cora, monkeypatch):
+    trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
+    figures = []
+    monkeypatch.setattr("rtopk.gnn.measure.milliseconds", lambda function, *_: figures.append(function) or len(figures))
+    assert measure(trainer, 3) == {"topk_ms": 1, "step_ms": 2}
+    before = [parameter.detach().clone() for parameter in trainer.network.parameters()]
+    for function, changes in zip(figures, (False, True), strict=True):
+        function()
+        after = list(trainer.network.parameters())
+        assert changes == any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 def test_the_published_recipes():
