@@ -1,8 +1,10 @@
 """Loaders: on good files, and on broken ones, which must give an error that names the file and what is wrong."""
 
 import gzip
+import io
 import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
 from rtopk.gnn import GraphError, _files, _wordnet, load  # noqa: E402
+from rtopk.gnn.data import MASKS  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 
@@ -63,6 +66,18 @@ def test_sparse_and_dense_features_and_masks(tmp_path):
     assert (dense.train.tolist(), dense.validation.tolist(), dense.test.tolist()) == ([0, 1], [2], [3])
 
 
+def one_way():
+    """Node 0 gathers from 1 and 3, and nobody from node 0."""
+    return {"indptr": np.array([0, 2, 2, 2, 2]), "indices": np.array([1, 3])}
+
+
+def test_rows_are_those_that_gather(tmp_path):
+    npz = load(saved(tmp_path / "a.npz", plain_arrays() | one_way()))
+    saint = load(graphsaint(tmp_path / "Flickr", **{"adj_full.npz": one_way() | {"shape": np.array([4, 4])}}))
+    for dataset in (npz, saint):
+        assert dataset.graph.row_starts.tolist() == [0, 2, 2, 2, 2] and dataset.graph.columns.tolist() == [1, 3]
+
+
 @pytest.mark.parametrize(
     "changes, text",
     [
@@ -81,10 +96,24 @@ def test_sparse_and_dense_features_and_masks(tmp_path):
         ({"x_data": np.array([1.0, np.nan, 3.0, 4.0])}, "x_data holds a NaN"),
         ({"x_data": np.array(["a", "b", "c", "d"])}, "x_data is 1-dimensional <U1"),
         ({"y": np.array([0, 1, 1])}, "labels for 3 nodes, and the graph has 4"),
-        ({"y": np.array([0, -1, 1, 1])}, "the labels are not classes"),
+        (
+            {"y": np.array([0, -1, 1, 1])},
+            "the labels are not classes: torch.int64 from -1 to 1; accepted: integers",
+        ),
+        ({"y": np.array([0, 1, 1, 10**12])}, "the labels are not classes: .* to 1000000000000"),
+        ({"y": np.array([[0], [1], [2], [1]])}, "not rows of zeros and ones: 2 is among them"),
+        ({"y": np.array([[0, 1], [1, np.nan], [0, 0], [1, 1]])}, "not rows of zeros and ones: nan is among them"),
+        ({"y": np.zeros((4, 0))}, "not rows of zeros and ones: they have no columns"),
+        ({"x": np.zeros((4, 0))}, "there are no features"),
+        ({"x": np.full((4, 2), 1e300)}, "x holds a NaN or an infinity, as float32"),
+        ({"x_shape": np.array([4, 2**40])}, r"x_shape is \[4, 1099511627776\]; accepted: .* up to 16777216 features"),
         ({"y": np.array([0.5, 1, 1, 1])}, "y is float64"),
         ({"y": np.array([[["a"]]])}, "y is 3-dimensional"),
-        ({"train_mask": np.ones(4), "val_mask": np.ones(4), "test_mask": np.ones(4)}, "a mask is"),
+        ({"train_mask": np.ones(4)}, "train_mask is 1-dimensional float64; accepted: a bool for each node"),
+        ({"val_mask": np.array(list("abcd"))}, "val_mask is 1-dimensional <U1"),
+        ({name: np.ones(3, bool) for name in MASKS}, r"train_mask is \[3\] of torch.bool"),
+        ({"train_mask": np.ones(4, bool)}, "there is no val_mask and no test_mask; accepted: all of"),
+        ({name: np.arange(4) < 2 for name in MASKS}, "2 nodes, of them node 0, are for more than one of training"),
         (
             {"train_mask": np.ones(4, bool), "val_mask": np.ones(4, bool), "test_mask": np.zeros(4, bool)},
             "there are no nodes to test with",
@@ -99,18 +128,63 @@ def test_broken_arrays(tmp_path, changes, text):
     assert "broken" in str(raised.value)
 
 
+def encrypted(content):
+    """The file with the flag that says so."""
+    content = bytearray(content)
+    for start, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = content.find(start)
+        while place >= 0:
+            content[place + flags] |= 1
+            place = content.find(start, place + 4)
+    return bytes(content)
+
+
+def member(content):
+    """A zip file in which this stands in the place of the array indptr."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("indptr.npy", content)
+    return file.getvalue()
+
+
+def array_of(shape):
+    """The head of an .npy file, and no data."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": shape})
+    return file.getvalue()
+
+
 def test_broken_files(tmp_path):
     whole = CORA.read_bytes()
     for name, content in {
         "empty": b"",
         "cut": whole[: len(whole) // 2],
         "text": b"hello",
+        "encrypted": encrypted(whole),
+        "too large": member(array_of((1 << 50,))),
+        "half a head": member(b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((( "),
         "flipped": whole[:2000] + bytes(b ^ 0x55 for b in whole[2000:2400]) + whole[2400:],
     }.items():
         path = tmp_path / f"{name}.npz"
         path.write_bytes(content)
         with pytest.raises(GraphError, match=f"{name}.npz cannot be read"):
             load(path)
+
+
+def test_files_with_other_things(tmp_path):
+    path = tmp_path / "g.npz"
+    with path.open("wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(GraphError, match="g.npz holds one array without a name; accepted: what numpy.savez writes"):
+        load(path)
+    path.write_bytes(member(b"hello"))
+    with pytest.raises(GraphError, match="g.npz has no array indptr; it has none"):
+        load(path)
+    folder = graphsaint(tmp_path / "Flickr")
+    with (folder / "feats.npy").open("wb") as file:
+        np.savez(file, x=np.ones((4, 2)))
+    with pytest.raises(GraphError, match="feats.npy holds arrays with names; accepted: what numpy.save writes"):
+        load(folder)
 
 
 class Trap:
@@ -174,7 +248,13 @@ def graphsaint(folder, *, several=False, **changes):
     return folder
 
 
-def test_graphsaint_folders(tmp_path):
+def no_edges(**changes):
+    return {"indptr": np.zeros(5, int), "indices": np.array([], int), "shape": np.array([4, 4])} | changes
+
+
+def test_graphsaint_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(graphsaint(tmp_path / "Flickr"))
+    assert load(".").name == "flickr"
     dataset = load(graphsaint(tmp_path / "Flickr"))
     assert dataset.name == "flickr" and dataset.graph.num_edges == 4 and dataset.classes == 3
     assert (dataset.train.tolist(), dataset.validation.tolist(), dataset.test.tolist()) == ([0, 1], [2], [3])
@@ -196,6 +276,9 @@ def test_graphsaint_folders(tmp_path):
         ({"class_map.json": {"0": 1}}, "class_map.json has no class for node '1'"),
         ({"class_map.json": {"0": 1, "1": [0], "2": 1, "3": 1}}, r"node 1 has \[0\]; accepted"),
         ({"class_map.json": {"0": 1, "1": -1, "2": 1, "3": 1}}, "node 1 has -1"),
+        ({"class_map.json": {"0": 10**30, "1": 1, "2": 1, "3": 1}}, "node 0 has 1000"),
+        ({"class_map.json": '{"0": ' + "1" * 5000 + "}"}, "class_map.json cannot be read"),
+        ({"role.json": {"tr": [0, 1], "va": [1], "te": [3]}}, "1 nodes, of them node 1, are for more than one of"),
         ({"class_map.json": {"0": [1, 0], "1": [1], "2": [1, 0], "3": [1, 0]}}, r"node 1 has \[1\]"),
         ({"feats.npy": None}, "feats.npy cannot be read"),
         ({"feats.npy": np.array([[Trap()]], dtype=object)}, "feats.npy cannot be read: Object arrays"),
@@ -206,17 +289,9 @@ def test_graphsaint_folders(tmp_path):
             {"adj_full.npz": {"indptr": np.array([0]), "indices": np.array([], int), "shape": np.array([0, 0])}},
             "role.json: 'tr' is not a list",
         ),
-        (
-            {
-                "adj_full.npz": {
-                    "indptr": np.array([0, 0, 0, 0, 0]),
-                    "indices": np.array([], int),
-                    "shape": np.array([4, 4]),
-                    "format": np.array(b"csc"),
-                }
-            },
-            "is not in CSR form",
-        ),
+        ({"adj_full.npz": no_edges(format=np.array(b"csc"))}, "is not in CSR form, but b'csc'"),
+        ({"adj_full.npz": no_edges(format=np.array(["csr", "é"]))}, "is not in CSR form"),
+        ({"adj_full.npz": no_edges(shape=np.array(4))}, "shape is 4, and indptr is for 4 rows"),
     ],
 )
 def test_broken_graphsaint_folders(tmp_path, changes, text):
@@ -259,6 +334,8 @@ def test_the_files_of_ogbn_products(tmp_path, monkeypatch, lines):
     [
         ({"raw/node-feat.csv.gz": None}, "node-feat.csv.gz cannot be read"),
         ({"raw/node-feat.csv.gz": "1,2\n3\n"}, "node-feat.csv.gz cannot be read"),
+        ({"raw/node-feat.csv.gz": "1\n2\nnan\n4\n"}, "node-feat.csv.gz: the table holds a NaN"),
+        ({"raw/node-feat.csv.gz": "\n\n"}, "node-feat.csv.gz is empty"),
         ({"raw/node-label.csv.gz": "0\nx\n1\n2\n"}, "node-label.csv.gz cannot be read"),
         ({"raw/node-label.csv.gz": ""}, "node-label.csv.gz is empty"),
         ({"raw/edge.csv.gz": b"not gzip"}, "edge.csv.gz cannot be read"),
@@ -316,6 +393,8 @@ def test_a_small_wordnet(tmp_path):
         ({"adv": "00000050 02 r\n"}, "data.adv, line 2, is not a synset: '00000050 02 r'"),
         ({"adv": "00000050 02 r 01 quickly 0 003 ! 1 r 0000 | with speed\n"}, "data.adv, line 2, is not a synset"),
         ({"adv": "00000050 02 r 01 quickly 0 001 ! 9 r 0000 | with speed\n"}, "to a synset that is not there"),
+        ({"adv": f"00000050 {10**20} r 01 quickly 0 000 | with speed\n"}, "line 2: the lexicographer file is 1000"),
+        (dict.fromkeys(SYNSETS, ""), "there are no nodes"),
     ],
 )
 def test_a_broken_wordnet(tmp_path, changes, text):
@@ -356,6 +435,7 @@ def test_generated_graphs(name, device):
     assert not (rows == graph.columns).any()
     degrees = graph.row_starts.diff().double()
     assert degrees.max() > 4 * degrees.mean()  # hubs
+    assert degrees.max() < graph.num_edges / graph.num_nodes**0.5  # and no node to which most lead
     if not dataset.multilabel:
         same = (dataset.labels[rows] == dataset.labels[graph.columns.long()]).double().mean()
         assert 0.65 < same < 0.95  # most edges stay within a class

@@ -1,5 +1,7 @@
 """Graphs: every way to make one, and what is computed from it, against dense matrices."""
 
+import copy
+import pickle
 from types import SimpleNamespace
 
 import pytest
@@ -70,6 +72,29 @@ def test_the_weights_of_a_convolution(weighted):
     torch.testing.assert_close(dense(graph.gcn_normalized()), expected, rtol=1e-6, atol=0)
 
 
+def test_weights_of_a_convolution_that_add_up_to_nothing_or_less():
+    edges = torch.tensor([[0, 1, 2], [1, 2, 1]])
+    weights = Graph.from_edge_index(edges, 3, torch.tensor([0.0, 1.0, 0.0])).gcn_normalized().weights
+    assert weights.tolist() == [0, 0, 1]  # by row and column: 0 to 1, 2 to 1, 1 to 2
+    with pytest.raises(ValueError, match="the weights at node 1 add up to -2; accepted: 0 or more"):
+        Graph.from_edge_index(edges, 3, torch.tensor([0.0, 1.0, -2.0])).gcn_normalized()
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.float64])
+def test_weights_are_kept_as_the_kernels_take_them(kind):
+    weights = torch.rand(2, dtype=kind)
+    graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), 2, weights)
+    assert graph.weights.dtype == torch.float32 and graph.weights.equal(weights.flip(0).float())
+
+
+def test_copies_and_pickles():
+    graph = random_graph(weighted=True)
+    graph.matrices("mean"), graph.t_columns, graph.beside_identity(), graph.gcn_normalized().matrices("sum")
+    for other in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        assert torch.equal(dense(other), dense(graph)) and torch.equal(dense(transpose(other)), dense(graph).t())
+        assert torch.equal(other.matrices("mean")[0].to_dense(), graph.matrices("mean")[0].to_dense())
+
+
 def test_nodes_without_edges_and_no_nodes_at_all():
     graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 5)
     assert (graph.num_nodes, graph.num_edges) == (5, 0)
@@ -122,8 +147,22 @@ def test_other_bad_arguments_are_refused():
         Graph.from_edge_index(torch.zeros(3, 2, dtype=torch.int64))
     with pytest.raises(ValueError, match="names nodes 0 to 7; accepted: 0 to 4"):
         Graph.from_edge_index(torch.tensor([[0, 7], [1, 2]]), 5)
-    with pytest.raises(ValueError, match="edge_weight has shape"):
-        Graph.from_edge_index(torch.tensor([[0], [1]]), 2, torch.ones(3))
+    edges = torch.tensor([[0], [1]])
+    for weights, text in (
+        (torch.ones(3), r"edge_weight is \[3\] of torch.float32; accepted: a floating-point number for each of 1"),
+        (torch.ones(1, dtype=torch.int64), "edge_weight is .* of torch.int64"),
+        ([1.0], "edge_weight is list"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            Graph.from_edge_index(edges, 2, weights)
+    with pytest.raises(ValueError, match="edge_index is list; accepted: a tensor"):
+        Graph.from_edge_index([[0], [1]])
+    with pytest.raises(ValueError, match="type torch.bool"):
+        Graph.from_edge_index(edges.bool())
+    with pytest.raises(ValueError, match="num_nodes is -1; accepted: 0 or more"):
+        Graph.from_edge_index(edges[:, :0], -1)
+    with pytest.raises(ValueError, match="reduce is 'max'"):
+        Graph.from_edge_index(edges).matrices("max")
 
 
 def pyg_data(**fields):
@@ -143,8 +182,21 @@ def test_data_of_pytorch_geometric():
     dataset = Dataset.from_pyg(pyg_data(**fields, **names), "mine")
     assert dense(dataset.graph)[1, 0] == 1 and dataset.classes == 2
     assert [part.tolist() for part in (dataset.train, dataset.validation, dataset.test)] == [[0, 1, 2], [3], [4, 5]]
-    with pytest.raises(GraphError, match="mine: the Data object has no y"):
-        Dataset.from_pyg(pyg_data(**fields | {"y": None}), "mine")
+    for changes, text in (
+        ({"y": None}, "mine: the Data object has no y"),
+        ({"x": torch.rand(6)}, r"mine: x is \[6\] of torch.float32, torch.strided; accepted: a dense row of numbers"),
+        ({"x": torch.rand(6, 3).to_sparse()}, "mine: x is .* torch.sparse_coo"),
+        ({"x": torch.full((6, 3), torch.nan)}, "mine: x holds a NaN"),
+        ({"edge_index": torch.tensor([[0], [7]])}, "mine: edge_index names nodes 0 to 7; accepted: 0 to 5"),
+        ({"train_mask": masks[0]}, "mine: there is no val_mask and no test_mask"),
+    ):
+        with pytest.raises(GraphError, match=text):
+            Dataset.from_pyg(pyg_data(**fields | changes), "mine")
+    whole_numbers = {"x": torch.ones(6, 3, dtype=torch.int64), "y": fields["y"][:, None]}
+    counts = Dataset.from_pyg(pyg_data(**fields | whole_numbers))
+    assert counts.features.dtype == torch.float32 and counts.labels.equal(fields["y"])
+    with pytest.raises(ValueError, match="edge_index is NoneType"):
+        Graph.from_pyg(pyg_data(**fields | {"edge_index": None}))
 
 
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])

@@ -1,5 +1,6 @@
 """Layers and networks against the same written with dense matrices and torch's own autograd."""
 
+import copy
 import doctest
 
 import pytest
@@ -110,6 +111,19 @@ def test_dropout_drops_kept_elements_and_only_in_training():
     torch.testing.assert_close(dropped[kept], 2 * rows.values[kept])
 
 
+@pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
+@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+def test_layers_drop_what_they_aggregate(layer, dense):
+    """With everything dropped, the last bias is left."""
+    conv, x = layer(16, 16, 4, dropout=1.0, dense=dense), torch.randn(9, 16)
+    kept = layer(16, 16, 4, dense=dense)
+    kept.load_state_dict(conv.state_dict())
+    graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
+    bias = torch.zeros(16) if conv.last_bias is None else conv.last_bias
+    assert torch.equal(conv(x, graph), bias.expand(9, 16))
+    assert torch.equal(conv.eval()(x, graph), kept(x, graph))
+
+
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_networks_give_the_same_with_and_without_the_zeros(model, device):
     adjacency = (torch.rand(NODES, NODES) < 0.1).float()
@@ -129,6 +143,18 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
     for other in outcomes[1:]:
         for mine, theirs in zip(outcomes[0], other, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_networks_are_their_layers_one_after_the_other(model, device):
+    network = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
+    graph = to_graph((torch.rand(NODES, NODES) < 0.1).float()).to(device)
+    features = torch.randn(NODES, 30, device=device)
+    x = network.input(features)
+    x = x if model == "sage" else x.relu()  # SAGE's layers begin with MaxK
+    for convolution, norm in zip(network.convolutions, network.norms, strict=True):
+        x = norm(convolution(x, graph))
+    torch.testing.assert_close(network(features, graph), network.output(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("edges,kept_matrices", [(4000, 0), (40000, 1)])
@@ -210,8 +236,66 @@ def test_bad_arguments_are_refused():
         MaxKGCNConv(24, 64, 0)
     with pytest.raises(ValueError, match="max_iter is 3 with dense=True"):
         MaxKGINConv(24, 24, 4, max_iter=3, dense=True)
+    with pytest.raises(ValueError, match="dropout is 1.5; accepted: 0 to 1"):
+        MaxKGINConv(24, 24, 4, dropout=1.5)
     with pytest.raises(ValueError, match="model is 'gat'; accepted: sage, gcn, gin"):
         MaxKGNN("gat", 3, 8, 2, k=2)
+    with pytest.raises(ValueError, match="layers is 0; accepted: 1 or more"):
+        MaxKGNN("sage", 3, 8, 2, k=2, layers=0)
+
+
+@pytest.mark.parametrize("shape", [(9, 15), (9, 17), (9, 300), (8, 16), (12, 16), (16,), (2, 9, 16)])
+@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+def test_rows_that_are_not_those_of_the_graph_are_refused(layer, shape):
+    graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
+    with pytest.raises(ValueError, match=r"x has shape .*; accepted: \[9, 16\], a row for each node of the graph"):
+        layer(16, 12, 4)(torch.randn(shape), graph)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
+def test_features_that_are_not_those_of_the_graph_are_refused(model, dense):
+    graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
+    network = MaxKGNN(model, 5, 16, 3, k=4, dense=dense)
+    sparse = SparseFeatures(torch.arange(11), torch.zeros(10, dtype=torch.int64), torch.ones(10), 5)
+    for x in (torch.randn(10, 5), torch.randn(9, 6), sparse):
+        with pytest.raises(ValueError, match=r"x has shape .*; accepted: \[9, 5\]"):
+            network(x, graph)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
+@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+def test_a_gradient_of_weights_is_refused_and_not_left_out(layer, dense):
+    graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9, torch.rand(30, requires_grad=True))
+    with pytest.raises(ValueError, match="weights requires a gradient"):
+        layer(16, 16, 4, dense=dense)(torch.randn(9, 16), graph)
+
+
+@pytest.mark.parametrize("layer", [MaxKGCNConv, MaxKGINConv])
+def test_what_is_done_to_a_linear_map_has_its_derivative(layer):
+    """Also where the derivative of MaxK goes into it compact."""
+    x, graph = torch.randn(9, 16), Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
+    conv, seen = layer(16, 12, 4), []
+    with torch.no_grad():
+        plain = conv(x, graph)
+        doubled = copy.deepcopy(conv)
+        doubled.linear.weight.mul_(2), doubled.linear.bias.mul_(2)
+    expected = torch.autograd.grad(doubled(x, graph).square().sum(), doubled.linear.parameters())
+    conv.linear.register_forward_hook(lambda module, x, y: 2 * y)
+    conv.linear.register_full_backward_hook(lambda *_: seen.append(True))
+    result = conv(x, graph)
+    for mine, other in zip(torch.autograd.grad(result.square().sum(), conv.linear.parameters()), expected, strict=True):
+        torch.testing.assert_close(mine, 2 * other)
+    assert seen and not torch.equal(result, plain)
+    conv.linear = torch.nn.Sequential(torch.nn.Linear(16, 12), torch.nn.Tanh())
+    conv(x, graph).sum().backward()
+    assert conv.linear[0].weight.grad is not None
+
+
+def test_copies_of_sparse_features():
+    features = SparseFeatures(torch.arange(4), torch.tensor([0, 2, 1]), torch.rand(3), 5)
+    copied = copy.deepcopy(features)
+    assert torch.equal(copied.to_dense(), features.to_dense()) and copied.shape == features.shape
 
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
@@ -236,10 +320,27 @@ def test_hooks_and_replaced_norms(model, device):
 def test_networks_under_autocast(model, k, device):
     network = MaxKGNN(model, 12, 16, 3, layers=2, k=k).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
-    with torch.autocast(device, dtype=torch.bfloat16):
-        result = network(x, graph)
+    csr = x.cpu().to_sparse_csr()
+    sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 12).to(device)
+    expected = network(x, graph)
+    for features in (x, sparse):
+        network.zero_grad()
+        with torch.autocast(device, dtype=torch.bfloat16):
+            result = network(features, graph)
+        result.float().sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+        assert F.cosine_similarity(result.float(), expected).mean() > 0.9
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
+@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+def test_layers_under_autocast(layer, dense):
+    conv, x = layer(16, 16, 4, dense=dense), torch.randn(9, 16)
+    graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result = conv(x, graph)
     result.float().sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+    assert F.cosine_similarity(result.float(), conv(x, graph)).mean() > 0.95
 
 
 @pytest.mark.gpu

@@ -18,7 +18,18 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 import rtopk  # noqa: E402
 from rtopk.gnn import GraphError, MaxKGNN, cli, load, page, study  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
-from rtopk.gnn.training import Recipe, Trainer, TrainingError, _loss_on, recipe_for, score, train  # noqa: E402
+from rtopk.gnn.measure import measure  # noqa: E402
+from rtopk.gnn.rows import CompactMaxK, DenseMaxK  # noqa: E402
+from rtopk.gnn.training import (  # noqa: E402
+    Interruption,
+    Recipe,
+    Trainer,
+    TrainingError,
+    _loss_on,
+    recipe_for,
+    score,
+    train,
+)
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -106,6 +117,37 @@ def test_scores():
     several = torch.tensor([[1.0, -1, 2], [-1, -1, -1]])
     assert score(several, torch.tensor([[1.0, 1, 0], [0, 0, 0]])) == pytest.approx(2 * 1 / (2 + 2))
     assert score(-several.abs(), torch.zeros(2, 3)) == 0
+
+
+def test_the_best_is_chosen_by_validation_and_not_by_test(cora, monkeypatch):
+    trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
+    scores = iter([0.1, 0.5, 0.6, 0.2, 0.4, 0.9, 0.3, 0.5, 0.7])  # training, validation, test
+    monkeypatch.setattr("rtopk.gnn.training.score", lambda *_: next(scores))
+    for _ in range(3):
+        trainer.evaluate(trainer.step())
+    assert trainer.best["epoch"] == 1
+
+
+def test_a_recipe_is_what_is_trained(cora):
+    def activation(**changes):
+        return Trainer(cora, Recipe(**BRIEF, **changes), "cpu").network.convolutions[0].activation
+
+    assert isinstance(activation(baseline="dense"), DenseMaxK)
+    for max_iter in (None, 3):
+        chosen = activation(max_iter=max_iter)
+        assert isinstance(chosen, CompactMaxK) and (chosen.k, chosen.max_iter) == (8, max_iter)
+
+
+def test_steps_are_what_is_timed(cora, monkeypatch):
+    trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
+    figures = []
+    monkeypatch.setattr("rtopk.gnn.measure.milliseconds", lambda function, *_: figures.append(function) or len(figures))
+    assert measure(trainer, 3) == {"topk_ms": 1, "step_ms": 2}
+    before = [parameter.detach().clone() for parameter in trainer.network.parameters()]
+    for function, changes in zip(figures, (False, True), strict=True):
+        function()
+        after = list(trainer.network.parameters())
+        assert changes == any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 def test_the_published_recipes():
@@ -261,11 +303,14 @@ def test_checkpoints_of_other_runs_and_broken_ones_are_refused(cora, tmp_path):
         flickr.save(path)
         trainer.resume(path)
     Trainer(cora, Recipe(**BRIEF | {"epochs": 99}), "cpu").save(path)
-    trainer.resume(path)  # more epochs are no other run
+    trainer.resume(path)  # other epochs are no other run
     for content in (b"", b"garbage", path.read_bytes()[:1000]):
         path.write_bytes(content)
         with pytest.raises(TrainingError, match="checkpoint.pt cannot be read as a checkpoint"):
             trainer.resume(path)
+    torch.save(trainer.network.state_dict(), path)
+    with pytest.raises(TrainingError, match="cannot be read as a checkpoint: it has no 'recipe'"):
+        trainer.resume(path)
 
 
 class Trap:
@@ -295,7 +340,40 @@ def test_train_ends_with_the_test_accuracy(tmp_path):
     assert [entry["epoch"] for entry in result["history"]] == list(range(1, 9))
 
 
-def test_ctrl_c_keeps_what_was_learnt(tmp_path):
+def test_signals_while_results_are_saved_wait():
+    with Interruption() as interruption:
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.asked
+        interruption.saving = True
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        interruption.saving = False
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_second_ctrl_c_keeps_the_best(cora, tmp_path, monkeypatch):
+    trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
+    step = trainer.step
+
+    def interrupted():
+        if trainer.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return step()
+
+    monkeypatch.setattr(trainer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(trainer, tmp_path, show=False)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["epochs_done"] == 2 and not result["finished"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["best.pt", "result.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_signal_keeps_what_was_learnt(tmp_path, number):
     arguments = ["train", "--graph", CORA, "--model", "sage", *SMALL, "--epochs", 1000000, "--out", tmp_path]
     line, environment = command(*arguments)
     process = subprocess.Popen(
@@ -306,7 +384,7 @@ def test_ctrl_c_keeps_what_was_learnt(tmp_path):
             if output.startswith("epoch"):
                 break
         time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -337,7 +415,9 @@ def test_ctrl_c_keeps_what_was_learnt(tmp_path):
         (["--device", "meta"], "error: device 'meta' cannot be used"),
         (["--scale", "0.5"], "error: .*a scale is for generated graphs"),
         (["--graph", "nope"], "error: there is no graph 'nope'"),
-        (["--out", "/dev/null/x"], "error: .*/dev/null/x"),
+        (["--hidden", "70000"], "error: hidden is 70000; accepted: 1 to 65536"),
+        (["--seed", str(10**30)], "error: seed is 10+; accepted: an integer of 64 bits"),
+        (["--max-iter", "10001"], "error: max_iter is 10001; accepted: 1 to 10000"),
         (["--lr", "1e30", "--epochs", "5", *SMALL], "error: the loss is .*; a smaller --lr may help"),
     ],
 )
@@ -345,6 +425,66 @@ def test_errors_of_the_command_line(arguments, text, capsys, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "--graph", str(CORA), "--model", "sage", "--epochs", "1", *arguments]) == 1
     assert re.search(text, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("out", ["/dev/null/x", CORA])
+def test_a_folder_that_cannot_be_is_known_before_training(out, capsys):
+    assert cli.main(["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--out", str(out)]) == 1
+    printed = capsys.readouterr()
+    assert f"error: {out}" in printed.err or f"cannot write {out}" in printed.err
+    assert "epoch" not in printed.out
+
+
+def test_a_disk_that_is_full_costs_no_more_than_it_must(tmp_path):
+    """With 20 KB for a file there is room for result.json, and for no parameters."""
+    resource = pytest.importorskip("resource")
+    line, environment = command("train", "--graph", CORA, "--model", "sage", *SMALL, "--epochs", 2, "--out", tmp_path)
+    done = subprocess.run(
+        line, env=environment, capture_output=True, text=True, timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )  # fmt: skip
+    assert done.returncode == 1 and re.search(r"^error: .*cannot write .*best\.pt: ", done.stderr)
+    assert done.stderr.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_run_is_not_written_over(cora, tmp_path, capsys):
+    arguments = ["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--epochs", "3", "--out", str(tmp_path)]
+    assert cli.main([*arguments, "--resume"]) == 0
+    assert "checkpoint.pt: from the beginning" in capsys.readouterr().out
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    assert cli.main([*arguments, "--lr", "0.5"]) == 1
+    assert "would be lost: its lr is 0.003, and this run's is 0.5; accepted: another --out" in capsys.readouterr().err
+    assert cli.main([*arguments, "--epochs", "4"]) == 1
+    assert "its epochs is 3, and this run's is 4; accepted: --resume" in capsys.readouterr().err
+    assert cli.main([*arguments, "--epochs", "2", "--resume"]) == 1
+    assert "error: epochs is 2, and" in capsys.readouterr().err
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert cli.main(arguments) == 0  # the same again
+    stopped = Trainer(cora, Recipe(hidden=32, k=8, layers=2, epochs=3), "cpu")
+    stopped.step()
+    stopped.save(tmp_path / "checkpoint.pt")
+    capsys.readouterr()
+    assert cli.main(arguments) == 1
+    assert "it was stopped after epoch 1 of 3; accepted: --resume" in capsys.readouterr().err
+    assert cli.main([*arguments, "--resume"]) == 0
+
+
+def test_a_run_that_diverged_is_not_finished(cora, tmp_path):
+    trainer = Trainer(cora, Recipe(**BRIEF | {"lr": 1e30, "epochs": 2}), "cpu")
+    with pytest.raises(TrainingError, match="the loss is"):
+        train(trainer, tmp_path, show=False)
+    assert json.loads((tmp_path / "result.json").read_text())["finished"] is False
+    assert (tmp_path / "best.pt").exists() and not (tmp_path / "checkpoint.pt").exists()
+
+
+def test_too_little_memory_is_said_in_a_line(capsys, monkeypatch):
+    def run_out(*_):
+        torch.empty(1 << 60)
+
+    monkeypatch.setattr(cli, "recipe_for", lambda *_, **__: run_out())
+    assert cli.main(["train", "--graph", str(CORA), "--model", "sage"]) == 1
+    assert re.search("error: .*memory.* A smaller --hidden, --k or --scale needs less", capsys.readouterr().err)
 
 
 @pytest.mark.skipif(bool(rtopk.info()["gpus"]), reason="there is a GPU")
@@ -383,6 +523,30 @@ def test_a_study_goes_on_where_it_stopped_and_draws_its_page(tmp_path, capsys):
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == results["runs"]
 
 
+def test_a_study_of_the_same_twice_and_of_what_diverges(tmp_path, capsys):
+    arguments = ["study", "--graph", str(CORA), str(CORA), "--model", "sage", "sage", "--max-iter", "2", "2", *SMALL]
+    arguments += ["--seeds", "1", "--epochs", "2", "--lr", "1e30", "--repetitions", "1", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    output = capsys.readouterr().out
+    assert "6 of 6" in output and output.count("seed 0, no result: the loss is") == 3
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert len(results["timings"]) == 3 and results["runs"] == []
+
+
+def test_a_study_mixes_neither_devices_nor_graphs(cora, tmp_path):
+    results = study.Results(tmp_path / "results.json")
+    results.expect([cora, cora], torch.device("cpu"))
+    other = cora.with_graph(cora.graph.with_self_loops())
+    with pytest.raises(TrainingError, match="there are two graphs 'cora', .*10556.* and .*13264.*; accepted: one of a"):
+        results.expect([other], torch.device("cpu"))
+    results.content["environment"]["device"] = "another"
+    results.expect([cora], torch.device("cpu"))  # nothing was measured there
+    results.content["environment"]["device"] = "another"
+    results.add("runs", "cora", recipe_for("cora", "sage"), best={}, last={}, seconds=1.0)
+    with pytest.raises(TrainingError, match="has results of another, and this is .*; accepted: another --out"):
+        results.expect([cora], torch.device("cpu"))
+
+
 def made_up_results(**scores):
     """Results of one graph and model: test scores by selection."""
     recipe = {"model": "gcn", "hidden": 8, "k": 2, "layers": 1, "dropout": 0, "lr": 1, "epochs": 1}
@@ -402,12 +566,39 @@ def made_up_results(**scores):
 
 
 def test_the_figures_of_the_page():
-    cell = page.Cell(made_up_results(dense=[0.5, 0.7], exact=[0.6, 0.6]), "g", "gcn")
+    (cell,) = page._cells(made_up_results(dense=[0.5, 0.7], exact=[0.6, 0.6]))
     assert cell.speedup("exact") == 2 and cell.speedup("max_iter 2") == 2.5 and cell.speedup("max_iter 9") is None
     assert cell.share("dense") == 40 and cell.share("exact") == 10
     assert cell.score("dense") == pytest.approx((60, 20 / 2**0.5)) and cell.score("exact") == pytest.approx((60, 0))
     text = page.html(made_up_results(dense=[0.5, 0.7], exact=[0.6, 0.6]))
-    assert "60.00 ± 14.14" in text and "2.50×" in text and "40.0 %" in text
+    assert "60.00 ± 14.14" in text and "2.50×" in text and "40.0 %" in text and "generated" not in text
+
+
+def test_a_single_seed_has_no_spread():
+    text = page.html(made_up_results(dense=[0.5], exact=[0.625]))
+    assert "±" not in text.replace("Mean ± standard", "") and "+12.50<" in text and "62.50<" in text
+
+
+def test_seeds_that_are_missing_are_counted():
+    assert "<td>1–2</td>" in page.html(made_up_results(dense=[0.5, 0.7], exact=[0.6]))
+
+
+def test_generated_graphs_are_called_so():
+    results = json.loads(json.dumps(made_up_results(dense=[0.5])).replace('"g"', '"flickr-like x 0.1"'))
+    assert "are generated" in page.html(results)
+
+
+def test_other_recipes_are_other_figures():
+    results = made_up_results(dense=[0.5], exact=[0.5])
+    for kind in ("timings", "runs"):
+        longer = [
+            entry | {"recipe": entry["recipe"] | {"epochs": 9, "precision": "highest"}} for entry in results[kind]
+        ]
+        results[kind] += [entry | ({"best": {"test": 0.9}} if kind == "runs" else {}) for entry in longer]
+    first, second = page._cells(results)
+    assert (first.title, second.title) == ("g, GCN, epochs 1", "g, GCN, epochs 9")
+    assert first.scores == {"dense": [50], "exact": [50]} and second.scores == {"dense": [90], "exact": [90]}
+    assert page.html(results).count("<svg") == 2
 
 
 @pytest.mark.parametrize("interval", [(0, 1), (0, 13.2), (86.1, 86.1), (0, 0), (79.95, 80.05), (-3, 250)])
@@ -425,5 +616,13 @@ def test_studies_that_cannot_be(tmp_path, capsys):
     assert "cannot be read as results of a study" in capsys.readouterr().err
     assert cli.main(["study", "--graph", str(CORA), "--k", "999", "--out", str(tmp_path / "new")]) == 1
     assert "error: k is 999" in capsys.readouterr().err
+    for arguments, text in (
+        (["--repetitions", "0"], "error: repetitions is 0; accepted: 1 or more"),
+        (["--seeds", "-1"], "error: seeds is -1; accepted: 0 or more"),
+        (["--time-limit", "nan"], "error: time_limit is nan"),
+        (["--out", str(CORA)], "error: "),
+    ):
+        assert cli.main(["study", "--graph", str(CORA), "--out", str(tmp_path / "new"), *arguments]) == 1
+        assert text in capsys.readouterr().err
     with pytest.raises(GraphError):
         study.run(study.Plan(["nope"], ["sage"], []), tmp_path / "new", device=torch.device("cpu"))

@@ -32,11 +32,11 @@ def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, r
     Returns:
         [rows, cols] in the type of the values.
     """
-    if reduce not in _REDUCTIONS:
-        raise ValueError(f"reduce is {reduce!r}; accepted: {' or '.join(map(repr, _REDUCTIONS))}")
-    if graph.weights is not None and graph.weights.requires_grad:
+    check_aggregation(graph, reduce)
+    nodes = graph.t_row_starts.numel() - 1
+    if len(values) != nodes:
         raise ValueError(
-            "graph.weights requires a gradient, which aggregate() does not have; accepted: weights.detach()"
+            f"values has {len(values)} rows; accepted: {nodes}, one for each node that the graph gathers from"
         )
     return _OPS.aggregate.default(
         graph.row_starts,
@@ -51,6 +51,16 @@ def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, r
         graph.t_columns,
         graph.t_weights,
     )
+
+
+def check_aggregation(graph, reduce: str) -> None:
+    """What every sum over neighbours asks of its graph and its kind."""
+    if reduce not in _REDUCTIONS:
+        raise ValueError(f"reduce is {reduce!r}; accepted: {' or '.join(map(repr, _REDUCTIONS))}")
+    if graph.weights is not None and graph.weights.requires_grad:
+        raise ValueError(
+            "graph.weights requires a gradient, which an aggregation does not have; accepted: weights.detach()"
+        )
 
 
 # ---- Shapes ----

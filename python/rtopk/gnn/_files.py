@@ -6,16 +6,19 @@ import gzip
 import itertools
 import json
 import sys
-import zipfile
+import warnings
 import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from .data import Dataset, GraphError, make_dataset
+from .data import MASKS, Dataset, GraphError, make_dataset
 from .graph import Graph, csr_problem
 from .layers import SparseFeatures
+
+# Columns of sparse features, for each of which a network has a row of weights: 17 GB with 256 hidden columns.
+_MOST_FEATURES = 1 << 24
 
 
 def read(path: Path) -> Dataset:
@@ -48,28 +51,41 @@ def read_npz(path: Path) -> Dataset:
         for name in ("x_shape", "x_indptr", "x_indices", "x_data"):
             _need(path, arrays, name)
         shape = arrays["x_shape"]
-        if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0:
-            raise GraphError(f"{path}: x_shape is {shape!r}; accepted: two integers")
+        if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0 or shape[1] > _MOST_FEATURES:
+            raise GraphError(
+                f"{path}: x_shape is {shape.tolist()}; accepted: two integers, of nodes and of up to"
+                f" {_MOST_FEATURES} features"
+            )
         starts, columns = _rows(path, arrays, "x_indptr", "x_indices", int(shape[1]))
         values = torch.from_numpy(_numbers(path, "x_data", arrays["x_data"], 1))
         if len(starts) != shape[0] + 1 or values.shape != columns.shape:
             raise GraphError(f"{path}: x_shape, x_indptr, x_indices and x_data do not fit together")
         features = SparseFeatures(starts, columns, values, int(shape[1]))
-    masks = [
-        torch.from_numpy(arrays[name]) if name in arrays else None for name in ("train_mask", "val_mask", "test_mask")
-    ]
+    masks = [_mask(path, name, arrays[name]) if name in arrays else None for name in MASKS]
     return make_dataset(path.stem, graph, features, _labels(path, arrays["y"]), masks)
 
 
 def _npz(path: Path, needed: list[str]) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise GraphError(f"{path} cannot be read: {error}") from error
+    arrays = _load(path)
+    if isinstance(arrays, np.ndarray):
+        raise GraphError(f"{path} holds one array without a name; accepted: what numpy.savez writes")
     for name in needed:
         _need(path, arrays, name)
     return arrays
+
+
+def _load(path: Path) -> np.ndarray | dict[str, np.ndarray]:
+    """The array of an .npy file; those of an .npz file by name."""
+    try:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
+        with content as file:
+            # What is no array is there as bytes.
+            return {name: array for name in file.files if isinstance(array := file[name], np.ndarray)}
+    except Exception as error:  # numpy and zipfile have no one kind of error for broken files
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise GraphError(f"{path} cannot be read: {reason}") from error
 
 
 def _need(path, arrays, name):
@@ -97,10 +113,17 @@ def _numbers(path, name, array, dims) -> np.ndarray:
         raise GraphError(
             f"{path}: {name} is {array.ndim}-dimensional {array.dtype}; accepted: {dims} dimensions of numbers"
         )
-    array = np.ascontiguousarray(array, dtype=np.float32)
+    with np.errstate(over="ignore"):  # it becomes an infinity
+        array = np.ascontiguousarray(array, dtype=np.float32)
     if not np.isfinite(array).all():
-        raise GraphError(f"{path}: {name} holds a NaN or an infinity")
+        raise GraphError(f"{path}: {name} holds a NaN or an infinity, as float32")
     return array
+
+
+def _mask(path, name, array) -> torch.Tensor:
+    if array.dtype.kind != "b":
+        raise GraphError(f"{path}: {name} is {array.ndim}-dimensional {array.dtype}; accepted: a bool for each node")
+    return torch.from_numpy(array)
 
 
 def _labels(path, array) -> torch.Tensor:
@@ -122,12 +145,12 @@ def read_graphsaint(folder: Path) -> Dataset:
     and deviation of the training nodes, as GraphSAINT does."""
     adjacency = folder / "adj_full.npz"
     arrays = _npz(adjacency, ["indptr", "indices", "shape"])
-    if "format" in arrays and bytes(np.asarray(arrays["format"]).astype("S8").item()) != b"csr":
+    if "format" in arrays and arrays["format"].tolist() not in (b"csr", "csr"):
         raise GraphError(f"{adjacency} is not in CSR form, but {arrays['format']}")
     graph = Graph(*_rows(adjacency, arrays, "indptr", "indices", None), check=False)
     nodes = graph.num_nodes
-    if list(arrays["shape"]) != [nodes, nodes]:
-        raise GraphError(f"{adjacency}: shape is {list(arrays['shape'])}, and indptr is for {nodes} rows")
+    if arrays["shape"].tolist() != [nodes, nodes]:
+        raise GraphError(f"{adjacency}: shape is {arrays['shape'].tolist()}, and indptr is for {nodes} rows")
 
     roles = _json(folder / "role.json", dict)
     masks = []
@@ -137,10 +160,9 @@ def read_graphsaint(folder: Path) -> Dataset:
         masks.append(mask)
 
     features_file = folder / "feats.npy"
-    try:
-        features = np.load(features_file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise GraphError(f"{features_file} cannot be read: {error}") from error
+    features = _load(features_file)
+    if not isinstance(features, np.ndarray):
+        raise GraphError(f"{features_file} holds arrays with names; accepted: what numpy.save writes")
     features = torch.from_numpy(_numbers(features_file, "the array", features, 2))
     if len(features) == nodes and masks[0].any():
         chosen = features[masks[0]].double()
@@ -148,13 +170,13 @@ def read_graphsaint(folder: Path) -> Dataset:
         deviation[deviation == 0] = 1
         features = ((features - chosen.mean(0)) / deviation).float()
     labels = _class_map(folder / "class_map.json", nodes)
-    return make_dataset(folder.name.lower(), graph, features, labels, masks)
+    return make_dataset(folder.resolve().name.lower(), graph, features, labels, masks)
 
 
 def _json(path: Path, kind: type):
     try:
         content = json.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise GraphError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, kind):
         raise GraphError(f"{path} holds no JSON object")
@@ -179,7 +201,7 @@ def _class_map(path: Path, nodes: int) -> torch.Tensor:
         good = (
             isinstance(row, list) and len(row) == width and all(entry in (0, 1) for entry in row)
             if several
-            else type(row) is int and row >= 0
+            else type(row) is int and 0 <= row < 2**63
         )
         if not good:
             raise GraphError(
@@ -194,7 +216,8 @@ def _class_map(path: Path, nodes: int) -> torch.Tensor:
 def read_ogb_files(folder: Path) -> Dataset:
     """The files as they are downloaded: raw/*.csv.gz and split/*/{train,valid,test}.csv.gz. Edges count in both
     directions."""
-    features = torch.from_numpy(_csv(folder / "raw" / "node-feat.csv.gz", np.float32))
+    features_file = folder / "raw" / "node-feat.csv.gz"
+    features = torch.from_numpy(_numbers(features_file, "the table", _csv(features_file, np.float32), 2))
     nodes = len(features)
     labels = torch.from_numpy(_csv(folder / "raw" / "node-label.csv.gz", np.int64)).flatten()
     edges = torch.from_numpy(_csv(folder / "raw" / "edge.csv.gz", np.int64))
@@ -235,14 +258,16 @@ def _csv(path: Path, kind) -> np.ndarray:
                 lines = list(itertools.islice(file, _LINES))
                 if not lines:
                     break
-                part = np.loadtxt(lines, dtype=kind, delimiter=",", ndmin=2)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", message="loadtxt: input contained no data")
+                    part = np.loadtxt(lines, dtype=kind, delimiter=",", ndmin=2)
                 parts.append(part)
                 done += len(part)
                 if done >= _LINES:
                     print(f"{path.name}: {done:,} lines", file=sys.stderr, flush=True)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise GraphError(f"{path} cannot be read: {error}") from error
-    if not parts:
+    if done == 0:
         raise GraphError(f"{path} is empty")
     try:
         return np.concatenate(parts)

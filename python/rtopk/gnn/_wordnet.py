@@ -19,6 +19,7 @@ from .layers import SparseFeatures
 
 FOLDER = Path("/usr/share/wordnet")
 FEATURES = 500
+_MOST_CLASSES = 100  # two digits
 _PARTS = ("noun", "verb", "adj", "adv")
 _COMMON = frozenset("the and that with for from who having used was one not are which its".split())
 _LETTERS = re.compile(r"[a-z]+")
@@ -47,6 +48,10 @@ def build(folder: Path = FOLDER) -> Dataset:
                 key, lexicographer_file, targets, gloss = _synset(line)
             except (ValueError, IndexError) as error:
                 raise GraphError(f"{path}, line {number}, is not a synset: {line[:60]!r}") from error
+            if not 0 <= lexicographer_file < _MOST_CLASSES:
+                raise GraphError(
+                    f"{path}, line {number}: the lexicographer file is {lexicographer_file}; accepted: 0 to 99"
+                )
             nodes[key] = len(classes)
             classes.append(lexicographer_file)
             pointers.append(targets)
@@ -77,7 +82,7 @@ def _graph(folder, nodes, pointers) -> Graph:
         ends = [(source, nodes[target]) for source, targets in enumerate(pointers) for target in targets]
     except KeyError as error:
         raise GraphError(f"{folder}: a pointer leads to a synset that is not there: {error}") from None
-    edges = torch.tensor(ends).t()
+    edges = torch.tensor(ends, dtype=torch.int64).reshape(-1, 2).t()
     edges = edges[:, edges[0] != edges[1]]
     return Graph.from_edge_index(torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1), len(nodes))
 

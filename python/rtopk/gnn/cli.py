@@ -33,7 +33,8 @@ and learning; others have 3 layers, dropout 0.5, lr 0.003, 200 epochs. Options c
 {_GRAPHS}
 In the folder --out there are afterwards result.json (every figure), best.pt (the parameters with the best validation)
 and checkpoint.pt, from which --resume goes on. On a CPU, and on a GPU with --deterministic, that gives the same bits as
-a run without a break. Ctrl-C ends the epoch, saves all of them and stops.
+a run without a break. Ctrl-C or SIGTERM ends the epoch, saves all of them and stops. A run that was stopped, or that
+has another recipe, is not written over: --resume it, or give another --out.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, metavar="N", help="of parameters and dropout; default 97, as MaxK-GNN")
     one.add_argument("--resume", action="store_true", help="go on from checkpoint.pt in --out, if there is one")
     one.add_argument("--deterministic", action="store_true", help="only kernels with a fixed order of summation")
-    _shared(one)
+    _shared(one, "runs/GRAPH-MODEL-TOPK-seedN")
     one.set_defaults(run=_train, out=None)
 
     many = commands.add_parser("study", help="train and time a grid", description=_STUDY, formatter_class=raw)
@@ -83,25 +84,30 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--repetitions", type=int, default=20, metavar="N", help="timed steps of each kind; default 20")
     many.add_argument("--time-limit", type=float, metavar="SECONDS", help="start no training after this time")
     many.add_argument("--page-only", action="store_true", help="draw the page from results.json, train nothing")
-    _shared(many)
+    _shared(many, "gnn-study")
     many.set_defaults(run=_study, out=Path("gnn-study"))
     return parser
 
 
-def _shared(parser: argparse.ArgumentParser) -> None:
+def _shared(parser: argparse.ArgumentParser, default_out: str) -> None:
     where = parser.add_argument_group("where")
-    where.add_argument("--out", type=Path, metavar="FOLDER", help="for results")
+    where.add_argument("--out", type=Path, metavar="FOLDER", help=f"for results; default {default_out}")
     where.add_argument("--data", type=Path, metavar="FOLDER", help="with graphs that --graph names")
     where.add_argument("--scale", type=float, default=1.0, metavar="X", help="size of generated graphs; default 1")
     where.add_argument("--device", metavar="NAME", help="cpu, cuda or cuda:N; default: a GPU if rtopk can use one")
-    recipe = parser.add_argument_group("recipe (default: the graph's)")
+    recipe = parser.add_argument_group("recipe (Flickr, Yelp, Reddit and products have other defaults)")
     recipe.add_argument("--hidden", type=int, metavar="N", help="columns of the layers; default 256, Yelp 384")
     recipe.add_argument("--k", type=int, metavar="N", help="elements that MaxK keeps; default 32")
-    recipe.add_argument("--layers", type=int, metavar="N")
-    recipe.add_argument("--dropout", type=float, metavar="P")
-    recipe.add_argument("--lr", type=float, metavar="RATE")
-    recipe.add_argument("--epochs", type=int, metavar="N")
-    recipe.add_argument("--self-loops", action=argparse.BooleanOptionalAction, default=None)
+    recipe.add_argument("--layers", type=int, metavar="N", help="convolutions; default 3, Yelp and Reddit 4")
+    recipe.add_argument("--dropout", type=float, metavar="P", help="probability to drop a kept element; default 0.5")
+    recipe.add_argument("--lr", type=float, metavar="RATE", help="Adam's learning rate; default 0.003")
+    recipe.add_argument("--epochs", type=int, metavar="N", help="steps, each on all nodes; default 200")
+    recipe.add_argument(
+        "--self-loops",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="an edge from every node to itself; default: yes, but not with SAGE on products",
+    )
     recipe.add_argument(
         "--precision",
         choices=PRECISIONS,
@@ -131,9 +137,14 @@ def _train(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path("runs") / f"{name}-{recipe.model}-{label}-seed{recipe.seed}"
     trainer = Trainer(dataset, recipe, device)
     checkpoint = out / "checkpoint.pt"
-    if arguments.resume and checkpoint.exists():
+    if not checkpoint.exists():
+        if arguments.resume:
+            print(f"there is no {checkpoint}: from the beginning")
+    elif arguments.resume:
         trainer.resume(checkpoint)
         print(f"going on after epoch {trainer.epoch}")
+    else:
+        trainer.check_replaces(checkpoint)
     print(
         f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.selection}, on"
         f" {device}; results in {out}",
@@ -142,7 +153,7 @@ def _train(arguments: argparse.Namespace) -> int:
     finished = train(trainer, out)
     metric = trainer.result()["metric"]
     if trainer.best is None:
-        print("stopped before the first evaluation")
+        print(f"stopped after epoch {trainer.epoch}, before the first evaluation; --resume goes on")
         return 130
     best = trainer.best
     stopped = "" if finished else f", stopped after epoch {trainer.epoch}; --resume goes on"
@@ -187,8 +198,14 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except torch.OutOfMemoryError as error:
-        print(f"error: {str(error).splitlines()[0]} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
+    except (RuntimeError, MemoryError) as error:
+        # torch's for a GPU is one of its own, its for a CPU is none.
+        out_of_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "CPUAllocator" in str(error)
+        if not out_of_memory:
+            raise
+        reason = str(error).splitlines()[0] if str(error) else "there is not enough memory."
+        print(f"error: {reason} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
         return 130

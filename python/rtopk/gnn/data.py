@@ -13,6 +13,11 @@ from .layers import SparseFeatures
 
 DATA_VARIABLE = "RTOPK_DATA"
 
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+# A network has an output for each class; larger numbers are ids of something else.
+_MOST_CLASSES = 1 << 16
+
 
 class GraphError(ValueError):
     """A graph that cannot be had: the text says which one, what is wrong, and what would help."""
@@ -58,8 +63,21 @@ class Dataset:
         missing = [field for field in ("edge_index", "x", "y") if getattr(data, field, None) is None]
         if missing:
             raise GraphError(f"{name}: the Data object has no {', '.join(missing)}")
-        masks = [getattr(data, field, None) for field in ("train_mask", "val_mask", "test_mask")]
-        return make_dataset(name, Graph.from_pyg(data), data.x, data.y.squeeze(), masks)
+        masks = [getattr(data, field, None) for field in MASKS]
+        labels = data.y.flatten() if data.y.dim() == 2 and data.y.shape[1] == 1 else data.y
+        try:
+            graph = Graph.from_pyg(data)
+        except ValueError as error:
+            raise GraphError(f"{name}: {error}") from error
+        if data.x.layout != torch.strided or data.x.dim() != 2 or data.x.is_complex():
+            raise GraphError(
+                f"{name}: x is {list(data.x.shape)} of {data.x.dtype}, {data.x.layout}; accepted: a dense row of"
+                " numbers a node"
+            )
+        features = data.x.float()
+        if not bool(features.isfinite().all()):
+            raise GraphError(f"{name}: x holds a NaN or an infinity")
+        return make_dataset(name, graph, features, labels, masks)
 
 
 def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=(None, None, None)) -> Dataset:
@@ -71,27 +89,48 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
     for what, count in (("features", features.shape[0]), ("labels", labels.shape[0] if labels.dim() else 0)):
         if count != nodes:
             raise GraphError(f"{name}: {what} for {count} nodes, and the graph has {nodes}")
+    if features.shape[1] == 0:
+        raise GraphError(f"{name}: there are no features; accepted: one or more a node")
     if labels.dim() == 1:
-        if labels.is_floating_point() or int(labels.min()) < 0:
-            raise GraphError(f"{name}: the labels are not classes; accepted: integers from 0 on")
-        labels, classes = labels.long(), int(labels.max()) + 1
+        least, most = labels.min().item(), labels.max().item()
+        if labels.is_floating_point() or labels.dtype == torch.bool or least < 0 or most >= _MOST_CLASSES:
+            raise GraphError(
+                f"{name}: the labels are not classes: {labels.dtype} from {least} to {most}; accepted: integers from 0"
+                f" to {_MOST_CLASSES - 1}"
+            )
+        labels, classes = labels.long(), most + 1
     elif labels.dim() == 2:
         labels, classes = labels.float(), labels.shape[1]
+        other = (labels != 0) & (labels != 1)
+        if classes == 0 or bool(other.any()):
+            found = f"{labels[other][0]:g} is among them" if classes else "they have no columns"
+            raise GraphError(f"{name}: the labels are not rows of zeros and ones: {found}")
     else:
         raise GraphError(f"{name}: the labels have {labels.dim()} dimensions; accepted: 1, or 2 for several a node")
-    if any(mask is None for mask in masks):
+    missing = [field for field, mask in zip(MASKS, masks, strict=True) if mask is None]
+    if 0 < len(missing) < len(MASKS):
+        raise GraphError(
+            f"{name}: there is no {' and no '.join(missing)}; accepted: all of {', '.join(MASKS)}, or none"
+        )
+    if missing:
         order = torch.randperm(nodes, generator=torch.Generator().manual_seed(0))
         parts = order.split([nodes // 2, nodes // 4, nodes - nodes // 2 - nodes // 4])
     else:
-        for mask in masks:
+        for field, mask in zip(MASKS, masks, strict=True):
             if mask.dtype != torch.bool or list(mask.shape) != [nodes]:
                 raise GraphError(
-                    f"{name}: a mask is {list(mask.shape)} of {mask.dtype}; accepted: a bool for each node"
+                    f"{name}: {field} is {list(mask.shape)} of {mask.dtype}; accepted: a bool for each node"
                 )
         parts = [mask.nonzero().flatten() for mask in masks]
     for part, purpose in zip(parts, ("train on", "validate with", "test with"), strict=True):
         if len(part) == 0:
             raise GraphError(f"{name}: there are no nodes to {purpose}")
+    uses = torch.bincount(torch.cat(list(parts)), minlength=nodes)
+    if bool((uses > 1).any()):
+        raise GraphError(
+            f"{name}: {int((uses > 1).sum())} nodes, of them node {int(uses.argmax())}, are for more than one of"
+            " training, validation and test"
+        )
     train, validation, test = (part.sort().values for part in parts)
     return Dataset(name, graph, features, labels, classes, train, validation, test)
 

@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import torch
 
 from .._registrations import selector_dtype
+from ._aggregate import check_aggregation
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def index_type(most: int) -> torch.dtype:
@@ -41,7 +44,7 @@ class Graph:
         Args:
             row_starts: where each row's edges begin, and at the end their number: nodes + 1 integers.
             columns: the node at the other end of each edge.
-            weights: one floating-point number an edge, or None.
+            weights: one floating-point number an edge, kept as float32, or None.
             check: False where the arrays are known to be good.
         """
         if check:
@@ -50,7 +53,7 @@ class Graph:
         index = index_type(max(nodes, columns.numel()))
         self.row_starts = row_starts.to(index).contiguous()
         self.columns = columns.to(index).contiguous()
-        self.weights = None if weights is None else weights.contiguous()
+        self.weights = None if weights is None else weights.to(torch.float32).contiguous()
         self._transpose: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None = None
         self._matrices: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._derived: dict[str, Graph | SimpleNamespace] = {}
@@ -62,7 +65,9 @@ class Graph:
         cls, edge_index: torch.Tensor, num_nodes: int | None = None, edge_weight: torch.Tensor | None = None
     ) -> Graph:
         """From PyTorch Geometric's form: sources and targets as two rows. A target gathers from its sources."""
-        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+        if not isinstance(edge_index, torch.Tensor):
+            raise ValueError(f"edge_index is {type(edge_index).__name__}; accepted: a tensor with two rows of integers")
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in _INTEGERS:
             raise ValueError(
                 f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of"
                 " integers"
@@ -71,13 +76,11 @@ class Graph:
         least, most = (int(edge_index.min()), int(edge_index.max())) if edge_index.numel() else (0, -1)
         if num_nodes is None:
             num_nodes = most + 1
+        if num_nodes < 0:
+            raise ValueError(f"num_nodes is {num_nodes}; accepted: 0 or more")
         if least < 0 or most >= num_nodes:
             raise ValueError(f"edge_index names nodes {least} to {most}; accepted: 0 to {num_nodes - 1}")
-        if edge_weight is not None and edge_weight.shape != source.shape:
-            raise ValueError(
-                f"edge_weight has shape {list(edge_weight.shape)}; accepted: one number for each of"
-                f" {source.numel()} edges"
-            )
+        _check_weights("edge_weight", edge_weight, source)
         order = torch.argsort(target * num_nodes + source, stable=True)
         weights = None if edge_weight is None else edge_weight[order]
         return cls(_starts(target, num_nodes), source[order], weights, check=False)
@@ -110,12 +113,18 @@ class Graph:
         rows, columns = self._rows(), self.columns.long()
         weights = torch.ones(self.num_edges, device=columns.device) if self.weights is None else self.weights
         # In float64, where the sums of a million edges are exact for graphs without weights.
-        scale = [
-            torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device)
-            .index_add_(0, nodes, weights.double())
-            .rsqrt()
+        totals = [
+            torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device).index_add_(
+                0, nodes, weights.double()
+            )
             for nodes in (rows, columns)
         ]
+        for total in totals if self.weights is not None else ():
+            if bool((total < 0).any()):
+                node = int((total < 0).nonzero()[0])
+                raise ValueError(f"the weights at node {node} add up to {float(total[node]):g}; accepted: 0 or more")
+        # Where they add up to nothing, nothing is gathered.
+        scale = [total.rsqrt().masked_fill_(total == 0, 0) for total in totals]
         return Graph(
             self.row_starts,
             self.columns,
@@ -188,11 +197,16 @@ class Graph:
     def matrices(self, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
         "mean"). Made once."""
+        check_aggregation(self, reduce)
         if reduce not in self._matrices:
             with torch.inference_mode(False):  # training may need it later
                 weights = self._reduction_weights(reduce)
                 self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_nodes)
         return self._matrices[reduce]
+
+    def __getstate__(self) -> dict:
+        # Of a copy or a pickle. torch has no copies of sparse tensors.
+        return self.__dict__ | {"_matrices": {}}
 
     def __repr__(self) -> str:
         weighted = "" if self.weights is None else ", weighted"
@@ -252,7 +266,9 @@ def _times(matrix: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
         selectors = selectors.expand(dense.shape).contiguous()
         starts, columns, weights = matrix.crow_indices(), matrix.col_indices(), matrix.values()
         return torch.ops.rtopk.aggregate(starts, columns, weights, dense.contiguous(), selectors, cols, False, True)
-    return matrix @ dense
+    # torch's product takes one type, and on a CPU no bfloat16, which autocast would make of both.
+    with torch.autocast(dense.device.type, enabled=False):
+        return (matrix @ dense.to(matrix.dtype)).to(dense.dtype)
 
 
 class _CsrProduct(torch.autograd.Function):
@@ -289,9 +305,17 @@ def _check_csr(row_starts, columns, weights) -> None:
     problem = csr_problem(row_starts, columns, row_starts.numel() - 1)
     if problem:
         raise ValueError(problem)
-    if weights is not None and (weights.shape != columns.shape or not weights.is_floating_point()):
+    _check_weights("weights", weights, columns)
+
+
+def _check_weights(name: str, weights, columns: torch.Tensor) -> None:
+    if weights is None:
+        return
+    if not isinstance(weights, torch.Tensor):
+        raise ValueError(f"{name} is {type(weights).__name__}; accepted: a tensor, or None")
+    if weights.shape != columns.shape or not weights.is_floating_point():
         raise ValueError(
-            f"weights is {list(weights.shape)} of {weights.dtype}; accepted: a floating-point number for each of"
+            f"{name} is {list(weights.shape)} of {weights.dtype}; accepted: a floating-point number for each of"
             f" {columns.numel()} edges"
         )
 

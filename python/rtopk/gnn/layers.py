@@ -27,6 +27,13 @@ def as_graph(graph, num_nodes: int) -> Graph:
     raise TypeError(f"graph is {type(graph).__name__}; accepted: Graph, edge_index, or an object that has edge_index")
 
 
+def _check_rows(x: torch.Tensor | SparseFeatures, graph: Graph, columns: int) -> None:
+    if tuple(x.shape) != (graph.num_nodes, columns):
+        raise ValueError(
+            f"x has shape {list(x.shape)}; accepted: [{graph.num_nodes}, {columns}], a row for each node of the graph"
+        )
+
+
 class _MaxKConv(nn.Module):
     """What the three convolutions share: the activation, and a last bias that whoever normalizes the rows may add.
 
@@ -54,6 +61,9 @@ class _MaxKConv(nn.Module):
             raise ValueError(f"k is {k}; accepted: 1 to {columns}, the columns that MaxK selects from")
         if dense and max_iter is not None:
             raise ValueError(f"max_iter is {max_iter} with dense=True; torch.topk is exact: accepted is None")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout is {dropout}; accepted: 0 to 1")
+        self.in_channels = in_channels
         self.p = dropout
         self.dense = dense
         self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter)
@@ -64,8 +74,9 @@ class _MaxKConv(nn.Module):
     def forward(self, x: torch.Tensor, graph, *, adds_bias: bool = True) -> torch.Tensor:
         if not isinstance(graph, Graph):
             graph = as_graph(graph, len(x))
-        if self.selects_input and isinstance(x, torch.Tensor):  # else it was selected where it was normalized
-            x = self.activation(x)
+        if isinstance(x, torch.Tensor):  # else it was selected where it was normalized
+            _check_rows(x, graph, self.in_channels)
+            x = self.activation(x) if self.selects_input else x
         return self.convolved(x, graph, self.last_bias if adds_bias else None)
 
     @property
@@ -143,17 +154,20 @@ class SparseFeatures:
         self.matrices = csr_matrices(row_starts.to(index), columns.to(index), values, cols)
         self.shape = self.matrices[0].shape
 
+    def __deepcopy__(self, memo) -> SparseFeatures:
+        return self._of(matrix.clone() for matrix in self.matrices)
+
     def __len__(self) -> int:
         return self.shape[0]
 
     def to(self, device: torch.device | str) -> SparseFeatures:
-        matrices = tuple(matrix.to(device) for matrix in self.matrices)
-        if matrices[0] is self.matrices[0]:
-            return self
-        moved = object.__new__(SparseFeatures)
-        moved.matrices = matrices
-        moved.shape = self.shape
-        return moved
+        moved = self._of(matrix.to(device) for matrix in self.matrices)
+        return self if moved.matrices[0] is self.matrices[0] else moved
+
+    def _of(self, matrices) -> SparseFeatures:
+        other = object.__new__(SparseFeatures)
+        other.matrices, other.shape = tuple(matrices), self.shape
+        return other
 
     def to_dense(self) -> torch.Tensor:
         return self.matrices[0].to_dense()
@@ -201,6 +215,8 @@ class MaxKGNN(nn.Module):
         super().__init__()
         if model not in MODELS:
             raise ValueError(f"model is '{model}'; accepted: {', '.join(MODELS)}")
+        if layers < 1:
+            raise ValueError(f"layers is {layers}; accepted: 1 or more")
         options = {"max_iter": max_iter, "dropout": dropout, "dense": dense}
         self.input = InputLinear(in_features, hidden, dense=dense)
         # Without it two linear maps would follow each other; SAGE selects first.
@@ -212,6 +228,7 @@ class MaxKGNN(nn.Module):
 
     def forward(self, x: torch.Tensor | SparseFeatures, graph) -> torch.Tensor:
         graph = as_graph(graph, len(x))
+        _check_rows(x, graph, self.input.in_features)
         # The baseline is what torch has.
         fused = not self.dense and all(fuses(norm) for norm in self.norms)
         # What selects between two layers; GCN and GIN select inside of them.

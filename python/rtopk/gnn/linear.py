@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 _OPS = torch.ops.rtopk
 
@@ -53,6 +54,18 @@ class Linear(nn.Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.product(x, self.weight, self.bias)
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether a call of the module does more than its forward()."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks)
+
+
+def is_plain(layer: nn.Module) -> bool:
+    """Whether layer(x) is linear(x, layer.weight, layer.bias) and nothing else, so that its derivative is known."""
+    ours = isinstance(layer, Linear) or type(layer) is nn.Linear
+    return ours and not hooked(layer) and not is_parametrized(layer)
 
 
 def _aligned(tensor: torch.Tensor | None) -> torch.Tensor | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from .linear import hooked
 from .rows import CompactMaxK, CompactRows, expanded
 
 _OPS = torch.ops.rtopk
@@ -20,8 +21,7 @@ _MOST_SINGLE_COLUMNS = 512
 
 def fuses(norm: torch.nn.Module) -> bool:
     """Whether :func:`normalized` takes the rows that this one normalizes: float32 on a GPU."""
-    hooks = (norm._forward_hooks, norm._forward_pre_hooks, norm._backward_hooks, norm._backward_pre_hooks)
-    if type(norm) is not torch.nn.LayerNorm or any(hooks):
+    if type(norm) is not torch.nn.LayerNorm or hooked(norm):
         return False
     columns = norm.normalized_shape[-1]
     return (

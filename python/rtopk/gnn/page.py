@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import asdict
 from html import escape
+
+from ._generated import SHAPES
+from .training import Recipe
 
 # As published: table 4 of the RTop-K paper (ICLR 2025), an RTX A6000, N = nodes, M = 256, k = 32.
 PUBLISHED = {
@@ -45,14 +49,24 @@ svg text { fill: var(--soft) } svg .value { fill: var(--ink) } .bar { fill: var(
 """
 
 
+# What differs between the networks of one cell.
+_VARIED = ("max_iter", "baseline", "seed")
+
+
+def _shared_recipe(entry: dict) -> dict:
+    """What the networks of a cell have in common. Older results do not say all of it."""
+    known = asdict(Recipe()) | entry["recipe"]
+    return {name: value for name, value in known.items() if name not in _VARIED}
+
+
 class Cell:
-    """One graph with one model: times and accuracies by selection."""
+    """One graph with one model and one recipe: times and accuracies by selection."""
 
-    def __init__(self, results: dict, graph: str, model: str) -> None:
+    def __init__(self, results: dict, graph: str, recipe: dict, distinction: str = "") -> None:
         def of(kind):
-            return [e for e in results[kind] if e["graph"] == graph and e["recipe"]["model"] == model]
+            return [e for e in results[kind] if e["graph"] == graph and _shared_recipe(e) == recipe]
 
-        self.graph, self.model = graph, model
+        self.graph, self.model, self.recipe, self.distinction = graph, recipe["model"], recipe, distinction
         self.metric = results["graphs"][graph]["metric"]
         self.times = {entry["selection"]: entry for entry in of("timings")}
         self.scores: dict[str, list[float]] = {}
@@ -60,11 +74,10 @@ class Cell:
             self.scores.setdefault(entry["selection"], []).append(100 * entry["best"]["test"])
         stopped = {s for s in (*self.times, *self.scores) if s.startswith("max_iter")}
         self.stopped = sorted(stopped, key=lambda selection: int(selection.split()[1]))
-        self.recipe = (of("runs") or of("timings"))[0]["recipe"]
 
     @property
     def title(self) -> str:
-        return f"{self.graph}, {NAMES[self.model]}"
+        return f"{self.graph}, {NAMES[self.model]}{self.distinction}"
 
     def speedup(self, selection: str) -> float | None:
         if "dense" not in self.times or selection not in self.times:
@@ -75,15 +88,31 @@ class Cell:
         entry = self.times.get(selection)
         return None if entry is None else 100 * entry["topk_ms"] / entry["step_ms"]
 
-    def score(self, selection: str) -> tuple[float, float] | None:
-        """Mean and spread (standard deviation over seeds)."""
+    def score(self, selection: str) -> tuple[float, float | None] | None:
+        """Mean and spread (standard deviation over seeds), which a single one does not have."""
         values = self.scores.get(selection)
-        return None if not values else (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+        return None if not values else (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def _cells(results: dict) -> list[Cell]:
+    """In the order of the results. Where a graph and a model have several recipes, titles say what differs."""
+    recipes: dict[tuple[str, str], list[dict]] = {}
+    for entry in (*results["timings"], *results["runs"]):
+        recipe = _shared_recipe(entry)
+        known = recipes.setdefault((entry["graph"], recipe["model"]), [])
+        if recipe not in known:
+            known.append(recipe)
+    cells = []
+    for (graph, _), known in recipes.items():
+        differing = [name for name in known[0] if any(other.get(name) != known[0][name] for other in known)]
+        for recipe in known:
+            words = "".join(f", {name.replace('_', ' ')} {recipe.get(name)}" for name in differing)
+            cells.append(Cell(results, graph, recipe, words))
+    return cells
 
 
 def html(results: dict) -> str:
-    keys = dict.fromkeys((e["graph"], e["recipe"]["model"]) for kind in ("timings", "runs") for e in results[kind])
-    cells = [Cell(results, *key) for key in keys]
+    cells = _cells(results)
     environment = results["environment"]
     where = ", ".join(
         f"{name} {environment[key]}".strip()
@@ -98,7 +127,7 @@ def html(results: dict) -> str:
 <p class="soft">{escape(where)}</p>
 <p>Every network is trained on all nodes at once with the same split and different seeds. <b>Dense</b> is the baseline:
 torch.topk, a mask, and torch's sparse product with the transpose kept. <b>Exact</b> is rtopk on compact rows (CBSR),
-which selects the same elements. <b>max_iter</b> stops its search after so many passes.</p>
+which selects the same elements. <b>max_iter</b> stops its search after so many passes.{_about_generated(cells)}</p>
 <h2>Speed-up and accuracy</h2>
 <p class="soft">Bars: how many times as fast a training step is as the dense baseline's. Dots, where networks were
 trained: test score in %, mean and standard deviation over seeds; the grey band is the dense baseline's.</p>
@@ -112,10 +141,17 @@ peak of a step beyond what lies on the device between steps.</p>
 {_recipes_table(cells)}
 <h2>As published</h2>
 <p class="soft">Table 4 of the RTop-K paper, measured by its authors on an RTX A6000: test score in %, and top-k's share
-of the training time in %. Not measured here; these graphs are others than those above.</p>
+of the training time in %. Not measured here.</p>
 {_published_table()}
 </body></html>
 """
+
+
+def _about_generated(cells: Sequence[Cell]) -> str:
+    if not any(cell.graph.split()[0] in SHAPES for cell in cells):
+        return ""
+    return """ Graphs named <b>-like</b> are generated: they have the published sizes of Flickr, Yelp, Reddit and
+ogbn-products, and are for times; scores on them say nothing about the real ones."""
 
 
 # ---- Tables ----
@@ -131,8 +167,11 @@ def _text(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
-def _mean_spread(score: tuple[float, float] | None) -> str:
-    return "–" if score is None else f"{score[0]:.2f} ± {score[1]:.2f}"
+def _mean_spread(score: tuple[float, float | None] | None) -> str:
+    if score is None:
+        return "–"
+    mean, spread = score
+    return f"{mean:.2f}" if spread is None else f"{mean:.2f} ± {spread:.2f}"
 
 
 def _times_table(cells: Sequence[Cell]) -> str:
@@ -175,10 +214,13 @@ def _scores_table(cells: Sequence[Cell]) -> str:
         dense, exact = cell.score("dense"), cell.score("exact")
         difference = "–"
         if dense and exact:
-            difference = f"{exact[0] - dense[0]:+.2f} ({math.hypot(dense[1], exact[1]):.2f})"
-        seeds = max((len(values) for values in cell.scores.values()), default=0)
+            difference = f"{exact[0] - dense[0]:+.2f}"
+            if dense[1] is not None and exact[1] is not None:
+                difference += f" ({math.hypot(dense[1], exact[1]):.2f})"
+        counts = sorted({len(values) for values in cell.scores.values()})
+        seeds = "–".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         scores = [_mean_spread(cell.score(selection)) for selection in ("dense", "exact", *stopped)]
-        rows.append([cell.title, cell.metric, str(seeds), *scores[:2], difference, *scores[2:]])
+        rows.append([cell.title, cell.metric, seeds, *scores[:2], difference, *scores[2:]])
     return _table(["graph, model", "score", "seeds", "dense", "exact", "difference (spread)", *stopped], rows)
 
 
@@ -245,8 +287,10 @@ def _bars(cell, selections, centres, step):
 
 
 def _dots(cell, selections, centres):
-    scores = [cell.score(selection) for selection in selections]
+    # A single seed has no spread: a dot without a whisker, a line without a band.
+    scores = [score and (score[0], score[1] or 0.0) for score in map(cell.score, selections)]
     dense = cell.score("dense")
+    dense = dense and (dense[0], dense[1] or 0.0)
     known = [score for score in (*scores, dense) if score is not None]
     if not known:
         return

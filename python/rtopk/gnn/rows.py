@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from .._functions import compact
 from ._aggregate import aggregate
 from .graph import Graph, csr_product, index_type
-from .linear import linear, rounds_factors
+from .linear import is_plain, linear, rounds_factors
 
 _OPS = torch.ops.rtopk
 
@@ -110,9 +110,10 @@ class CompactMaxK(torch.nn.Module):
 
     def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
         """MaxK of layer(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
+        if not is_plain(layer) or torch.is_autocast_enabled(x.device.type):
+            return self(layer(x))
         # Where a GPU may round factors to TF32, it is faster with the zeros.
-        sparse = _multiplies_compact(x, self.k, layer.out_features) and not rounds_factors(x.device)
-        if not sparse or torch.is_autocast_enabled(x.device.type):
+        if not _multiplies_compact(x, self.k, layer.out_features) or rounds_factors(x.device):
             return self(layer(x))
         with torch.no_grad():
             rows = self(layer(x))

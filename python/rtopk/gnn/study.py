@@ -30,6 +30,11 @@ class Plan:
     repetitions: int = 20
     changes: dict = field(default_factory=dict)  # of the graphs' recipes
 
+    def __post_init__(self) -> None:
+        for name, least in (("seeds", 0), ("repetitions", 1)):
+            if getattr(self, name) < least:
+                raise TrainingError(f"{name} is {getattr(self, name)}; accepted: {least} or more")
+
     def recipes(self, graph: str, seed: int) -> Iterator[Recipe]:
         """Every model with every top-k: the dense baseline first, then exact, then stopped early."""
         for model in self.models:
@@ -74,6 +79,27 @@ class Results:
         wanted, known = asdict(recipe), asdict(Recipe())  # of what older files do not say
         return any(entry["graph"] == graph and known | entry["recipe"] == wanted for entry in self.content[kind])
 
+    def expect(self, datasets: list[Dataset], device: torch.device) -> None:
+        """Refuses what would stand beside results of another device, or of another graph with the same name."""
+        now, before = environment(device), self.content["environment"]
+        measured = self.content["timings"] or self.content["runs"]
+        if measured and before.get("device", now["device"]) != now["device"]:
+            raise TrainingError(
+                f"{self.path} has results of {before['device']}, and this is {now['device']}; accepted: another --out"
+            )
+        for dataset in datasets:
+            facts = {
+                "nodes": dataset.graph.num_nodes,
+                "edges": dataset.graph.num_edges,
+                "metric": "micro-F1" if dataset.multilabel else "accuracy",
+            }
+            known = self.content["graphs"].setdefault(dataset.name, facts)
+            if known != facts:
+                raise TrainingError(
+                    f"{self.path}: there are two graphs '{dataset.name}', {known} and {facts}; accepted: one of a name"
+                )
+        self.content["environment"] = now | {"date": time.strftime("%Y-%m-%d", time.gmtime())}
+
     def add(self, kind: str, graph: str, recipe: Recipe, **figures) -> None:
         entry = {"graph": graph, "selection": recipe.selection, "recipe": asdict(recipe)}
         self.content[kind].append(entry | figures)
@@ -102,6 +128,8 @@ def run(
     time_limit: float | None = None,
 ) -> bool:
     """Does what is missing in the results of `out`, until the time is over. False if Ctrl-C stopped it."""
+    if time_limit is not None and not time_limit >= 0:
+        raise TrainingError(f"time_limit is {time_limit}; accepted: 0 seconds or more")
     start = time.monotonic()
     results = Results(out / RESULTS)
     datasets = [load(graph, data, scale=scale, device=device) for graph in plan.graphs]
@@ -109,12 +137,7 @@ def run(
         for recipe in plan.recipes(dataset.name, 0):
             check_recipe(recipe)  # all of them before hours are spent on the first
         print(dataset, flush=True)
-        results.content["graphs"][dataset.name] = {
-            "nodes": dataset.graph.num_nodes,
-            "edges": dataset.graph.num_edges,
-            "metric": "micro-F1" if dataset.multilabel else "accuracy",
-        }
-    results.content["environment"] = environment(device) | {"date": time.strftime("%Y-%m-%d", time.gmtime())}
+    results.expect(datasets, device)
 
     # Times first; then seed by seed, so that what is there after a while is balanced.
     todo = [("timings", dataset, recipe) for dataset in datasets for recipe in plan.recipes(dataset.name, 0)]
@@ -124,6 +147,8 @@ def run(
         for dataset in datasets
         for recipe in plan.recipes(dataset.name, seed)
     ]
+    # What was asked for twice is done once.
+    todo = list({(kind, dataset.name, recipe): (kind, dataset, recipe) for kind, dataset, recipe in todo}.values())
     todo = [entry for entry in todo if not results.has(entry[0], entry[1].name, entry[2])]
     write_json(results.path, results.content)
     print(f"{len(todo)} to do, on {device}; results in {results.path}", flush=True)
@@ -132,11 +157,14 @@ def run(
             if time_limit is not None and time.monotonic() - start > time_limit:
                 print(f"{time_limit:g} s are over, and {len(todo) - done + 1} are left: the same command goes on")
                 break
-            text = (
-                _time(results, dataset, recipe, device, plan)
-                if kind == "timings"
-                else _run(results, dataset, recipe, device)
-            )
+            try:
+                text = (
+                    _time(results, dataset, recipe, device, plan)
+                    if kind == "timings"
+                    else _run(results, dataset, recipe, device)
+                )
+            except TrainingError as error:
+                text = f"seed {recipe.seed}, no result: {error}"  # the others may have one
             print(
                 f"[{time.monotonic() - start:4.0f} s] {done} of {len(todo)}  {dataset.name} {recipe.model}"
                 f" {recipe.selection}: {text}",
@@ -171,5 +199,5 @@ def draw(out: Path) -> Path:
     if not (out / RESULTS).exists():
         raise TrainingError(f"there are no results in {out}: {RESULTS} is missing")
     text = page.html(read_results(out / RESULTS))
-    write_whole(out / PAGE, lambda file: file.write(text.encode()))
+    write_whole(out / PAGE, text.encode())
     return out / PAGE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import platform
@@ -21,6 +22,8 @@ from . import capture
 from .data import Dataset
 from .layers import MaxKGNN
 
+_MOST_COLUMNS = 1 << 16  # that a selector tells apart
+_MOST_PASSES = 10_000  # of a selection
 PRECISIONS = ("highest", "high", "medium")
 
 
@@ -152,8 +155,8 @@ class Trainer:
             raise TrainingError(f"the loss is {float(loss)} in epoch {self.epoch}; a smaller --lr may help")
         self.history.append(entry)
         if self.best is None or entry["validation"] > self.best["validation"]:
-            self.best = entry
-            self.best_state = {name: value.clone() for name, value in self.network.state_dict().items()}
+            state = {name: value.clone() for name, value in self.network.state_dict().items()}
+            self.best, self.best_state = entry, state
         return entry
 
     def due(self) -> bool:
@@ -166,31 +169,45 @@ class Trainer:
         random = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self.device)
-        write_whole(
+        _write_tensors(
             path,
-            lambda file: torch.save(
-                {
-                    "recipe": asdict(self.recipe),
-                    "graph": self.graph_facts(),
-                    "epoch": self.epoch,
-                    "network": self.network.state_dict(),
-                    "optimizer": self.optimizer.state_dict(),
-                    "random": random,
-                    "history": self.history,
-                    "best": self.best,
-                    "best_state": self.best_state,
-                },
-                file,
-            ),
+            {
+                "recipe": asdict(self.recipe),
+                "graph": self.graph_facts(),
+                "epoch": self.epoch,
+                "network": self.network.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "random": random,
+                "history": self.history,
+                "best": self.best,
+                "best_state": self.best_state,
+            },
         )
 
+    def check_replaces(self, path: Path) -> None:
+        """Whether a new run may take the place of a checkpoint: that of the same run, finished, can be had again."""
+        with self._reading(path) as saved:
+            theirs = Recipe(**saved["recipe"])
+            other = self._differs(theirs, saved["graph"])
+            problem = other
+            if problem is None and theirs.epochs != self.recipe.epochs:
+                problem = f"its epochs is {theirs.epochs}, and this run's is {self.recipe.epochs}"
+            if problem is None and saved["epoch"] < theirs.epochs:
+                problem = f"it was stopped after epoch {saved['epoch']} of {theirs.epochs}"
+        if problem:
+            accepted = "another --out" if other else "--resume, which goes on from it, or another --out"
+            raise TrainingError(f"{path} is of a run that would be lost: {problem}; accepted: {accepted}")
+
     def resume(self, path: Path) -> None:
-        """Goes on from a checkpoint of the same recipe (its epochs may differ) and graph."""
-        try:
-            saved = torch.load(path, map_location=self.device, weights_only=True)
+        """Goes on from a checkpoint of the same recipe and graph; there may be more epochs."""
+        with self._reading(path) as saved:
             recipe, graph = Recipe(**saved["recipe"]), saved["graph"]
             if problem := self._differs(recipe, graph):
                 raise TrainingError(f"{path} is a checkpoint of another run: {problem}")
+            if saved["epoch"] > self.recipe.epochs:
+                raise TrainingError(
+                    f"epochs is {self.recipe.epochs}, and {path} is after epoch {saved['epoch']}; accepted: as many"
+                )
             self._forget_captured()  # the optimizer's state is about to lie elsewhere
             self.network.load_state_dict(saved["network"])
             for group in saved["optimizer"]["param_groups"]:
@@ -201,8 +218,16 @@ class Trainer:
                 torch.cuda.set_rng_state(saved["random"]["cuda"].cpu(), self.device)
             self.epoch, self.history = saved["epoch"], saved["history"]
             self.best, self.best_state = saved["best"], saved["best_state"]
+
+    @contextlib.contextmanager
+    def _reading(self, path: Path) -> Iterator[dict]:
+        """What a checkpoint holds. Whatever is missing in it or does not fit is a TrainingError."""
+        try:
+            yield torch.load(path, map_location=self.device, weights_only=True)
         except TrainingError:
             raise
+        except KeyError as error:
+            raise TrainingError(f"{path} cannot be read as a checkpoint: it has no {error}") from error
         except Exception as error:  # torch.load has no one kind of error for broken files
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TrainingError(f"{path} cannot be read as a checkpoint: {reason}") from error
@@ -216,7 +241,7 @@ class Trainer:
 
     def save_best(self, path: Path) -> None:
         """The parameters with the best validation, for MaxKGNN.load_state_dict."""
-        write_whole(path, lambda file: torch.save(self.best_state, file))
+        _write_tensors(path, self.best_state)
 
     def graph_facts(self) -> dict:
         graph = self.data.graph
@@ -272,6 +297,10 @@ def score(result: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def check_recipe(recipe: Recipe) -> None:
+    if recipe.hidden > _MOST_COLUMNS:
+        raise TrainingError(f"hidden is {recipe.hidden}; accepted: 1 to {_MOST_COLUMNS}")
+    if not -(2**63) <= recipe.seed < 2**64:
+        raise TrainingError(f"seed is {recipe.seed}; accepted: an integer of 64 bits")
     least = {"hidden": 1, "k": 1, "layers": 1, "epochs": 1, "eval_every": 1}
     for name, limit in least.items():
         if getattr(recipe, name) < limit:
@@ -282,8 +311,10 @@ def check_recipe(recipe: Recipe) -> None:
         raise TrainingError(f"dropout is {recipe.dropout}; accepted: 0 to less than 1")
     if not 0 < recipe.lr < float("inf"):
         raise TrainingError(f"lr is {recipe.lr}; accepted: more than 0")
-    if recipe.max_iter is not None and recipe.max_iter < 1:
-        raise TrainingError(f"max_iter is {recipe.max_iter}; accepted: 1 or more, or none for exact selection")
+    if recipe.max_iter is not None and not 1 <= recipe.max_iter <= _MOST_PASSES:
+        raise TrainingError(
+            f"max_iter is {recipe.max_iter}; accepted: 1 to {_MOST_PASSES}, or none for exact selection"
+        )
     if recipe.precision not in PRECISIONS:
         raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
     if recipe.baseline is not None and recipe.max_iter is not None:
@@ -301,43 +332,55 @@ def environment(device: torch.device) -> dict:
     }
 
 
-def write_whole(path: Path, write: Callable) -> None:
+def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Writes a file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            write(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
         os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: object) -> None:
-    write_whole(path, lambda file: file.write((json.dumps(content, indent=1) + "\n").encode()))
+    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _write_tensors(path: Path, content: object) -> None:
+    file = io.BytesIO()  # torch has no clear error for a full disk
+    torch.save(content, file)
+    write_whole(path, file.getbuffer())
 
 
 # ---- The loop, for people ----
 
 
 class Interruption:
-    """Lets an epoch end before Ctrl-C takes effect, so that what is saved is whole. A second Ctrl-C acts at once."""
+    """Lets an epoch end before Ctrl-C, or SIGTERM, takes effect, so that what is saved is whole. A second one acts at
+    once, but while results are being saved none does."""
 
     def __init__(self) -> None:
         self.asked = False
+        self.saving = False
+        self._previous: dict = {}
 
     def __enter__(self) -> Interruption:
-        try:
-            self._previous = signal.signal(signal.SIGINT, self._handle)
-        except ValueError:  # not the main thread
-            self._previous = None
+        with contextlib.suppress(ValueError):  # not the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
 
     def _handle(self, *_) -> None:
+        if self.saving:
+            return
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
@@ -356,8 +399,9 @@ def train(trainer: Trainer, out: Path, *, show: bool = True) -> bool:
     start = reported = saved = time.monotonic()
     first = trainer.epoch
     between_epochs = False
-    try:
-        with Interruption() as interruption:
+    check_writable(out)  # before hours are spent
+    with Interruption() as interruption:
+        try:
             while trainer.epoch < trainer.recipe.epochs and not interruption.asked:
                 loss = trainer.step()
                 if not trainer.due():
@@ -373,14 +417,25 @@ def train(trainer: Trainer, out: Path, *, show: bool = True) -> bool:
                     trainer.save(out / "checkpoint.pt")
                     saved = now
             between_epochs = True
-    finally:
-        finished = trainer.epoch >= trainer.recipe.epochs
-        if between_epochs:
-            trainer.save(out / "checkpoint.pt")
-        if trainer.best is not None:
-            trainer.save_best(out / "best.pt")
-        write_json(out / "result.json", trainer.result() | {"finished": finished})
+        finally:
+            interruption.saving = True
+            finished = between_epochs and trainer.epoch >= trainer.recipe.epochs
+            # The largest last: it is what a disk may be too full for.
+            write_json(out / "result.json", trainer.result() | {"finished": finished})
+            if trainer.best is not None:
+                trainer.save_best(out / "best.pt")
+            if between_epochs:
+                trainer.save(out / "checkpoint.pt")
     return finished
+
+
+def check_writable(folder: Path) -> None:
+    """An error if files cannot be made in a folder, which is made where it is missing."""
+    if folder.exists() and not folder.is_dir():
+        raise TrainingError(f"{folder} is a file; accepted: a folder for results")
+    probe = folder / ".probe"
+    write_whole(probe, b"")
+    probe.unlink()
 
 
 def _progress(trainer, entry, pace) -> str:
