@@ -26,8 +26,8 @@ enum class Pass : std::uint8_t {
 /// One aggregation. A is a sparse matrix of `rows` x `nodes` with `edges` entries: an edge in row r and column c brings
 /// the features of node c to row r. X has a row of `cols` features for every node, of which k are kept.
 ///
-/// Sums are made in f32 whatever the type of the values, and rounded once. Their order is fixed by the plan, so that
-/// results repeat bit for bit; the one exception is a backward pass that is not `deterministic`.
+/// Sums are made in f32 whatever the type of the values, and rounded once. Their order is fixed by the plan, and on a GPU by
+/// how memory is aligned, so that results repeat bit for bit; the one exception is a backward pass that is not `deterministic`.
 struct Aggregation {
   Pass pass = Pass::forward;
   std::int64_t rows = 0;   ///< >= 0; on a GPU up to 2^31 - 1.

@@ -1,12 +1,17 @@
 """Graphs: every way to make one, and what is computed from it, against dense matrices."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+import rtopk
 from rtopk.gnn import Dataset, Graph, GraphError
 
 
@@ -227,3 +232,12 @@ def test_what_was_made_in_inference_mode_can_train():
     for tensor in (graph.t_weights, graph.beside_identity().columns, graph.gcn_normalized().weights):
         assert not tensor.is_inference()
     assert not graph.matrices("mean")[0].is_inference()
+
+
+def test_torch_does_not_warn_of_what_users_did_not_do():
+    """In a process of its own: torch warns once."""
+    program = "import torch, rtopk.gnn; rtopk.gnn.Graph(torch.tensor([0, 1]), torch.tensor([0])).matrices('sum')"
+    environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1])}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")

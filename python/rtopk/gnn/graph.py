@@ -248,7 +248,8 @@ def csr_matrices(row_starts, columns, values, num_columns: int) -> tuple[torch.T
 
 def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+        # That they are in beta, and in some versions that they are not checked, though that was asked for.
+        warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)", category=UserWarning)
         return torch.sparse_csr_tensor(
             row_starts, columns, values, (row_starts.numel() - 1, num_columns), check_invariants=False
         )
