@@ -341,6 +341,8 @@ def test_train_ends_with_the_test_accuracy(tmp_path):
 
 
 def test_signals_while_results_are_saved_wait():
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
     with Interruption() as interruption:
         signal.raise_signal(signal.SIGINT)
         assert interruption.asked
@@ -350,8 +352,7 @@ def test_signals_while_results_are_saved_wait():
         interruption.saving = False
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_a_second_ctrl_c_keeps_the_best(cora, tmp_path, monkeypatch):
