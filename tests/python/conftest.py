@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,22 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request):
     return request.param
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """For graphs that are too small for more: threads that wait for each other take long on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def cora():
+    from rtopk.gnn import load
+
+    return load(Path(__file__).parent.parent / "data" / "cora.npz")
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,299 @@
+// Plans for sums over neighbours: what is refused of problems, calls and plans, and what is picked for GPUs, which need not be here.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include <rtopk/aggregate.hpp>
+
+#include "refusals.hpp"
+
+namespace rtopk_test {
+namespace {
+
+using rtopk::Aggregation;
+using rtopk::AggregationPlan;
+using rtopk::DType;
+using rtopk::IndexType;
+using rtopk::Pass;
+
+/// What expects that a sound call is refused, and by which name, once something of it is changed.
+auto refusals_of(const AggregationPlan& plan, const rtopk::AggregationCall& sound, rtopk::Workspace workspace) {
+  return [=](const char* argument, const std::function<void(rtopk::AggregationCall&)>& change) {
+    rtopk::AggregationCall call = sound;
+    change(call);
+    expect_refused(rtopk::run(plan, call, workspace), argument);
+  };
+}
+
+TEST(AggregateRefusals, Problems) {
+  const Aggregation sound{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8};
+  AggregationPlan plan;
+  ASSERT_TRUE(rtopk::make_plan(sound, plan).ok());
+  const AggregationPlan before = plan;
+  const auto refused = [&](const char* argument, const std::function<void(Aggregation&)>& change) {
+    Aggregation problem = sound;
+    change(problem);
+    expect_refused(rtopk::make_plan(problem, plan), argument);
+    EXPECT_EQ(plan, before) << argument;
+  };
+  refused("rows", [](Aggregation& p) { p.rows = -1; });
+  refused("nodes", [](Aggregation& p) { p.nodes = -1; });
+  refused("edges", [](Aggregation& p) { p.edges = -1; });
+  refused("rows", [](Aggregation& p) {
+    p.rows = std::int64_t{1} << 58;
+    p.graph_index_type = IndexType::i64;
+  });
+  refused("cols", [](Aggregation& p) { p.cols = 0; });
+  refused("cols", [](Aggregation& p) { p.cols = 65537; });
+  refused("k", [](Aggregation& p) { p.k = 0; });
+  refused("k", [](Aggregation& p) { p.k = 65; });
+  refused("dtype", [](Aggregation& p) { p.dtype = DType::f64; });
+  refused("selector_type", [](Aggregation& p) { p.selector_type = IndexType::i32; });
+  refused("selector_type", [](Aggregation& p) { p.cols = 257; });
+  refused("graph_index_type", [](Aggregation& p) { p.graph_index_type = IndexType::u16; });
+  refused("graph_index_type", [](Aggregation& p) { p.edges = std::int64_t{1} << 31; });
+  refused("pass", [](Aggregation& p) { p.pass = static_cast<Pass>(2); });
+  refused("device", [](Aggregation& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
+  refused("device.ordinal", [](Aggregation& p) { p.device.ordinal = 1; });
+  for (const std::int32_t threads : {0, -4}) {
+    expect_refused(rtopk::make_plan(sound, {.threads = threads}, plan), "traits.threads");
+  }
+}
+
+// Every size in bytes fits in 63 bits: a sanitizer would say so if not.
+TEST(AggregateRefusals, AtTheLimitsMemoryIsMissingAndNothingElse) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  const Aggregation most{.rows = kMost, .nodes = kMost, .edges = kMost, .cols = 1, .k = 1};
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    Aggregation problem = most;
+    problem.pass = pass;
+    problem.graph_index_type = IndexType::i64;
+    AggregationPlan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, plan);
+    ASSERT_TRUE(status.ok()) << status.text();
+    expect_refused(rtopk::run(plan, {}), plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts");
+    for (std::int64_t* size : {&problem.rows, &problem.nodes, &problem.edges}) {
+      ++*size;
+      EXPECT_FALSE(rtopk::make_plan(problem, plan).ok());
+      --*size;
+    }
+  }
+}
+
+TEST(AggregateRefusals, CallsAndPlans) {
+  const Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true};
+  AggregationPlan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  alignas(8) static std::byte memory[8][1024];
+  std::memset(memory, 0, sizeof memory);
+  const auto* weights = reinterpret_cast<const float*>(memory[2]);
+  const rtopk::AggregationCall sound{
+      .graph = {memory[0], memory[1], weights}, .values = memory[3], .selectors = memory[4], .result = memory[5]};
+  std::vector<std::byte> space(plan.workspace_bytes);
+  const rtopk::Workspace workspace{space.data(), space.size()};
+  ASSERT_TRUE(rtopk::run(plan, sound, workspace).ok());
+  const auto refused = refusals_of(plan, sound, workspace);
+  refused("graph.row_starts", [](auto& call) { call.graph.row_starts = nullptr; });
+  refused("graph.columns", [](auto& call) { call.graph.columns = nullptr; });
+  refused("graph.weights", [](auto& call) { call.graph.weights = nullptr; });
+  refused("values", [](auto& call) { call.values = nullptr; });
+  refused("selectors", [](auto& call) { call.selectors = nullptr; });
+  refused("result", [](auto& call) { call.result = nullptr; });
+  refused("values", [](auto& call) { call.values = memory[3] + 1; });
+  refused("graph.columns", [](auto& call) { call.graph.columns = memory[1] + 2; });
+  refused("result", [](auto& call) { call.result = memory[3] + 16; });
+  expect_refused(rtopk::run(plan, sound, {}), "workspace");
+  expect_refused(rtopk::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
+  const rtopk::Executor no_function{};
+  rtopk::Launch launch;
+  launch.executor = &no_function;
+  expect_refused(rtopk::run(plan, sound, workspace, launch), "launch.executor");
+
+  const auto refused_plan = [&](const char* argument, const std::function<void(AggregationPlan&)>& change) {
+    AggregationPlan changed = plan;
+    change(changed);
+    expect_refused(rtopk::run(changed, sound, workspace), argument);
+  };
+  refused_plan("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cpu_gather; });
+  refused_plan("plan.threads", [](auto& p) { p.threads = 0; });
+  refused_plan("plan.threads", [](auto& p) { p.workspace_bytes = 0; });
+  refused_plan("k", [](auto& p) { p.problem.k = 0; });
+}
+
+TEST(AggregatePlans, NumbersForGpus) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
+  const auto planned = [&](const Aggregation& problem) {
+    AggregationPlan plan;
+    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+    return plan;
+  };
+  const auto refused = [](AggregationPlan plan, const char* argument, const auto& change) {
+    change(plan);
+    expect_refused(rtopk::run(plan, {}, {}), argument);
+  };
+  Aggregation problem{.rows = 100000, .nodes = 100000, .edges = 1000000, .cols = 256, .k = 32, .device = traits.device};
+  const AggregationPlan forward = planned(problem);
+  EXPECT_EQ(forward.edges_at_once, 2);
+  problem.pass = Pass::backward;
+  const AggregationPlan backward = planned(problem);
+  EXPECT_EQ(backward.elements_per_pass, 32);
+  // Sums of all elements would not stay in the cache, and nodes have many edges.
+  problem.k = 256;
+  problem.edges = 100000000;
+  EXPECT_EQ(planned(problem).elements_per_pass, 64);
+
+  refused(forward, "plan.edges_at_once", [](auto& plan) { plan.edges_at_once = 3; });
+  refused(forward, "plan.edges_at_once", [](auto& plan) {
+    plan.window_cols = 1024;
+    plan.edges_at_once = 4;
+  });
+  refused(forward, "plan.threads, shared_bytes", [](auto& plan) { plan.edges_at_once = 4; });
+  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 0; });
+  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 6; });
+  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 36; });
+}
+
+TEST(AggregateRefusals, CallsOfABackwardPass) {
+  const Aggregation problem{
+      .pass = Pass::backward, .rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true, .mean = true};
+  AggregationPlan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  alignas(8) static std::byte memory[8][1024];
+  std::memset(memory, 0, sizeof memory);
+  const rtopk::AggregationCall sound{.graph = {memory[0], nullptr, nullptr},
+                                     .transposed = {memory[1], memory[2], reinterpret_cast<const float*>(memory[3])},
+                                     .selectors = memory[4],
+                                     .gradient = memory[5],
+                                     .result = memory[6]};
+  std::vector<std::byte> space(plan.workspace_bytes);
+  const rtopk::Workspace workspace{space.data(), space.size()};
+  ASSERT_TRUE(rtopk::run(plan, sound, workspace).ok());
+  const auto refused = refusals_of(plan, sound, workspace);
+  refused("graph.row_starts", [](auto& call) { call.graph.row_starts = nullptr; });
+  refused("transposed.row_starts", [](auto& call) { call.transposed.row_starts = nullptr; });
+  refused("transposed.columns", [](auto& call) { call.transposed.columns = nullptr; });
+  refused("transposed.weights", [](auto& call) { call.transposed.weights = nullptr; });
+  refused("selectors", [](auto& call) { call.selectors = nullptr; });
+  refused("gradient", [](auto& call) { call.gradient = nullptr; });
+  refused("gradient", [](auto& call) { call.gradient = memory[5] + 2; });
+  refused("result", [](auto& call) { call.result = nullptr; });
+  refused("result overlaps gradient", [](auto& call) { call.result = memory[5] + 64; });
+  refused("result overlaps selectors", [](auto& call) { call.result = memory[4]; });
+  expect_refused(rtopk::run(plan, sound, {memory[6], plan.workspace_bytes}), "workspace overlaps result");
+}
+
+TEST(AggregateRefusals, OfAGpuWhereItWasNotBuilt) {
+  if (rtopk::build_info().cuda) GTEST_SKIP() << "this build has CUDA";
+  const rtopk::Device gpu{rtopk::DeviceKind::cuda, 0};
+  const Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .device = gpu};
+  AggregationPlan plan;
+  expect_refused(rtopk::make_plan(problem, plan), "device is cuda");
+  expect_refused(rtopk::make_plan(problem, {.device = gpu}, plan), "device is cuda");
+  plan.problem = problem;
+  EXPECT_EQ(rtopk::run(plan, {}).code(), rtopk::StatusCode::not_supported);
+  rtopk::TranspositionPlan transposition;
+  expect_refused(rtopk::make_plan(rtopk::Transposition{.device = gpu}, transposition), "device is cuda");
+}
+
+TEST(AggregateRefusals, OfPlansForAGpu) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      const Aggregation problem{.pass = pass,
+                                .rows = 1 << 20,
+                                .nodes = 1 << 20,
+                                .edges = 1 << 24,
+                                .cols = 300,
+                                .k = 8,
+                                .selector_type = IndexType::u16,
+                                .deterministic = deterministic,
+                                .device = traits.device};
+      AggregationPlan plan;
+      ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+      const auto refused = [&](const char* argument, const std::function<void(AggregationPlan&)>& change) {
+        AggregationPlan changed = plan;
+        change(changed);
+        expect_refused(rtopk::run(changed, {}), argument);
+      };
+      refused("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cpu_rows; });
+      if (deterministic && pass == Pass::backward) {
+        refused("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cuda_stream_scatter; });
+      }
+      refused("plan.rows_per_worker", [](auto& p) { p.rows_per_worker = 0; });
+      refused("plan.rows_per_worker", [](auto& p) { p.rows_per_worker = 33; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = 0; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = 16; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = 300; });
+      refused("plan.piece_edges", [](auto& p) { p.piece_edges = std::int64_t{1} << 40; });
+      refused("plan.piece_edges", [](auto& p) {  // 2^31 of them
+        p.piece_edges = 32;
+        p.short_edges = 0;
+        p.problem.edges = std::int64_t{1} << 36;
+        p.problem.graph_index_type = IndexType::i64;
+      });
+      refused("plan.short_edges", [](auto& p) { p.short_edges = -1; });
+      refused("plan.short_edges", [](auto& p) { p.short_edges = 2 * p.piece_edges; });
+      if (pass == Pass::forward) {
+        refused("plan.window_cols", [](auto& p) { p.window_cols = 128; });
+        refused("plan.window_cols", [](auto& p) { p.window_cols = 300; });
+      }
+      refused("plan.threads", [](auto& p) { p.threads = 256; });
+      refused("plan.threads", [](auto& p) { p.shared_bytes += 4; });
+      refused("plan.threads", [](auto& p) { p.workspace_bytes += 1; });
+      // A plan for another problem.
+      if (!plan.needs_transposed() && pass == Pass::forward) {
+        refused("plan.threads", [](auto& p) { p.problem.edges *= 2; });
+      }
+    }
+  }
+}
+
+// What make_plan makes, run takes: what is missing is memory.
+TEST(AggregatePlans, ForGpusAreSoundUpToTheLimits) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
+  const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
+  constexpr std::int64_t kMostRows = 0x7fffffff;
+  constexpr std::int64_t kMostEdges = std::int64_t{1} << 39;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const bool deterministic : {false, true}) {
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{1} << 27, kMostRows}) {
+        for (const std::int64_t edges : {std::int64_t{0}, std::int64_t{1000}, kMostEdges}) {
+          Aggregation problem{.pass = pass,
+                              .rows = rows,
+                              .nodes = rows,
+                              .edges = edges,
+                              .cols = 65536,
+                              .k = 65536,
+                              .dtype = DType::f16,
+                              .selector_type = IndexType::u16,
+                              .graph_index_type = IndexType::i64,
+                              .deterministic = deterministic,
+                              .device = traits.device};
+          AggregationPlan plan;
+          rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+          ASSERT_TRUE(status.ok()) << status.text();
+          const char* missing = plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts";
+          expect_refused(rtopk::run(plan, {}), missing);
+          for (std::int64_t* size : {&problem.rows, &problem.nodes, &problem.edges}) {
+            const std::int64_t before = *size;
+            *size = (size == &problem.edges ? kMostEdges : kMostRows) + 1;
+            AggregationPlan too_large = plan;
+            status = rtopk::make_plan(problem, traits, too_large);
+            EXPECT_EQ(status.code(), rtopk::StatusCode::not_supported) << status.text();
+            EXPECT_EQ(too_large, plan);
+            too_large.problem = problem;
+            expect_refused(rtopk::run(too_large, {}), "rows");
+            *size = before;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rtopk_test
