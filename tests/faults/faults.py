@@ -1,4 +1,5 @@
-"""Runs programs in which a chosen call fails: the n-th allocation, thread start, open, write, fsync, rename, link or map.
+"""Runs programs in which a chosen call fails: the n-th allocation, thread start, open, write, fsync, rename, link or
+map.
 
     count(command, under=folder)              how many calls of each kind a whole run makes
     run(command, "write", 3, under=folder)    the same run, in which the third write fails
@@ -95,4 +96,4 @@ class Shim:
     def counts(self):
         result = (ctypes.c_long * len(KINDS))()
         self._library.rtopk_fault_counts(result)
-        return dict(zip(KINDS, result))
+        return dict(zip(KINDS, result, strict=True))
