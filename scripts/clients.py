@@ -5,9 +5,9 @@
 
 Installs the packages of requirements-clients.txt into an environment of its own, build/clients/venv, and rtopk beside
 it. Where a package publishes tests, those run both ways and their outcomes are compared, test by test. Programs of our
-own (tests/clients/client_*.py) use every package both ways and compare results and gradients. What cannot be had is said
-in the table, which goes to docs/clients.md. Exits with 1 if anything differs. Run it with a Python that has torch and
-scikit-build-core: it builds rtopk.
+own (tests/clients/client_*.py) use every package both ways and compare results and gradients. What cannot be had is
+said in the table, which goes to docs/clients.md. Exits with 1 if anything differs. Run it with a Python that has torch
+and scikit-build-core: it builds rtopk.
 """
 
 from __future__ import annotations
@@ -240,19 +240,20 @@ def compare_tests(client: Client, row: Row) -> None:
         off, on = pool.map(
             lambda way: pytest(f"{client.module}-tests", way, client.tests.arguments, folder), ("off", "on")
         )
+    tests = sorted(off.outcomes.keys() | on.outcomes.keys())
     for way, report in (("off", off), ("on", on)):
         if not report.totals:
             row.problem = f"the run with accelerate() {way} did not end: {last_line(f'{client.module}-tests-{way}')}"
-    tests = sorted(off.outcomes.keys() | on.outcomes.keys())
+            tests = [test for test in tests if test in report.outcomes]
     differing = [test for test in tests if off.outcomes.get(test) != on.outcomes.get(test)]
     for test in differing:
-        again = {"off": [], "on": []}
+        seen = {"off": [off.outcomes.get(test)], "on": [on.outcomes.get(test)]}
         for _ in range(RERUNS):
-            for way, results in again.items():
+            for way, results in seen.items():
                 results.append(pytest(f"{client.module}-again", way, [test], folder).outcomes.get(test))
-        seen = {"off": {off.outcomes.get(test), *again["off"]}, "on": {on.outcomes.get(test), *again["on"]}}
-        verdict = f"`{test}`: off {first(off, test, again['off'])}; on {first(on, test, again['on'])}"
-        (row.unsteady if seen["off"] & seen["on"] else row.different).append(verdict)
+        texts = (f"{way} {', '.join(map(str, results))}" for way, results in seen.items())
+        verdict = f"`{test}`: {'; '.join(texts)}"
+        (row.unsteady if set(seen["off"]) & set(seen["on"]) else row.different).append(verdict)
     same = [on.outcomes[test] for test in tests if test not in differing]
     row.passed = same.count("passed")
     row.other = counted(same)
@@ -262,10 +263,6 @@ def compare_tests(client: Client, row: Row) -> None:
         f"{way}: {text}" for way, report in (("off", off), ("on", on)) for text in report.totals.get("mistakes", ())
     ]
     row.different += [f"a wrong selection with accelerate() {text}" for text in wrong]
-
-
-def first(report: Report, test: str, again: list) -> str:
-    return ", ".join(str(outcome) for outcome in (report.outcomes.get(test), *again))
 
 
 def run_program(client: Client, row: Row) -> None:

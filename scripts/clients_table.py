@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 
 TEXT = """# Other people's code on rtopk
 
-Made by `make clients`, with the packages of requirements-clients.txt. Every package runs with `rtopk.accelerate()` on and
-off, from the same seeds.
+Made by `make clients`, with the packages of requirements-clients.txt. Every package runs with `rtopk.accelerate()` on
+and off, from the same seeds.
 
 - *Their tests* are those that a package publishes. The outcome of each test is compared.
-- *Our client* is a program that uses the package (tests/clients). Its results and gradients are compared; the last column
-  says how many are the same to the last bit. The others agree as far as torch.testing asks, since `sorted=False` leaves the
-  order of sums open, or they differ by ties: of equal values, others were selected. All of them are to the last bit what a
-  stable sort in place of rtopk leads to.
-- *By rtopk* counts the calls of torch.topk that rtopk did with accelerate() on. Each call is checked by itself: the values
-  are the best, they stand at the indices, and no index comes twice.
+- *Our client* is a program that uses the package (tests/clients). Its results and gradients are compared; the last
+  column says how many are the same to the last bit. The others agree as far as torch.testing asks, since `sorted=False`
+  leaves the order of sums open, or they differ by ties: of equal values, others were selected. All of them are to the
+  last bit what a stable sort in place of rtopk leads to.
+- *By rtopk* counts the calls of torch.topk that rtopk did with accelerate() on. Each call is checked by itself: the
+  values are the best, they stand at the indices, and no index comes twice.
 
 {made_with}
 
@@ -44,12 +44,12 @@ class Row:
 
     def described(self) -> str:
         count = self.passed + len(self.different) + len(self.unsteady)
-        if self.problem:
-            return self.problem
-        if self.what == "our client":
-            return f"our client: {count} checks"
-        others = f" passed, {self.other} both ways" if self.other else ""
-        return f"their tests: {count}{others}" + (f" ({self.note})" if self.note else "")
+        text = f"{self.what}: {count}" + (" checks" if self.what == "our client" else "")
+        if self.other:
+            text += f" passed, {self.other} both ways"
+        if self.note:
+            text += f" ({self.note})"
+        return "; ".join(part for part in (text if count else "", self.problem) if part)
 
     def line(self) -> str:
         different = f"{len(self.different)}" + (f" ({len(self.unsteady)} unsteady)" if self.unsteady else "")
