@@ -35,8 +35,16 @@ def stable_topk(x, k, dim, largest, is_sorted):
     return values.contiguous(), indices.contiguous()
 
 
+def tied(x, k, dim, largest) -> bool:
+    """Whether any row has equal values in its kth place and behind it, so that it is open which of them is selected."""
+    if k == x.size(dim):
+        return False
+    last, next_one = x.sort(dim, descending=largest).values.narrow(dim, k - 1, 2).unbind(dim)
+    return bool(((last == next_one) | ((last != last) & (next_one != next_one))).any())
+
+
 class Watch:
-    """While it is open: the calls of torch.topk, those of them that rtopk did, and those that were wrong.
+    """While it is open: the calls of torch.topk, those of them that rtopk did, those with ties, and those gone wrong.
 
     Enter it after accelerate(): it stands on top of whatever does torch.topk at that moment, and below autograd, vmap
     and torch.compile. With the calls of an earlier run in replay, those that rtopk did then are done by a stable sort.
@@ -44,6 +52,7 @@ class Watch:
 
     def __init__(self, replay: list[bool] | None = None):
         self.by_rtopk: list[bool] = []  # for each call
+        self.ties = 0
         self.mistakes: list[str] = []
         self._replay = replay
         self._lock = threading.Lock()
@@ -68,8 +77,11 @@ class Watch:
                 result = stable_topk(x, k, dim, largest, sorted)
             else:
                 result = torch_or_rtopk.call_boxed(keyset, x, k, dim, largest, sorted)
-            found = mistake(x, k, dim, largest, sorted, *result) if k > 0 and x.dim() > 0 else None
+            looked_at = k > 0 and x.dim() > 0
+            found = mistake(x, k, dim, largest, sorted, *result) if looked_at else None
+            ties = looked_at and tied(x, k, dim, largest)
             with self._lock:
+                self.ties += ties
                 self.by_rtopk.append(self._selected.here)
                 if found:
                     self.mistakes.append(f"{found}: {tuple(x.shape)}, {x.dtype}, {k=}, {dim=}, {largest=}, {sorted=}")

@@ -19,6 +19,7 @@ import rtopk
 CLIENTS = Path(__file__).parent.parent / "clients"
 sys.path.append(str(CLIENTS))
 
+import comparison  # noqa: E402
 from comparison import gradients, same_both_ways  # noqa: E402
 from watch import Watch, assert_that_watches_see, mistake  # noqa: E402
 
@@ -180,14 +181,16 @@ def equal_importance():
 
 
 def test_ties_are_those_of_a_stable_sort():
-    same_both_ways(equal_importance, ties=True)
-    with pytest.raises(AssertionError, match="result"):
-        same_both_ways(equal_importance)
+    before = comparison.total.by_ties
+    same_both_ways(equal_importance)
+    assert comparison.total.by_ties == before + 1
 
 
 def test_a_difference_is_found():
     with pytest.raises(AssertionError, match="stable sort"):
         same_both_ways(lambda: torch.topk(torch.randn(50), 5).values + float(rtopk.is_accelerated()))
+    with pytest.raises(AssertionError, match="no ties"):  # someone relies on an order that is open
+        same_both_ways(lambda: torch.topk(torch.randn(4000), 50, sorted=False).indices)
     with pytest.raises(AssertionError, match="routed"):
         same_both_ways(lambda: torch.arange(5))
 
