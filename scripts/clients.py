@@ -76,7 +76,17 @@ CLIENTS = [
                 "test/test_models_detection_utils.py",
                 "test/test_models_detection_anchor_utils.py",
                 "test/test_models_detection_negative_samples.py",
-                "test/test_models.py::test_detection_model",
+                # Those of two stages script an operator of torchvision's binary, which may not load.
+                *(
+                    f"test/test_models.py::test_detection_model[cpu-{model}]"
+                    for model in (
+                        "fcos_resnet50_fpn",
+                        "retinanet_resnet50_fpn",
+                        "retinanet_resnet50_fpn_v2",
+                        "ssd300_vgg16",
+                        "ssdlite320_mobilenet_v3_large",
+                    )
+                ),
             ],
             source="https://deb.debian.org/debian/pool/main/p/pytorch-vision/pytorch-vision_0.21.0.orig.tar.gz",
             sha256="0a4a967bbb7f9810f792cd0289a07fb98c8fb5d1303fae8b63e3a6b05d720058",

@@ -47,13 +47,11 @@ class Reporter:
             outcome = "xfailed" if report.skipped else "xpassed"
         if report.failed and report.when != "call":
             outcome = "error"
-        if outcome != "passed" or report.nodeid not in self.outcomes:
-            self.outcomes.setdefault(report.nodeid, "passed")
-            if self.outcomes[report.nodeid] == "passed":
-                self.outcomes[report.nodeid] = outcome
+        if self.outcomes.get(report.nodeid, ("passed", ""))[0] == "passed":
+            self.outcomes[report.nodeid] = (outcome, str(report.longrepr or "")[-300:])
         if report.when == "teardown":
-            why = str(report.longrepr or "")[-300:]
-            self.write(test=report.nodeid, outcome=self.outcomes[report.nodeid], why=why)
+            outcome, why = self.outcomes[report.nodeid]
+            self.write(test=report.nodeid, outcome=outcome, why=why)
 
     def pytest_collectreport(self, report):
         if report.failed:

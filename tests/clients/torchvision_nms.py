@@ -28,6 +28,10 @@ def _nms(boxes, scores, iou_threshold):
     return torch.stack(kept) if kept else torch.empty(0, dtype=torch.int64)
 
 
+def _has_ops() -> None:  # a function of its own, for torch.jit.script
+    return None
+
+
 def provide() -> bool:
     """Whether torchvision needed it."""
     global _library
@@ -45,7 +49,7 @@ def provide() -> bool:
         _library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # it only has to be there
     import torchvision.ops  # noqa: F401  # for its modules, whose names are hidden by its functions
 
-    sys.modules["torchvision.ops.boxes"]._assert_has_ops = lambda: None
+    sys.modules["torchvision.ops.boxes"]._assert_has_ops = _has_ops
     # Its way in Python is to be compiled, which takes minutes.
     roi_align = sys.modules["torchvision.ops.roi_align"]
     roi_align._roi_align = roi_align._roi_align.__wrapped__
