@@ -91,7 +91,7 @@ CLIENTS = [
             source="https://deb.debian.org/debian/pool/main/p/pytorch-vision/pytorch-vision_0.21.0.orig.tar.gz",
             sha256="0a4a967bbb7f9810f792cd0289a07fb98c8fb5d1303fae8b63e3a6b05d720058",
             folder="vision-0.21.0",
-            note="of 0.21.0, the newest published as an archive",
+            note="of 0.21.0, from Debian",
         ),
     ),
     Client(
@@ -326,8 +326,8 @@ def main() -> int:
         return 1
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", str(WORK / "venv")], check=True)
-    say("torch and pytest: pip install")
-    if not install(["torch", "numpy", "pytest", "pytest-timeout"]):
+    say("torch and what tests need: pip install")
+    if not install(["torch", "numpy", "matplotlib", "pytest", "pytest-timeout"]):
         print((REPORTS / "install-torch.log").read_text())
         return 1
     absent = []

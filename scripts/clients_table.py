@@ -17,6 +17,9 @@ and off, from the same seeds.
 - *By rtopk* counts the calls of torch.topk that rtopk did with accelerate() on. Each call is checked by itself: the
   values are the best, they stand at the indices, and no index comes twice.
 
+Not compared, since it is open as well: which elements dropout falls on where it comes after a selection with
+`sorted=False` (Informer's attention in transformers, while it trains). From the same seed these are others.
+
 {made_with}
 
 | package | version | what ran | different | by rtopk | same bits |

@@ -20,7 +20,7 @@ import comparison  # noqa: E402
 import rtopk  # noqa: E402
 from watch import Watch, assert_that_watches_see  # noqa: E402
 
-SEED = 20250921
+SEED = 42  # what the examples of torchmetrics expect
 
 
 def pytest_addoption(parser):
