@@ -104,10 +104,11 @@ std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
   }
   const Matrix matrix =
       make_mixed_matrix(plan.problem.dtype, plan.problem.rows, plan.problem.cols, plan.problem.k, random);
-  const auto selections = select(plan.problem, matrix.bytes.data());
+  rtopk::Problem tight = plan.problem;
+  tight.row_stride = 0;
   Layout layout;
   layout.padding = std::max(plan.problem.row_stride - plan.problem.cols, std::int64_t{0});
-  const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, layout);
+  const std::string wrong = check(ChangedPlan(plan), tight, matrix, select(tight, matrix.bytes.data()), layout);
   const bool refused = wrong.starts_with(kRefused);
   ++(refused ? counts.refused : counts.done);
   return refused ? "" : wrong;
