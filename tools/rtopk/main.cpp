@@ -1,9 +1,12 @@
 // The program rtopk: reads the command line, runs one command, and turns every error into one line and an exit code.
+#include <array>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -14,16 +17,27 @@
 #include "help_formatter.hpp"
 #include "options.hpp"
 #include "signals.hpp"
+#include "text.hpp"
 
 namespace {
 
 using namespace rtopk::tool;
 
-int fail_with(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';  // one line, whatever is in a file's name
-  }
-  std::fputs(("rtopk: " + text + "\n").c_str(), stderr);
+/// One line, whatever is in a file's name. There may be no memory left: it allocates nothing.
+int fail_with(std::string_view text) noexcept {
+  std::array<char, 4096> line{};
+  std::size_t size = 0;
+  const auto add = [&](std::string_view piece) {
+    if (size + piece.size() > line.size()) {
+      std::fwrite(line.data(), 1, size, stderr);
+      size = 0;
+    }
+    size += piece.copy(line.data() + size, piece.size());
+  };
+  add("rtopk: ");
+  while (!text.empty()) add(PrintableCharacter(text).view());
+  add("\n");
+  std::fwrite(line.data(), 1, size, stderr);
   return exit_bad_input;
 }
 
