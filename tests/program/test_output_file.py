@@ -219,28 +219,20 @@ SELECT = ["select", "--random", "3000x64", "-k", "2", "--chunk-rows", "1000", "-
 MIDDLE = 4  # of the writes: the space and the first chunk are written
 
 
+# Where files have names all the time, nobody is left to remove one after a SIGKILL: test_crashes.py.
+ENDS = [
+    (number, tmpfile)
+    for number in ("INT", "TERM", "HUP", "QUIT", "ALRM", "USR1", "XCPU", "SEGV", "ABRT", "RTMAX", "KILL")
+    for tmpfile in (True, False)
+    if tmpfile or number != "KILL"
+]
+
+
 @needs_shim
-@pytest.mark.parametrize("tmpfile", [True, False])
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGALRM,
-        signal.SIGUSR1,
-        signal.SIGXCPU,
-        signal.SIGSEGV,
-        signal.SIGABRT,
-        signal.SIGRTMAX,
-        signal.SIGKILL,
-    ],
-)
+@pytest.mark.parametrize("number, tmpfile", ENDS)
 def test_interrupted(tmp_path, number, tmpfile):
     """Whatever signal ends the program, nothing is left of an unfinished file."""
-    if number == signal.SIGKILL and not tmpfile:
-        pytest.skip("where files have names, nobody is left to remove it")
+    number = signal.Signals[f"SIG{number}"]
     (tmp_path / "out.npz").write_bytes(b"what was there before")
     # The program leaves alone what it was started to ignore, as under nohup; here it is started to listen.
     listen = None if number == signal.SIGKILL else lambda: signal.signal(number, signal.SIG_DFL)

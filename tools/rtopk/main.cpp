@@ -2,11 +2,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -22,6 +25,8 @@
 namespace {
 
 using namespace rtopk::tool;
+
+constexpr const char* no_memory = "not enough memory";
 
 /// One line, whatever is in a file's name. There may be no memory left: it allocates nothing.
 int fail_with(std::string_view text) noexcept {
@@ -40,6 +45,25 @@ int fail_with(std::string_view text) noexcept {
   std::fwrite(line.data(), 1, size, stderr);
   return exit_bad_input;
 }
+
+std::terminate_handler abort_with_a_report = nullptr;
+
+/// Where nobody can catch: in objects that are made before main, or in what promises not to throw. That the memory is used
+/// up is no reason for a core dump there either.
+[[noreturn]] void end_outside_of_main() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    remove_unfinished();
+    ::_exit(fail_with(no_memory));
+  } catch (...) {
+  }
+  abort_with_a_report();
+  std::abort();
+}
+
+// 101: the first number that is not the system's, so before any object is made.
+[[gnu::constructor(101)]] void prepare_to_end() { abort_with_a_report = std::set_terminate(end_outside_of_main); }
 
 int run_program(int argc, char** argv) {
   CLI::App app{"Row-wise top-k selection: the k largest elements of every row of a matrix, with their indices.",
@@ -86,7 +110,7 @@ int main(int argc, char** argv) {
   try {
     code = run_program(argc, argv);
   } catch (const std::bad_alloc&) {
-    return fail_with("not enough memory");
+    return fail_with(no_memory);
   } catch (const std::exception& error) {
     return fail_with(error.what());
   }

@@ -20,10 +20,6 @@ std::atomic<bool> unfinished{false};
 std::atomic<bool> ending{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void remove_unfinished() noexcept {
-  if (unfinished.exchange(false)) ::unlinkat(unfinished_folder, unfinished_name, 0);
-}
-
 extern "C" void end_by_signal(int number) {
   remove_unfinished();
   // The default action, so that the shell sees that a signal ended us.
@@ -61,6 +57,10 @@ void install_signal_handlers() noexcept {
     if (std::find(others.begin(), others.end(), number) == others.end()) handle(number, end_by_signal);
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit becomes an error of write, like a full disk
+}
+
+void remove_unfinished() noexcept {
+  if (unfinished.exchange(false)) ::unlinkat(unfinished_folder, unfinished_name, 0);
 }
 
 void remove_on_signal(int folder, const char* name) noexcept {

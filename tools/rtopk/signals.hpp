@@ -10,4 +10,7 @@ void install_signal_handlers() noexcept;
 /// shorter than 64 bytes; null: none.
 void remove_on_signal(int folder, const char* name) noexcept;
 
+/// Removes it now: for any other end of the program at which no destructor runs.
+void remove_unfinished() noexcept;
+
 }  // namespace rtopk::tool
