@@ -78,6 +78,14 @@ def refused(rtopk, tmp_path):
 needs_shim = pytest.mark.skipif(faults.library() is None, reason="there is no C compiler for the fault shim")
 
 
+def require_tmpfile(folder):
+    """Skips a test of what only files without a name can do."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError as error:
+        pytest.skip(f"this file system has no files without a name: {error.strerror}")
+
+
 @contextlib.contextmanager
 def stopped(arguments, kind, n, under, tmpfile=True, **options):
     """The program, stopped at its n-th call of a kind for files below a folder. It goes on when the block ends."""

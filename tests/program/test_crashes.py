@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import faults
-from conftest import PROGRAM, SCALE, needs_shim
+from conftest import PROGRAM, SCALE, needs_shim, require_tmpfile
 
 pytestmark = needs_shim
 KILLS = 60
@@ -26,6 +26,8 @@ def situation(request, tmp_path, rtopk):
     np.save(tmp_path / "in.npy", np.random.default_rng(1).standard_normal((2000, 64)).astype(np.float32))
     folder = tmp_path / "out"
     folder.mkdir()
+    if request.param != "named":
+        require_tmpfile(folder)
     return Situation(request.param, tmp_path, folder, rtopk)
 
 

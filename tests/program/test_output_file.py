@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import faults
-from conftest import PROGRAM, needs_shim, stopped
+from conftest import PROGRAM, needs_shim, require_tmpfile, stopped
 
 
 def small(tmp_path):
@@ -123,7 +123,7 @@ def test_group_that_cannot_be_kept_passes_nothing_on():
         folder = pathlib.Path(name)
         folder.chmod(0o777)
         program = shutil.copy(PROGRAM, folder / "rtopk")
-        if subprocess.run([program, "info"], capture_output=True, preexec_fn=as_user(1234)).returncode != 0:
+        if subprocess.run(["env", program, "info"], capture_output=True, preexec_fn=as_user(1234)).returncode != 0:
             pytest.skip("the program does not run elsewhere")
         (folder / "out.npz").write_bytes(b"old")
         (folder / "out.npz").chmod(0o672)
@@ -233,6 +233,8 @@ ENDS = [
 def test_interrupted(tmp_path, number, tmpfile):
     """Whatever signal ends the program, nothing is left of an unfinished file."""
     number = signal.Signals[f"SIG{number}"]
+    if tmpfile:
+        require_tmpfile(tmp_path)
     (tmp_path / "out.npz").write_bytes(b"what was there before")
     # The program leaves alone what it was started to ignore, as under nohup; here it is started to listen.
     listen = None if number == signal.SIGKILL else lambda: signal.signal(number, signal.SIG_DFL)

@@ -99,7 +99,8 @@ int run_program(int argc, char** argv) {
     const std::string command = where == &app ? "rtopk" : "rtopk " + where->get_name();
     return fail_with(fmt::format("{} (see {} --help)", error.what(), command));
   }
-  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan, study, soak or info (see rtopk --help)");
+  if (!chosen)
+    return fail_with("a command is needed: select, verify, bench, plan, study, soak or info (see rtopk --help)");
   return chosen();
 }
 

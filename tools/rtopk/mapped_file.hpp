@@ -31,7 +31,8 @@ class MappedFile {
   [[nodiscard]] FileIdentity identity() const noexcept;
 
   /// Throws Failure if the file was written to or changed its size since it was opened: what was read may then be half of
-  /// one content and half of another. (Where the system reads beyond the end, the program ends at once: signals.cpp.)
+  /// one content and half of another. Told by its size and by when it was last written to, as finely as the file system
+  /// keeps that. (Where the system reads beyond the end, the program ends at once: signals.cpp.)
   void require_unchanged() const;
 
   /// Says that `part` will be read soon: the system may start reading it.
