@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from ._text import Refusal, printable
 from .graph import Graph
 from .layers import SparseFeatures
 
@@ -19,7 +20,7 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 _MOST_CLASSES = 1 << 16
 
 
-class GraphError(ValueError):
+class GraphError(Refusal):
     """A graph that cannot be had: the text says which one, what is wrong, and what would help."""
 
 
