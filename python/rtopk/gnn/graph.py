@@ -343,18 +343,27 @@ def _check_device(name: str, tensor: torch.Tensor, other: torch.Tensor) -> None:
 
 def csr_problem(row_starts: torch.Tensor, columns: torch.Tensor, num_columns: int) -> str | None:
     """What is wrong with compressed rows, or None."""
+    return starts_problem(row_starts, columns.numel()) or columns_problem(columns, num_columns)
+
+
+def starts_problem(row_starts: torch.Tensor, entries: int) -> str | None:
+    """What is wrong with the starts of rows that have so many entries together, or None."""
     if row_starts.numel() == 0:
         return "row_starts is empty; accepted: one more than there are rows"
-    if int(row_starts[0]) != 0 or int(row_starts[-1]) != columns.numel():
+    if int(row_starts[0]) != 0 or int(row_starts[-1]) != entries:
         return (
             f"row_starts goes from {int(row_starts[0])} to {int(row_starts[-1])}; accepted: from 0 to the number of"
-            f" entries, {columns.numel()}"
+            f" entries, {entries}"
         )
     # Compared, not subtracted: a difference may wrap around. Together with both ends this bounds every one.
     falls = row_starts[1:] < row_starts[:-1]
     if bool(falls.any()):
         row = int(falls.nonzero()[0])
         return f"row_starts falls at row {row}; accepted: each at least as large as the one before"
+    return None
+
+
+def columns_problem(columns: torch.Tensor, num_columns: int) -> str | None:
     if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= num_columns):
         return f"columns go from {int(columns.min())} to {int(columns.max())}; accepted: 0 to {num_columns - 1}"
     return None
