@@ -83,6 +83,8 @@ class ArrayFile:
             if name in wanted and name != member.filename:
                 if name in self._members:
                     raise ValueError(f"it has two arrays {name}")
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"{name} is compressed in a way that numpy.savez does not know")
                 self._members[name] = member
         for name, member in self._members.items():
             with self._archive.open(member) as stream:

@@ -20,8 +20,13 @@ def short(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
+_LONGEST = 2000  # characters of an error
+
+
 class Refusal(ValueError):
-    """An error whose text is one line and safe to print, whatever names it quotes."""
+    """An error whose text is one line, not endless, and safe to print, whatever it quotes."""
 
     def __init__(self, text: object) -> None:
-        super().__init__(printable(text))
+        line = printable(text)
+        half = _LONGEST // 2
+        super().__init__(line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}")
