@@ -28,10 +28,11 @@ if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "faults"))
 
-import faults
-import forks
 import numpy as np
 import torch
+
+import faults
+import forks
 from rtopk.gnn import cli, training
 from rtopk.gnn._atomic import LOCK
 from rtopk.gnn._results import read_results

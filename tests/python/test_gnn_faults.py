@@ -1,5 +1,5 @@
-"""Readers fuzzed, trainings in which calls fail, trainings that are killed. Each in a process of its own: gnn_fuzz.py and
-gnn_faults.py can also be run by hand, for longer. RTOPK_TEST_SCALE makes them do more or less."""
+"""Readers fuzzed, trainings in which calls fail, trainings that are killed. Each in a process of its own: gnn_fuzz.py
+and gnn_faults.py can also be run by hand, for longer. RTOPK_TEST_SCALE makes them do more or less."""
 
 import os
 import subprocess

@@ -27,7 +27,7 @@ BRIEF = {"hidden": 32, "k": 8, "layers": 2, "epochs": 12}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-WRAPPING = np.array([0, 2**62 + 2**31 - 1, -(2**62), 2**31, 4])
+WRAPPING = np.array([0, 2**62 + 2**31 - 1, -(2**62), 1, 4])
 
 
 # ---- Graphs ----
