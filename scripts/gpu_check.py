@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Builds with CUDA, tests on the GPU, looks with compute-sanitizer, measures, and ends with a summary on one screen.
 
-    python3 scripts/gpu_check.py [--only build tests sanitize bench torch gnn] [--quick] [--seconds N] [--json FILE]
+    python3 scripts/gpu_check.py [--only STEP ...] [--quick] [--seconds N] [--json FILE]
+
+The steps: build, tests, soak, sanitize, bench, torch, gnn.
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -24,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import run_tests
-from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, pytest, report, say
+from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, pytest, report, say, soaked
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -128,6 +130,14 @@ def tests(_):
     command = ["ctest", "--test-dir", BUILD, "--label-regex", "gpu", "--parallel", JOBS, "--output-on-failure"]
     good = run("tests", [*command, "--output-junit", junit], "gpu-tests", RTOPK_TEST_RUNNERS="cuda")
     return counted("tests", good, junit)
+
+
+def soak(arguments):
+    """Random problems on the GPU, each row checked on the CPU."""
+    program = BUILD / "bin" / "rtopk"
+    if not program.exists():
+        return Result(skipped=[("soak", "the program was not built: CLI11, fmt or nlohmann-json is missing")])
+    return soaked(program, "cuda", min(arguments.soak_seconds, max(Clock.left() - RESERVE_SECONDS, 1)))
 
 
 def sanitizer_program():
@@ -256,7 +266,7 @@ def gnn(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, sanitize, bench, torch, gnn)}
+STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, torch, gnn)}
 
 
 def outcome_of(name, arguments):
@@ -289,6 +299,7 @@ def main():
         help="of GoogleTest, where CMake does not find it; default %(default)s",
     )
     parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
+    parser.add_argument("--soak-seconds", type=float, default=300, help="default %(default)s")
     parser.add_argument("--seconds", type=float, default=math.inf, help="for all of it; default: as long as it takes")
     parser.add_argument("--json", type=Path, help="default: bench/results/gpu-<name of the GPU>.json")
     arguments = parser.parse_args()
