@@ -85,7 +85,8 @@ def _fake_transpose_graph(row_starts, columns, weights, n):
 
 @register_fake("rtopk::_add_product")
 def _fake_add_product(onto, values, selectors, matrix):
-    return None
+    devices = {tensor.device for tensor in (onto, values, selectors, matrix)}
+    torch._check(len(devices) == 1, lambda: f"tensors are on {devices}; accepted: all on one device")
 
 
 @register_fake("rtopk::_product_values_gradient")
