@@ -3,7 +3,7 @@
 
     python3 scripts/gpu_check.py [--only STEP ...] [--quick] [--seconds N] [--json FILE]
 
-The steps are build, tests, sanitize, bench, torch (the Python package), attack (its operators under memcheck) and gnn.
+The steps: build, tests, soak, sanitize, bench, torch (the Python package), attack (its operators under memcheck), gnn.
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import run_tests
-from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, pytest, report, say
+from run_tests import JOBS, REPORTS, ROOT, START, Result, counted, pytest, report, say, soaked
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -137,6 +137,14 @@ def tests(_):
     command = ["ctest", "--test-dir", BUILD, "--label-regex", "gpu", "--parallel", JOBS, "--output-on-failure"]
     good = run("tests", [*command, "--output-junit", junit], "gpu-tests", RTOPK_TEST_RUNNERS="cuda")
     return counted("tests", good, junit)
+
+
+def soak(arguments):
+    """Random problems on the GPU, each row checked on the CPU."""
+    program = BUILD / "bin" / "rtopk"
+    if not program.exists():
+        return Result(skipped=[("soak", "the program was not built: CLI11, fmt or nlohmann-json is missing")])
+    return soaked(program, "cuda", min(arguments.soak_seconds, max(Clock.left() - RESERVE_SECONDS, 1)))
 
 
 def sanitizer_program():
@@ -305,7 +313,7 @@ def gnn(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, sanitize, bench, torch, attack, gnn)}
+STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, torch, attack, gnn)}
 
 
 def outcome_of(name, arguments):
@@ -338,6 +346,7 @@ def main():
         help="of GoogleTest, where CMake does not find it; default %(default)s",
     )
     parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
+    parser.add_argument("--soak-seconds", type=float, default=300, help="default %(default)s")
     parser.add_argument("--seconds", type=float, default=math.inf, help="for all of it; default: as long as it takes")
     parser.add_argument("--json", type=Path, help="default: bench/results/gpu-<name of the GPU>.json")
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every test that this machine can run and ends with one line: N passed, N failed, N skipped.
 
-    scripts/run_tests.py [--only NAME ...] [--fuzz-seconds N]
+    scripts/run_tests.py [--only NAME ...] [--fuzz-seconds N] [--soak-seconds N]
 
 The steps are in STEPS below. Each one builds what it needs; logs and reports are left in build/reports. A test that
 cannot run here is listed as skipped, with the reason. Run it with the Python that has pytest.
@@ -138,6 +138,23 @@ def release(_):
     return ctest("release", scale="1")
 
 
+def soaked(program, device, seconds):
+    """Random problems on a device until time is up; what was tried is shown."""
+    label = f"soak: {device}, {seconds:.0f} s"
+    command = [program, "soak", "--device", device, "--seconds", seconds, "--seed", int(time.time())]
+    good = run(label, command, f"soak-{device}")
+    if good:
+        say((REPORTS / f"soak-{device}.log").read_text().splitlines()[-1])
+    return Result(passed=1) if good else Result(failed=[label])
+
+
+def soak(arguments):
+    program = ROOT / "build" / "bin" / "rtopk"
+    if not program.exists():
+        return Result(failed=["soak: there is no program; the step release builds it"])
+    return soaked(program, "cpu", arguments.soak_seconds)
+
+
 def pytest(label, title, *folders, **environment):
     junit = REPORTS / f"{label}.xml"
     junit.unlink(missing_ok=True)
@@ -255,7 +272,7 @@ def fuzz(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (release, python, torch, asan, attack, tsan, fuzz)}
+STEPS = {step.__name__: step for step in (release, soak, python, torch, asan, attack, tsan, fuzz)}
 
 
 def report(total):
@@ -273,6 +290,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--fuzz-seconds", type=int, default=20, help="per target, default %(default)s")
+    parser.add_argument("--soak-seconds", type=float, default=60, help="default %(default)s")
     arguments = parser.parse_args()
     total = Result()
     for name in arguments.only:

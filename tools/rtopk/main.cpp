@@ -39,6 +39,7 @@ int run_program(int argc, char** argv) {
   add_bench_command(app, chosen);
   add_plan_command(app, chosen);
   add_study_command(app, chosen);
+  add_soak_command(app, chosen);
   add_info_command(app, chosen);
   app.footer(
       "`rtopk COMMAND --help` says more about a command.\n"
@@ -60,7 +61,7 @@ int run_program(int argc, char** argv) {
     const std::string command = where == &app ? "rtopk" : "rtopk " + where->get_name();
     return fail_with(fmt::format("{} (see {} --help)", error.what(), command));
   }
-  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan, study or info (see rtopk --help)");
+  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan, study, soak or info (see rtopk --help)");
   return chosen();
 }
 
