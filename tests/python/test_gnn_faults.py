@@ -26,7 +26,8 @@ SEED = os.environ.get("RTOPK_TEST_SEED", "1")
 
 def drive(*arguments, environment=None):
     line = [sys.executable, HERE / arguments[0], *map(str, arguments[1:])]
-    environment = dict(environment or os.environ) | {"OMP_NUM_THREADS": "1"}
+    # Children are forked: there may be no other threads, and a GPU's runtime has some.
+    environment = dict(environment or os.environ) | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
