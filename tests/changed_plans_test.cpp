@@ -104,11 +104,12 @@ std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
   }
   const Matrix matrix =
       make_mixed_matrix(plan.problem.dtype, plan.problem.rows, plan.problem.cols, plan.problem.k, random);
-  rtopk::Problem tight = plan.problem;
+  rtopk::Problem tight = plan.problem;  // as the matrix has its rows; the layout spreads them
   tight.row_stride = 0;
+  const auto selections = select(tight, matrix.bytes.data());
   Layout layout;
   layout.padding = std::max(plan.problem.row_stride - plan.problem.cols, std::int64_t{0});
-  const std::string wrong = check(ChangedPlan(plan), tight, matrix, select(tight, matrix.bytes.data()), layout);
+  const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, layout);
   const bool refused = wrong.starts_with(kRefused);
   ++(refused ? counts.refused : counts.done);
   return refused ? "" : wrong;
@@ -168,8 +169,8 @@ TEST(ChangedPlans, OfSizesThatNoMemoryHasAreNotMade) {
     problem.order = order;
     rtopk::Plan plan;
     const rtopk::Status status = rtopk::make_plan(problem, rtopk::Traits{}, plan);
-    // What is sorted has 16 bytes each: as many as 64 bits can count.
-    EXPECT_EQ(status.ok(), order != rtopk::Order::by_value || !rtopk::build_info().highway) << status.text();
+    // What is sorted has 16 bytes each: as many as 64 bits can count. The reference needs 8 for any order.
+    EXPECT_EQ(status.ok(), order != rtopk::Order::by_value && rtopk::build_info().highway) << status.text();
   }
 }
 

@@ -1,10 +1,8 @@
 // rtopk verify: checks a saved selection, or what a device selects, against its input by the contract.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -14,9 +12,9 @@
 
 #include <rtopk/rtopk.hpp>
 
+#include "checked_rows.hpp"
 #include "chunked_selection.hpp"
 #include "contract.hpp"
-#include "crc32.hpp"
 #include "failure.hpp"
 #include "mapped_file.hpp"
 #include "matrix_source.hpp"
@@ -38,19 +36,12 @@ struct VerifyOptions {
 };
 
 constexpr std::uint64_t chunk_bytes = std::uint64_t{32} << 20;  // of input, shared by the threads
-constexpr std::int64_t blocks_per_thread = 8;
 
 NpzArrays read_npz(const MappedFile& file, const std::string& path) {
   try {
-    return parse_npz(file.bytes());
+    return parse_saved(file.bytes());
   } catch (const NpyError& error) {
     fail("cannot read '{}': {}", path, error.what());
-  }
-}
-
-void check_sums(const NpzArrays& arrays, const std::string& path) {
-  for (const auto& [array_name, array] : arrays) {
-    if (crc32(0, array.entry) != array.crc) fail("'{}' is damaged: the checksum of '{}' is wrong", path, array_name);
   }
 }
 
@@ -102,42 +93,6 @@ std::unique_ptr<MatrixSource> open_input(const VerifyOptions& options, const Fil
   return random_matrix(
       {.distribution = random->distribution, .seed = random->seed, .dtype = dtype.value_or(DType::f32)}, random->rows,
       random->cols, pool);
-}
-
-/// The first violation among rows that several threads check, blocks being handed out in ascending order.
-class FirstViolation {
- public:
-  void report(Violation violation) {
-    const std::lock_guard lock(mutex_);
-    if (!first_ || violation.row < first_->row) first_ = std::move(violation);
-    row_ = first_->row;
-  }
-  [[nodiscard]] bool is_before(std::int64_t row) const noexcept { return row_.load() < row; }
-  [[nodiscard]] const std::optional<Violation>& get() const noexcept { return first_; }
-
- private:
-  std::mutex mutex_;
-  std::optional<Violation> first_;
-  std::atomic<std::int64_t> row_{INT64_MAX};
-};
-
-/// Checks rows that follow `first` rows, with every thread of the pool.
-void check_rows(const void* input, std::int64_t first, std::int64_t rows, const Results& results,
-                const Problem& problem, ThreadPool& pool, FirstViolation& first_broken) {
-  const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
-  const std::int64_t blocks = std::min<std::int64_t>(rows, pool.threads() * blocks_per_thread);
-  const std::int64_t block_rows = (rows + blocks - 1) / blocks;
-  pool.run(blocks, [&](std::int64_t block) {
-    const std::int64_t begin = block * block_rows;
-    const std::int64_t count = std::min(block_rows, rows - begin);
-    if (count <= 0 || first_broken.is_before(first + begin)) return;
-    ContractChecker checker(problem);
-    auto violation = checker.check(static_cast<const std::byte*>(input) + static_cast<std::size_t>(begin) * row_bytes,
-                                   count, results.after(problem, begin));
-    if (!violation) return;
-    violation->row += first + begin;
-    first_broken.report(std::move(*violation));
-  });
 }
 
 std::optional<Violation> first_violation_saved(MatrixSource& source, const Problem& problem, const Results& results,
@@ -192,7 +147,6 @@ int verify(const VerifyOptions& options) {
   if (!files.saved.empty()) {
     file.emplace(files.saved);
     arrays = read_npz(*file, files.saved);
-    check_sums(arrays, files.saved);
     meta = about_saved([&] { return read_meta(arrays); });
   }
   // A saved selection needs no device; with --device its own selection is verified as well.
@@ -221,12 +175,18 @@ int verify(const VerifyOptions& options) {
     return files.saved.empty() ? Results{} : find_results(arrays, problem, source->leading_shape());
   });
 
+  const auto require_unchanged = [&] {  // no judgement about a mixture of two contents
+    source->require_unchanged();
+    if (file) file->require_unchanged();
+  };
   if (!files.saved.empty()) {
     const auto broken = first_violation_saved(*source, problem, results, checking, options);
+    require_unchanged();
     if (broken) return print_broken(*broken, "");
   }
   if (select) {
     const auto broken = first_violation_selected(*source, problem, machine.traits, checking, options);
+    require_unchanged();
     if (broken) return print_broken(*broken, device_text(machine.traits.device) + " selects wrongly: ");
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -102,18 +102,21 @@ void add_distribution_flags(CLI::App& app, RandomFlags& flags) {
              "How its elements are distributed (default normal). student: heavy tails; quantized: normal, in "
              "sixteenths; ties: the whole numbers -8..7")
       ->group("Random input");
+  add_seed_flag(app, flags.seed, "Same seed, same matrix, on every machine (default 0)");
+  app.get_option("--seed")->group("Random input");
+}
+
+void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help) {
   // Read here, for the library's own reading takes -1 and numbers past 64 bits for the greatest seed.
-  const auto read_seed = [&flags](const std::string& text) {
+  const auto read_seed = [&seed](const std::string& text) {
     const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, flags.seed);
+    const auto [stop, error] = std::from_chars(text.data(), end, seed);
     if (error != std::errc{} || stop != end) {
       throw CLI::ValidationError("--seed", fmt::format("'{}' is no whole number from 0 to {}", text,
                                                        std::numeric_limits<std::uint64_t>::max()));
     }
   };
-  app.add_option_function<std::string>("--seed", read_seed, "Same seed, same matrix, on every machine (default 0)")
-      ->type_name("S")
-      ->group("Random input");
+  app.add_option_function<std::string>("--seed", read_seed, help)->type_name("S");
 }
 
 void add_random_flags(CLI::App& app, RandomFlags& flags) {

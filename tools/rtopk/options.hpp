@@ -56,6 +56,7 @@ void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::st
 void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows);
 void add_random_flags(CLI::App& app, RandomFlags& flags);
 void add_distribution_flags(CLI::App& app, RandomFlags& flags);
+void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help);
 
 /// Puts what was given into `problem`. Rows and columns must be there already: the CBSR selector depends on them.
 void apply(const SelectionFlags& flags, Problem& problem);
@@ -83,5 +84,6 @@ void add_bench_command(CLI::App& app, Action& chosen);
 void add_plan_command(CLI::App& app, Action& chosen);
 void add_info_command(CLI::App& app, Action& chosen);
 void add_study_command(CLI::App& app, Action& chosen);
+void add_soak_command(CLI::App& app, Action& chosen);
 
 }  // namespace rtopk::tool

@@ -9,22 +9,15 @@
 
 #include <rtopk/half.hpp>
 
+#include "split_mix.hpp"
+
 namespace rtopk::tool {
 namespace {
 
 constexpr double ln2 = 0.693147180559945309417;
 constexpr double pi = 3.141592653589793238463;
 
-/// A bijection of 64 bits that leaves no pattern of its argument (the finaliser of SplitMix64).
-std::uint64_t scramble(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t bits_at(std::uint64_t key, std::uint64_t index) {
-  return scramble(key + (index + 1) * 0x9e3779b97f4a7c15u);  // odd, near 2^64 / golden ratio
-}
+std::uint64_t bits_at(std::uint64_t key, std::uint64_t index) { return scramble(key + (index + 1) * SplitMix::step); }
 
 /// In [0, 1), all 53 bits.
 double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
