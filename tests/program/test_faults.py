@@ -24,10 +24,10 @@ from conftest import PROGRAM, SCALE, needs_shim
 pytestmark = needs_shim
 
 ALLOCATIONS = 60  # per command, of those that there are; every one of the other calls
-ROWS = 8000  # enough for two threads in each of two chunks
+ROWS = 16000  # enough for two threads in each of two chunks
 OLD = b"what was there before"
 COMMANDS = {
-    "select": "select in.npy -k 4 --threads 2 --chunk-rows 4000 -o out.npz",
+    "select": "select in.npy -k 4 --threads 2 --chunk-rows 8000 -o out.npz",
     "select_random": f"select --random {ROWS}x32 -k 4 --form dense --threads 2 -o out.npz",
     "select_shown": "select in.npy -k 4 --threads 1",
     "verify": "verify in.npy saved.npz --threads 2",
