@@ -19,7 +19,7 @@ def _load() -> None:
     try:
         torch.ops.load_library(PATH)
     except OSError as error:
-        raise ImportError(f"rtopk's operators do not load beside torch {torch.__version__}: {error}") from error
+        raise ImportError(f"rtopk's operators do not load: {error}") from error
 
 
 _load()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from .._info import __version__
 from . import study
 from .data import DATA_VARIABLE, GraphError, load
 from .layers import MODELS
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m rtopk.gnn",
         description="MaxK graph networks on compact sparse rows: training, and a study of it.",
     )
+    parser.add_argument("--version", action="version", version=f"rtopk {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
 
