@@ -335,7 +335,8 @@ class LanesFamily {
   template <class Each>
   HWY_INLINE void ForEach(std::size_t count, Each&& each) const {
     for (std::size_t i = 0; i < k_; ++i) {
-      for (std::size_t row = 0; row < count; ++row) each(row, i, cols_ - 1 - static_cast<std::size_t>(front_[i * kRows + row]));
+      for (std::size_t row = 0; row < count; ++row)
+        each(row, i, cols_ - 1 - static_cast<std::size_t>(front_[i * kRows + row]));
     }
   }
 

@@ -35,10 +35,19 @@ std::int64_t candidate_capacity(const Problem& problem) {
   return std::min(problem.cols, 2 * problem.k + 256) + static_cast<std::int64_t>(kListedAtOnce);
 }
 
+/// Whether sorting many rows at once, one in each lane, beats searching them one after the other.
+/// (numbers to follow)
+bool sorts_in_lanes(const Problem& problem) {
+  constexpr std::int64_t kColumns = 64;
+  if (problem.cols > kColumns || problem.rows < problem.cols / 2) return false;
+  if (problem.order == Order::by_value) return true;
+  return problem.cols * problem.cols * problem.k <= 8192;
+}
+
 Family pick_family(const Problem& problem) {
 #if defined(RTOPK_HAVE_HIGHWAY)
   if (problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection) return Family::cpu_bisection;
-  if (problem.cols <= 64) return Family::cpu_lanes;
+  if (sorts_in_lanes(problem)) return Family::cpu_lanes;
   const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
 #else
