@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import rtopk
-from rtopk.gnn import Dataset, Graph, GraphError
+from rtopk.gnn import Dataset, Graph, GraphError, SparseFeatures
 
 
 def dense(graph):
@@ -136,6 +136,8 @@ def test_matrices_for_dense_features():
         (([0, 1], [1]), "columns go from 1 to 1; accepted: 0 to 0"),
         (([0, 1], [-1]), "columns go from -1"),
         (([], []), "row_starts is empty"),
+        (([0, 2**62 + 2**31 - 1, -(2**62), 1], [0]), "row_starts falls at row 1"),  # differences wrap around
+        (([0, 2**63 - 1, -(2**63), 1], [0]), "row_starts falls at row 1"),
     ],
 )
 def test_bad_rows_are_refused(arguments, text):
@@ -164,10 +166,30 @@ def test_other_bad_arguments_are_refused():
         Graph.from_edge_index([[0], [1]])
     with pytest.raises(ValueError, match="type torch.bool"):
         Graph.from_edge_index(edges.bool())
-    with pytest.raises(ValueError, match="num_nodes is -1; accepted: 0 or more"):
-        Graph.from_edge_index(edges[:, :0], -1)
+    for nodes in (-1, 2.5, 2**62, "3"):
+        with pytest.raises(ValueError, match="num_nodes is .*; accepted: 0 to 3037000499"):
+            Graph.from_edge_index(edges[:, :0], nodes)
+    for tensor in (edges.to_sparse(), edges.to("meta")):
+        with pytest.raises(ValueError, match="edge_index is .* of torch.int64, .* on "):
+            Graph.from_edge_index(tensor)
+    with pytest.raises(ValueError, match="columns is .* of torch.int64, torch.strided on meta"):
+        Graph(torch.tensor([0, 1]), torch.tensor([0]).to("meta"))
     with pytest.raises(ValueError, match="reduce is 'max'"):
         Graph.from_edge_index(edges).matrices("max")
+
+
+@pytest.mark.parametrize(
+    "starts, columns, values, cols, text",
+    [
+        ([0, 2**62 + 2**31 - 1, -(2**62), 1], [0], [1.0], 3, "row_starts falls at row 1"),
+        ([0, 1], [3], [1.0], 3, "columns go from 3 to 3; accepted: 0 to 2"),
+        ([0, 1], [0], [1.0, 2.0], 3, r"values is \[2\] of torch.float32"),
+        ([0, 1], [0], [1], 3, "values is .* of torch.int64"),
+    ],
+)
+def test_bad_sparse_features_are_refused(starts, columns, values, cols, text):
+    with pytest.raises(ValueError, match=text):
+        SparseFeatures(torch.tensor(starts), torch.tensor(columns), torch.tensor(values), cols)
 
 
 def pyg_data(**fields):

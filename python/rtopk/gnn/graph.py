@@ -10,6 +10,9 @@ import torch
 from .._registrations import selector_dtype
 from ._aggregate import check_aggregation
 
+# Edges are sorted by row · nodes + column, in 64 bits.
+_MOST_NODES = 3_037_000_499
+
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -48,7 +51,8 @@ class Graph:
             check: False where the arrays are known to be good.
         """
         if check:
-            _check_csr(row_starts, columns, weights)
+            check_csr(row_starts, columns)
+            check_weights("weights", weights, columns)
         nodes = row_starts.numel() - 1
         index = index_type(max(nodes, columns.numel()))
         self.row_starts = row_starts.to(index).contiguous()
@@ -65,8 +69,8 @@ class Graph:
         cls, edge_index: torch.Tensor, num_nodes: int | None = None, edge_weight: torch.Tensor | None = None
     ) -> Graph:
         """From PyTorch Geometric's form: sources and targets as two rows. A target gathers from its sources."""
-        if not isinstance(edge_index, torch.Tensor):
-            raise ValueError(f"edge_index is {type(edge_index).__name__}; accepted: a tensor with two rows of integers")
+        if not _is_plain(edge_index):
+            raise ValueError(f"edge_index is {_described(edge_index)}; accepted: a tensor with two rows of integers")
         if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in _INTEGERS:
             raise ValueError(
                 f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of"
@@ -76,11 +80,12 @@ class Graph:
         least, most = (int(edge_index.min()), int(edge_index.max())) if edge_index.numel() else (0, -1)
         if num_nodes is None:
             num_nodes = most + 1
-        if num_nodes < 0:
-            raise ValueError(f"num_nodes is {num_nodes}; accepted: 0 or more")
+        if not hasattr(num_nodes, "__index__") or not 0 <= num_nodes <= _MOST_NODES:
+            raise ValueError(f"num_nodes is {num_nodes}; accepted: 0 to {_MOST_NODES}")
+        num_nodes = int(num_nodes)
         if least < 0 or most >= num_nodes:
             raise ValueError(f"edge_index names nodes {least} to {most}; accepted: 0 to {num_nodes - 1}")
-        _check_weights("edge_weight", edge_weight, source)
+        check_weights("edge_weight", edge_weight, source)
         order = torch.argsort(target * num_nodes + source, stable=True)
         weights = None if edge_weight is None else edge_weight[order]
         return cls(_starts(target, num_nodes), source[order], weights, check=False)
@@ -296,43 +301,69 @@ def _starts(rows: torch.Tensor, num_rows: int) -> torch.Tensor:
     return starts
 
 
-def _check_csr(row_starts, columns, weights) -> None:
+def check_csr(row_starts, columns, num_columns: int | None = None) -> None:
+    """A ValueError where compressed rows of a user are not good. Without a number of columns, of a square matrix."""
     for name, tensor in (("row_starts", row_starts), ("columns", columns)):
-        if not isinstance(tensor, torch.Tensor) or tensor.dim() != 1 or tensor.dtype not in (torch.int32, torch.int64):
-            what = (
-                f"{list(tensor.shape)} of {tensor.dtype}" if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            )
-            raise ValueError(f"{name} is {what}; accepted: a tensor with one dimension of int32 or int64")
-    problem = csr_problem(row_starts, columns, row_starts.numel() - 1)
+        if not _is_plain(tensor) or tensor.dim() != 1 or tensor.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"{name} is {_described(tensor)}; accepted: a tensor with one dimension of int32 or int64")
+    _check_device("columns", columns, row_starts)
+    problem = csr_problem(row_starts, columns, row_starts.numel() - 1 if num_columns is None else num_columns)
     if problem:
         raise ValueError(problem)
-    _check_weights("weights", weights, columns)
 
 
-def _check_weights(name: str, weights, columns: torch.Tensor) -> None:
+def check_weights(name: str, weights, columns: torch.Tensor) -> None:
     if weights is None:
         return
     if not isinstance(weights, torch.Tensor):
         raise ValueError(f"{name} is {type(weights).__name__}; accepted: a tensor, or None")
-    if weights.shape != columns.shape or not weights.is_floating_point():
+    if not _is_plain(weights) or weights.shape != columns.shape or not weights.is_floating_point():
         raise ValueError(
-            f"{name} is {list(weights.shape)} of {weights.dtype}; accepted: a floating-point number for each of"
-            f" {columns.numel()} edges"
+            f"{name} is {_described(weights)}; accepted: a floating-point number for each of {columns.numel()} edges"
         )
+    _check_device(name, weights, columns)
+
+
+def _is_plain(tensor) -> bool:
+    """Whether it is a tensor whose elements lie in memory one by one."""
+    return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
+def _described(tensor) -> str:
+    if not isinstance(tensor, torch.Tensor):
+        return type(tensor).__name__
+    how = "" if _is_plain(tensor) else f", {tensor.layout} on {tensor.device}"
+    return f"{list(tensor.shape)} of {tensor.dtype}{how}"
+
+
+def _check_device(name: str, tensor: torch.Tensor, other: torch.Tensor) -> None:
+    if tensor.device != other.device:
+        raise ValueError(f"{name} is on {tensor.device}; accepted: {other.device}, where the rest is")
 
 
 def csr_problem(row_starts: torch.Tensor, columns: torch.Tensor, num_columns: int) -> str | None:
     """What is wrong with compressed rows, or None."""
+    return starts_problem(row_starts, columns.numel()) or columns_problem(columns, num_columns)
+
+
+def starts_problem(row_starts: torch.Tensor, entries: int) -> str | None:
+    """What is wrong with the starts of rows that have so many entries together, or None."""
     if row_starts.numel() == 0:
         return "row_starts is empty; accepted: one more than there are rows"
-    if int(row_starts[0]) != 0 or int(row_starts[-1]) != columns.numel():
+    if int(row_starts[0]) != 0 or int(row_starts[-1]) != entries:
         return (
             f"row_starts goes from {int(row_starts[0])} to {int(row_starts[-1])}; accepted: from 0 to the number of"
-            f" entries, {columns.numel()}"
+            f" entries, {entries}"
         )
-    if bool((row_starts.diff() < 0).any()):
-        row = int((row_starts.diff() < 0).nonzero()[0])
+    # Compared, not subtracted: a difference may wrap around. Together with both ends this bounds every one.
+    falls = row_starts[1:] < row_starts[:-1]
+    if bool(falls.any()):
+        row = int(falls.nonzero()[0])
         return f"row_starts falls at row {row}; accepted: each at least as large as the one before"
+    return None
+
+
+def columns_problem(columns: torch.Tensor, num_columns: int) -> str | None:
     if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= num_columns):
         return f"columns go from {int(columns.min())} to {int(columns.max())}; accepted: 0 to {num_columns - 1}"
     return None
