@@ -125,7 +125,7 @@ class CpuRunner final : public Runner {
     const rtopk::Status status = rtopk::make_plan(call.problem, traits, plan);
     if (!status.ok()) return refused("make_plan", status);
     if (way_ == Way::other_family) take_other_family(plan);
-    if (way_ == Way::in_lanes) take_lanes(plan);
+    if (way_ == Way::in_lanes && fits_lanes(call.problem)) take_lanes(plan);
     if (plan.threads < call.threads) {
       // The plan thinks that so few elements are not worth so many threads.
       plan.threads = call.threads;
