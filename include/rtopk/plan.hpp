@@ -58,6 +58,7 @@ struct Traits {
 /// Which code runs.
 enum class Family : std::uint8_t {
   reference,        ///< Scalar, obvious, slow: what every other family is tested against.
+  cpu_lanes,        ///< Short rows, sorted together by a fixed network of exchanges: one row in each lane of a vector.
   cpu_row,          ///< Search by counting over the whole row, which stays in the nearest cache.
   cpu_stream,       ///< One read of a long row; only what can still win is kept in a buffer and searched.
   cpu_bisection,    ///< The paper's bisection over the whole row.
@@ -94,7 +95,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Reads the traits of `device`. `threads` is the number of CPUs this process may use.
+/// Reads the traits of `device`. `threads` is the number of CPUs this process may use: by its affinity, and by
+/// the quota of its cgroups (containers), rounded up, which is read once.
 RTOPK_API Status query_traits(Device device, Traits& traits) noexcept;
 
 /// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated or launched.
