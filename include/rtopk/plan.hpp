@@ -94,7 +94,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Reads the traits of `device`. `threads` is the number of CPUs this process may use.
+/// Reads the traits of `device`. `threads` is the number of CPUs this process may use: by its affinity, and by
+/// the quota of its cgroups (containers), rounded up, which is read once.
 RTOPK_API Status query_traits(Device device, Traits& traits) noexcept;
 
 /// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated or launched.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "regions.hpp"
+#include "sizes.hpp"
 
 namespace rtopk::core {
 namespace {
@@ -157,6 +158,13 @@ Status check_problem(const Problem& problem) noexcept {
     if (Status result = check(problem); !result.ok()) return result;
   }
   return check_device(problem.device);
+}
+
+Status check_workspace(const Problem& problem, std::size_t bytes) noexcept {
+  if (bytes <= kMaxBytes) return {};
+  return status(StatusCode::invalid_argument,
+                "cols is %lld and k %lld; accepted: rows whose workspace has less than 2^63 bytes",
+                printable(problem.cols), printable(problem.k));
 }
 
 Status check_launch(const Launch& launch) noexcept {

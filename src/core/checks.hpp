@@ -39,6 +39,9 @@ Status check_launch(const Launch& launch) noexcept;
 /// That they are of this device, and have threads if it is a CPU.
 Status check_traits(const Traits& traits, const Device& device) noexcept;
 
+/// Whether the workspace of a plan for this problem is a size that memory can have.
+Status check_workspace(const Problem& problem, std::size_t bytes) noexcept;
+
 /// Elements from one row to the next.
 [[nodiscard]] constexpr std::int64_t stride_of(const Problem& problem) noexcept {
   return problem.row_stride == 0 ? problem.cols : problem.row_stride;

@@ -8,6 +8,7 @@
 #include "dispatch.hpp"
 #include "keys.hpp"
 #include "search.hpp"
+#include "sizes.hpp"
 
 namespace rtopk::core {
 namespace {
@@ -130,7 +131,7 @@ void select_row(const Problem& problem, const T* row, const Output& output, std:
 }  // namespace
 
 std::size_t reference_scratch_bytes(const Problem& problem) noexcept {
-  return (static_cast<std::size_t>(problem.cols) + 1) * sizeof(std::int64_t);  // one more, to align
+  return bytes_of(problem.cols + 1, sizeof(std::int64_t));  // one more, to align
 }
 
 void reference_rows(const Problem& problem, const void* input, const Output& output, std::int64_t begin,

@@ -2,11 +2,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "backend.hpp"
 #include "core/checks.hpp"
 #include "core/reference.hpp"
+#include "core/sizes.hpp"
+#include "cpu_quota.hpp"
 #include "simd_rows.hpp"
 
 namespace rtopk::cpu {
@@ -35,6 +38,9 @@ std::int64_t candidate_capacity(const Problem& problem) {
   return std::min(problem.cols, 2 * problem.k + 256) + static_cast<std::int64_t>(kListedAtOnce);
 }
 
+/// And the most that it may hold: no memory has more.
+constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
+
 Family pick_family(const Problem& problem) {
 #if defined(RTOPK_HAVE_HIGHWAY)
   if (problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection) return Family::cpu_bisection;
@@ -53,14 +59,34 @@ std::size_t scratch_bytes_of(const Plan& plan) {
   return core::reference_scratch_bytes(plan.problem);
 }
 
+/// CPUs that the process may run on.
+int allowed_cpus() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+/// Read once: it takes some 20 us, and is asked for with every plan. Several threads may read it at the same time; a static that
+/// is initialised here would have a lock, which a child could inherit from its parent.
+int quota_of_process() {
+  constexpr int kUnknown = -1;
+  static std::atomic<int> known{kUnknown};
+  int quota = known.load(std::memory_order_relaxed);
+  if (quota == kUnknown) {
+    quota = cpu_quota("");
+    known.store(quota, std::memory_order_relaxed);
+  }
+  return quota;
+}
+
 }  // namespace
 
 int available_threads() noexcept {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int allowed = allowed_cpus();
+  const int quota = quota_of_process();
+  return std::max(1, quota > 0 ? std::min(quota, allowed) : allowed);
 }
 
 Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
@@ -73,7 +99,8 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
   const std::int64_t worthwhile = problem.rows * problem.cols / kElementsPerThread;
   made.threads = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
-  made.workspace_bytes = static_cast<std::size_t>(made.threads) * made.scratch_bytes;
+  made.workspace_bytes = core::bytes_of(made.threads, made.scratch_bytes);
+  if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
   plan = made;
   return {};
 }
@@ -91,18 +118,19 @@ Status check_plan(const Plan& plan) noexcept {
                         "plan.threads is %d and plan.rows_per_block %lld; accepted: 1 or more", plan.threads,
                         static_cast<long long>(plan.rows_per_block));
   }
-  if (plan.family == Family::cpu_stream && plan.candidate_capacity < candidate_capacity(plan.problem)) {
-    return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: at least %lld",
-                        static_cast<long long>(plan.candidate_capacity),
-                        static_cast<long long>(candidate_capacity(plan.problem)));
+  const std::int64_t least = candidate_capacity(plan.problem);
+  if (plan.family == Family::cpu_stream &&
+      (plan.candidate_capacity < least || plan.candidate_capacity > std::max(least, kMaxCandidates))) {
+    return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: %lld to 2^48",
+                        static_cast<long long>(plan.candidate_capacity), static_cast<long long>(least));
   }
   const std::size_t scratch = scratch_bytes_of(plan);
-  if (plan.scratch_bytes < scratch ||
-      plan.workspace_bytes / plan.scratch_bytes < static_cast<std::size_t>(plan.threads)) {
+  if (plan.scratch_bytes < scratch || plan.workspace_bytes < core::bytes_of(plan.threads, plan.scratch_bytes) ||
+      plan.workspace_bytes > core::kMaxBytes) {
     return core::status(
         StatusCode::invalid_argument,
         "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
-        "of %d threads",
+        "of %d threads, less than 2^63",
         plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
   }
   return {};

@@ -17,6 +17,7 @@ namespace rtopk::cuda {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 0x7fffffff;
+constexpr std::int64_t kMaxRowsPerBlock = 0x7fffffff;
 
 constexpr std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -350,6 +351,10 @@ Status check_numbers(const Plan& plan) {
     return {};
   }
   if (plan.family == Family::cuda_block) {
+    // The kernel multiplies it with the number of a block.
+    if (plan.rows_per_block > kMaxRowsPerBlock) {
+      return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 to 2147483647 for cuda_block");
+    }
     const BlockNumbers most = block_numbers(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
@@ -372,6 +377,9 @@ Status check_numbers(const Plan& plan) {
   if (plan.family == Family::cuda_radix && (plan.parts < 1 || plan.parts > plan.blocks)) {
     return core::invalid("plan.parts", plan.parts, "1 to plan.blocks");
   }
+  if (plan.family == Family::cuda_radix && plan.parts < quotient_up(problem.cols, kRadixMostPart)) {
+    return core::invalid("plan.parts", plan.parts, "one for every 2^30 columns");
+  }
   return {};
 }
 
@@ -391,6 +399,7 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
                        (exact && (plan_filter(traits, made) || plan_block(traits, made) || plan_cluster(traits, made)));
   if (!planned) plan_any_length(traits, made);
   made.workspace_bytes = workspace_of(made).bytes;
+  if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
   plan = made;
   return {};
 }
@@ -409,6 +418,7 @@ Status check_plan(const Plan& plan) noexcept {
   }
   if (Status status = check_numbers(plan); !status.ok()) return status;
   const std::size_t needed = workspace_of(plan).bytes;
+  if (Status status = core::check_workspace(plan.problem, needed); !status.ok()) return status;
   if (plan.workspace_bytes < needed) {
     return core::status(StatusCode::invalid_argument, "plan.workspace_bytes is %zu; accepted: at least %zu",
                         plan.workspace_bytes, needed);

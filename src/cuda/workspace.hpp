@@ -23,7 +23,7 @@ struct WorkspaceLayout {
 /// Whether what the family writes must still be put in order by value.
 [[nodiscard]] bool sorts_afterwards(const Plan& plan) noexcept;
 
-/// For a plan whose family and numbers are set.
+/// For a plan whose family and numbers are set. More than core::kMaxBytes where the sum of the parts is no size.
 [[nodiscard]] WorkspaceLayout workspace_of(const Plan& plan) noexcept;
 
 /// The largest k that cuda_warp puts in order by itself.
