@@ -11,6 +11,7 @@
 #include "core/sizes.hpp"
 #include "cpu_quota.hpp"
 #include "simd_rows.hpp"
+#include "tile_shape.hpp"
 
 namespace rtopk::cpu {
 namespace {
@@ -93,6 +94,8 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
   Plan made{.problem = problem, .family = pick_family(problem)};
   made.rows_per_block =
       std::max({kElementsPerBlock / problem.cols, std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  const std::int64_t tile = std::max(tile_rows(problem), std::int64_t{1});
+  made.rows_per_block = (made.rows_per_block + tile - 1) / tile * tile;
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
   made.scratch_bytes = scratch_bytes_of(made);
   const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;

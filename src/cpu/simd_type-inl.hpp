@@ -24,6 +24,7 @@
 #include "scratch.hpp"
 #include "simd_rows.hpp"
 #include "simd_targets.hpp"
+#include "tile_shape.hpp"
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -39,6 +40,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "results-inl.hpp"
 
+#include "tile-inl.hpp"
+
 #include "row_family-inl.hpp"
 
 #include "stream_family-inl.hpp"
@@ -49,10 +52,12 @@ template <class Family, class T>
 void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                 Scratch& scratch) {
   Family family(plan, output, scratch);
+  Tile<T> tile(plan.problem, scratch);
   if (input == nullptr) return;  // only the size of the scratch was asked for
-  const T* row = static_cast<const T*>(input) + begin * core::stride_of(plan.problem);
-  const std::int64_t stride = core::stride_of(plan.problem);
-  for (std::int64_t number = begin; number < end; ++number, row += stride) family.Select(row, number);
+  ForEachRun(plan.problem, static_cast<const T*>(input), begin, end, tile,
+             [&](const T* row, std::int64_t stride, std::int64_t number, std::int64_t count) {
+               for (std::int64_t i = 0; i < count; ++i) family.Select(row + i * stride, number + i);
+             });
 }
 
 template <class T>

@@ -1,0 +1,35 @@
+// How many rows whose elements do not lie side by side are copied to a task's scratch at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <rtopk/plan.hpp>
+
+#include "core/placement.hpp"
+
+namespace rtopk::cpu {
+
+/// Rows that share a cache line are copied together, so that a line is read once; and no more than keep to this many bytes of
+/// scratch. A single row may have more.
+inline constexpr std::int64_t kTileLineBytes = 64;
+inline constexpr std::int64_t kMaxTileBytes = std::int64_t{16} << 20;
+
+/// Rows of a tile; 0 if rows are read where they lie.
+[[nodiscard]] inline std::int64_t tile_rows(const Problem& problem) noexcept {
+  if (core::elements_are_adjacent(problem)) return 0;
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t of_line = kTileLineBytes / element / core::stride_of(problem);
+  const std::int64_t of_scratch = kMaxTileBytes / element / problem.cols;
+  const std::int64_t there = std::min(problem.rows, core::group_rows_of(problem));
+  return std::max(std::min({of_line, of_scratch, there}), std::int64_t{1});
+}
+
+/// Elements from one row of a tile to the next: an odd number of cache lines, so that rows do not compete for the same places
+/// of a cache.
+[[nodiscard]] inline std::int64_t tile_pitch(const Problem& problem) noexcept {
+  const std::int64_t line = kTileLineBytes / static_cast<std::int64_t>(size_of(problem.dtype));
+  return ((problem.cols + line - 1) / line | 1) * line;
+}
+
+}  // namespace rtopk::cpu
