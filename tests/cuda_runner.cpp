@@ -330,15 +330,7 @@ class CudaRunner final : public Runner {
     const rtopk::Status status = planned(call.problem, plan);
     if (!status.ok()) return refused("make_plan", status);
     if (variant_.change != nullptr) variant_.change(plan);
-    std::string wrong;
-    try {
-      std::unique_ptr<Lane> lane = Lanes::take();
-      wrong = exact_memory() ? run_with<ExactParts>(plan, call, *lane) : run_with<GuardedParts>(plan, call, *lane);
-      Lanes::give_back(std::move(lane));
-    } catch (const std::runtime_error& error) {
-      wrong = error.what();
-    }
-    return wrong.empty() ? "" : wrong + "\n  plan: " + rtopk::to_string(plan);
+    return run_on_cuda(plan, call);
   }
 
  private:
@@ -351,6 +343,18 @@ class CudaRunner final : public Runner {
 };
 
 }  // namespace
+
+std::string run_on_cuda(const rtopk::Plan& plan, const Call& call) {
+  std::string wrong;
+  try {
+    std::unique_ptr<Lane> lane = Lanes::take();
+    wrong = exact_memory() ? run_with<ExactParts>(plan, call, *lane) : run_with<GuardedParts>(plan, call, *lane);
+    Lanes::give_back(std::move(lane));
+  } catch (const std::runtime_error& error) {
+    wrong = error.what();
+  }
+  return wrong.empty() ? "" : wrong + "\n  plan: " + rtopk::to_string(plan);
+}
 
 void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all) {
   rtopk::Traits traits;

@@ -165,6 +165,13 @@ std::vector<const Runner*> pointers_to(const std::vector<std::unique_ptr<Runner>
 
 }  // namespace
 
+std::string run_plan(const rtopk::Plan& plan, const Call& call) {
+#if defined(RTOPK_TEST_CUDA)
+  if (plan.problem.device.kind == rtopk::DeviceKind::cuda) return run_on_cuda(plan, call);
+#endif
+  return run_on_host(plan, call);
+}
+
 const std::vector<std::unique_ptr<Runner>>& runners() {
   static const auto all = make_runners();
   return all;
