@@ -113,9 +113,7 @@ std::string passes_difference(const RowSelection& selection, std::int32_t passes
 std::unique_ptr<GuardedBuffer> lay_out(const Problem& p, const Matrix& matrix, const Layout& layout) {
   const std::size_t size = rtopk::size_of(p.dtype);
   const std::vector<std::byte> lure = bait(p.dtype, p.direction);
-  std::int64_t elements = 0;
-  for (std::int64_t row = 0; row < p.rows; ++row) elements = std::max(elements, place_of(p, row, p.cols - 1) + 1);
-  const std::size_t bytes = static_cast<std::size_t>(elements) * size;
+  const std::size_t bytes = static_cast<std::size_t>(input_elements(p)) * size;
   auto buffer = std::make_unique<GuardedBuffer>(bytes, layout.input_misalignment * size, lure);
   for (std::size_t i = 0; i < bytes; ++i) buffer->data()[i] = lure[i % size];
   const std::byte* from = matrix.bytes.data();
@@ -152,7 +150,34 @@ std::string describe(const Problem& p) {
   return text.str();
 }
 
+Problem tight(const Problem& problem) {
+  Problem result = problem;
+  result.row_stride = result.element_stride = result.group_rows = result.group_stride = 0;
+  return result;
+}
+
+std::int64_t input_elements(const Problem& problem) {
+  std::int64_t elements = 0;
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    elements = std::max(elements, place_of(problem, row, problem.cols - 1) + 1);
+  }
+  return elements;
+}
+
+Matrix rows_in(const Matrix& memory, const Problem& problem) {
+  Matrix matrix{problem.dtype, problem.rows, problem.cols, {}, memory.description + ", where strides say"};
+  const auto size = static_cast<std::ptrdiff_t>(rtopk::size_of(problem.dtype));
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    for (std::int64_t column = 0; column < problem.cols; ++column) {
+      const auto from = memory.bytes.begin() + place_of(problem, row, column) * size;
+      matrix.bytes.insert(matrix.bytes.end(), from, from + size);
+    }
+  }
+  return matrix;
+}
+
 void place(Problem& p, const Layout& layout) {
+  if (layout.padding == 0 && layout.element_gap == 0 && !layout.columns && layout.group_rows == 0) return;
   const std::int64_t of_group = layout.group_rows == 0 ? p.rows : std::min(p.rows, layout.group_rows);
   if (layout.columns) {
     p.element_stride = std::max<std::int64_t>(of_group + layout.padding, 2);
@@ -224,9 +249,9 @@ std::string compare(const Problem& p, const std::vector<RowSelection>& selection
   return "";
 }
 
-std::string check(const Runner& runner, const Problem& tight, const Matrix& matrix,
+std::string check(const Runner& runner, const Problem& problem, const Matrix& matrix,
                   const std::vector<RowSelection>& selections, const Layout& layout) {
-  Problem p = tight;
+  Problem p = problem;
   place(p, layout);
   if (!runner.takes(p)) return "";
   const Result expected = render(p, matrix, selections);
@@ -280,7 +305,7 @@ std::string check(const Runner& runner, const Problem& tight, const Matrix& matr
 }
 
 std::string check_everywhere(const Problem& problem, const Matrix& matrix, const Layout& layout) {
-  const std::vector<RowSelection> selections = select(problem, matrix.bytes.data());
+  const std::vector<RowSelection> selections = select(tight(problem), matrix.bytes.data());
   for (const auto& runner : runners()) {
     runner->activate();
     if (std::string wrong = check(*runner, problem, matrix, selections, layout); !wrong.empty()) return wrong;

@@ -28,8 +28,17 @@ struct Layout {
   const rtopk::Executor* executor = nullptr;
 };
 
-/// Sets the strides of a problem as `layout` says. Rows do not overlap.
+/// Sets the strides of a problem as `layout` says; those of a plain layout are what the problem says.
 void place(rtopk::Problem& problem, const Layout& layout);
+
+/// The same problem for rows without gaps.
+rtopk::Problem tight(const rtopk::Problem& problem);
+
+/// The elements from the first to behind the last one that a problem with strides reads.
+std::int64_t input_elements(const rtopk::Problem& problem);
+
+/// The rows that a problem with strides finds in `memory`, a single row of input_elements().
+Matrix rows_in(const Matrix& memory, const rtopk::Problem& problem);
 
 /// All that a call writes, as bytes; empty where the problem does not ask for it.
 struct Result {
