@@ -6,7 +6,8 @@
 namespace rtopk::cpu {
 
 /// Calls `task(job, i)` for every i below `number`: on `executor`, or, if that is null, on threads that are started on first
-/// use and kept. While another caller uses them, tasks run on the calling thread; so does a single one.
+/// use and kept. While another caller uses them, tasks run on the calling thread; so does a single one. Where threads cannot be
+/// started, those that there are do all; a child after fork() starts its own.
 void run_tasks(const Executor* executor, std::int64_t number, void (*task)(void* job, std::int64_t i),
                void* job) noexcept;
 
