@@ -15,13 +15,13 @@ namespace {
 bool has_rows(const Tensor& tensor, Rows& seen) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
-  const auto last = static_cast<std::int64_t>(sizes.size()) - 1;
+  const std::size_t last = sizes.size() - 1;
   seen.rows = 1;
   seen.cols = sizes[last];
   seen.row_stride = seen.cols;
   if (seen.cols > 1 && strides[last] != 1) return false;
   std::int64_t next_stride = 0;
-  for (std::int64_t i = last - 1; i >= 0; --i) {
+  for (std::size_t i = last; i-- > 0;) {
     if (sizes[i] == 1) continue;
     if (seen.rows == 1) {
       seen.row_stride = strides[i];
@@ -62,10 +62,15 @@ Rows rows_along(const Tensor& self, std::int64_t dim) {
   const std::int64_t dims = self.dim();
   if (dims == 0) return {.tensor = self};
   Rows seen{.tensor = dim == dims - 1 ? self : torch::stable::transpose(self, dim, dims - 1)};
+  if (self.numel() == 0) {  // of any sizes and strides, whose products need not fit
+    seen.rows = 0;
+    seen.cols = seen.row_stride = self.size(dim);
+    return seen;
+  }
   if (!has_rows(seen.tensor, seen)) {
     seen.tensor = torch::stable::contiguous(seen.tensor);
     seen.row_stride = seen.cols;
-    seen.rows = seen.cols == 0 ? 0 : seen.tensor.numel() / seen.cols;
+    seen.rows = seen.tensor.numel() / seen.cols;
   }
   return seen;
 }
@@ -81,7 +86,9 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
   std::int64_t stride = 1;
   for (std::int64_t i = sizes.count; i-- > 0;) {
     strides[i] = stride;
-    stride *= std::max<std::int64_t>(sizes.each[i], 1);
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(sizes.each[i], 1), &stride)) {
+      throw std::runtime_error("rtopk: the sizes of a result are too large for strides of 64 bits");
+    }
   }
   std::int32_t device_type = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
@@ -90,6 +97,8 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
       aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(), &handle));
   return Tensor(handle);
 }
+
+Tensor empty_of_type(std::int32_t dtype, const Tensor& like) { return empty_contiguous(sizes_of(like), dtype, like); }
 
 Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
   Sizes sizes = sizes_of(rows.tensor);

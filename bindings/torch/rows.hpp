@@ -46,4 +46,7 @@ std::int32_t dtype_of(const Tensor& tensor);
 /// An uninitialised contiguous tensor on the device of `like`.
 Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like);
 
+/// The same with the sizes of `like`.
+Tensor empty_of_type(std::int32_t dtype, const Tensor& like);
+
 }  // namespace rtopk::torch_binding
