@@ -32,6 +32,12 @@ namespace rtopk::core {
   return row / group_rows * problem.group_stride + row % group_rows * stride_of(problem);
 }
 
+/// How many rows, this one included, its group still has.
+[[nodiscard]] constexpr std::int64_t rows_to_end_of_group(const Problem& problem, std::int64_t row) noexcept {
+  const std::int64_t group_rows = group_rows_of(problem);
+  return std::min(problem.rows - row, group_rows - row % group_rows);
+}
+
 /// Whether the elements of each row lie side by side.
 [[nodiscard]] constexpr bool elements_are_adjacent(const Problem& problem) noexcept {
   return element_stride_of(problem) == 1;

@@ -45,12 +45,21 @@ constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 Family pick_family(const Problem& problem) {
 #if defined(RTOPK_HAVE_HIGHWAY)
   if (problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection) return Family::cpu_bisection;
+  if (problem.cols <= 64) return Family::cpu_lanes;
   const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
 #else
   static_cast<void>(problem);
   return Family::reference;
 #endif
+}
+
+/// Whether a family can do a problem for which `best` is picked: those that do exact selections stand in for each other.
+bool can_run(Family family, Family best, const Problem& problem) {
+  if (family == Family::reference || family == best) return true;
+  if (best == Family::reference || best == Family::cpu_bisection) return false;
+  return family == Family::cpu_row || family == Family::cpu_stream ||
+         (family == Family::cpu_lanes && problem.cols <= kMaxLanesColumns);
 }
 
 std::size_t scratch_bytes_of(const Plan& plan) {
@@ -110,9 +119,7 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
 
 Status check_plan(const Plan& plan) noexcept {
   const Family best = pick_family(plan.problem);
-  const bool streamed_row = plan.family == Family::cpu_stream && best == Family::cpu_row;
-  const bool whole_row = plan.family == Family::cpu_row && best == Family::cpu_stream;
-  if (plan.family != Family::reference && plan.family != best && !streamed_row && !whole_row) {
+  if (!can_run(plan.family, best, plan.problem)) {
     return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s or reference",
                         name(plan.family), name(best));
   }

@@ -1,26 +1,33 @@
 // Rows whose elements do not lie side by side, copied to scratch a tile at a time. Included by simd_type-inl.hpp, once for each
 // instruction set.
 
-/// Reads kBlock rows of kBlock elements and writes its columns as rows; strides in elements.
+/// Exchanges rows and columns of small squares.
 template <class Key>
 struct Transposition {
   using D = hn::CappedTag<Key, 16 / sizeof(Key)>;
-  static constexpr std::size_t kBlock = hn::MaxLanes(D{});
+  static constexpr std::size_t kBlock = hn::MaxLanes(D{});  ///< Rows and columns of a square.
+  using Block = hn::Vec<D>[kBlock];
 
-  static HWY_INLINE void Block(const Key* HWY_RESTRICT from, std::size_t from_stride, Key* HWY_RESTRICT to,
-                               std::size_t to_stride) {
+  static HWY_INLINE void Turn(Block& block) {
     const D d;
-    hn::Vec<D> block[kBlock];
-    for (std::size_t i = 0; i < kBlock; ++i) block[i] = hn::LoadU(d, from + i * from_stride);
     // Interleaving the first half of the rows with the second, log2(kBlock) times, exchanges rows and columns.
     for (std::size_t round = 1; round < kBlock; round *= 2) {
-      hn::Vec<D> next[kBlock];
+      Block next;
       for (std::size_t i = 0; i < kBlock / 2; ++i) {
         next[2 * i] = hn::InterleaveLower(d, block[i], block[i + kBlock / 2]);
         next[2 * i + 1] = hn::InterleaveUpper(d, block[i], block[i + kBlock / 2]);
       }
       for (std::size_t i = 0; i < kBlock; ++i) block[i] = next[i];
     }
+  }
+
+  /// From memory to memory; strides in elements.
+  static HWY_INLINE void Copy(const Key* HWY_RESTRICT from, std::size_t from_stride, Key* HWY_RESTRICT to,
+                              std::size_t to_stride) {
+    const D d;
+    Block block;
+    for (std::size_t i = 0; i < kBlock; ++i) block[i] = hn::LoadU(d, from + i * from_stride);
+    Turn(block);
     for (std::size_t i = 0; i < kBlock; ++i) hn::StoreU(block[i], d, to + i * to_stride);
   }
 };
@@ -49,8 +56,8 @@ class Tile {
       for (std::size_t column = 0; column < cols_; column += kBlock) {
         const std::size_t first = std::min(column, cols_ - kBlock);  // the last block overlaps the one before it
         for (std::size_t row = 0; row < done; row += kBlock) {
-          Transposition<Key>::Block(keys + first * element_stride_ + row, element_stride_,
-                                    data_ + row * pitch_ + first, pitch_);
+          Transposition<Key>::Copy(keys + first * element_stride_ + row, element_stride_,
+                                   data_ + row * pitch_ + first, pitch_);
         }
       }
     }
@@ -87,10 +94,9 @@ class Tile {
 template <class T, class Each>
 void ForEachRun(const Problem& problem, const T* input, std::int64_t begin, std::int64_t end, Tile<T>& tile,
                 Each&& each) {
-  const std::int64_t group_rows = core::group_rows_of(problem);
-  const std::int64_t longest = tile.rows() > 0 ? tile.rows() : group_rows;
+  const std::int64_t longest = tile.rows() > 0 ? tile.rows() : problem.rows;
   for (std::int64_t number = begin; number < end;) {
-    const std::int64_t count = std::min({end - number, group_rows - number % group_rows, longest});
+    const std::int64_t count = std::min({end - number, core::rows_to_end_of_group(problem, number), longest});
     const T* const rows = input + core::row_start(problem, number);
     if (tile.rows() > 0) {
       each(tile.Fill(rows, count), tile.pitch(), number, count);

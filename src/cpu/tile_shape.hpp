@@ -10,16 +10,22 @@
 
 namespace rtopk::cpu {
 
-/// Rows that share a cache line are copied together, so that a line is read once; and no more than keep to this many bytes of
-/// scratch. A single row may have more.
+/// Rows that share a cache line are copied together, so that a line is read once.
 inline constexpr std::int64_t kTileLineBytes = 64;
+
+/// Short rows of several lines, until a tile has this many bytes: some families take more rows at once than a line has.
+inline constexpr std::int64_t kShortTileBytes = 16 << 10;
+inline constexpr std::int64_t kMaxTileLines = 8;
+
+/// And of long rows fewer, until a tile has no more than this many bytes. A single row may have more.
 inline constexpr std::int64_t kMaxTileBytes = std::int64_t{16} << 20;
 
 /// Rows of a tile; 0 if rows are read where they lie.
 [[nodiscard]] inline std::int64_t tile_rows(const Problem& problem) noexcept {
   if (core::elements_are_adjacent(problem)) return 0;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  const std::int64_t of_line = kTileLineBytes / element / core::stride_of(problem);
+  const std::int64_t lines = std::clamp(kShortTileBytes / kTileLineBytes / problem.cols, std::int64_t{1}, kMaxTileLines);
+  const std::int64_t of_line = lines * kTileLineBytes / element / core::stride_of(problem);
   const std::int64_t of_scratch = kMaxTileBytes / element / problem.cols;
   const std::int64_t there = std::min(problem.rows, core::group_rows_of(problem));
   return std::max(std::min({of_line, of_scratch, there}), std::int64_t{1});
