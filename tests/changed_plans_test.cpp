@@ -39,11 +39,11 @@ struct Counts {
 
 auto fields_of(rtopk::Plan& plan) {
   rtopk::Problem& p = plan.problem;
-  return std::tie(p.rows, p.cols, p.k, p.row_stride, p.element_stride, p.group_rows, p.group_stride, p.dtype, p.direction, p.order, p.form, p.index_type, p.values,
-                  p.indices, p.passes, p.max_iter, p.epsilon, p.search, p.device.kind, p.device.ordinal, plan.family,
-                  plan.threads, plan.rows_per_block, plan.candidate_capacity, plan.lanes_per_row,
-                  plan.elements_per_lane, plan.blocks, plan.parts, plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes,
-                  plan.workspace_bytes);
+  return std::tie(p.rows, p.cols, p.k, p.row_stride, p.element_stride, p.group_rows, p.group_stride, p.dtype,
+                  p.direction, p.order, p.form, p.index_type, p.values, p.indices, p.passes, p.max_iter, p.epsilon,
+                  p.search, p.device.kind, p.device.ordinal, plan.family, plan.threads, plan.rows_per_block,
+                  plan.candidate_capacity, plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts,
+                  plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }
 
 /// Whether a problem is a valid one and so small that its memory can be brought.
@@ -104,8 +104,7 @@ std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
     return !ok || plan.problem.rows == 0 ? "" : "a run without memory went well:\n" + rtopk::to_string(plan);
   }
   // Changed strides may let rows share elements.
-  const Matrix memory =
-      make_mixed_matrix(plan.problem.dtype, 1, input_elements(plan.problem), plan.problem.k, random);
+  const Matrix memory = make_mixed_matrix(plan.problem.dtype, 1, input_elements(plan.problem), plan.problem.k, random);
   const Matrix matrix = rows_in(memory, plan.problem);
   const auto selections = select(tight(plan.problem), matrix.bytes.data());
   const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, Layout{});

@@ -142,8 +142,8 @@ std::unique_ptr<GuardedBuffer> output_buffer(std::size_t bytes, std::size_t size
 std::string describe(const Problem& p) {
   std::ostringstream text;
   text << "rows=" << p.rows << " cols=" << p.cols << " k=" << p.k << " row_stride=" << p.row_stride
-       << " element_stride=" << p.element_stride << " group_rows=" << p.group_rows << " group_stride=" << p.group_stride << ' '
-       << rtopk::name(p.dtype) << ' ' << rtopk::name(p.direction) << ' ' << rtopk::name(p.form) << ' '
+       << " element_stride=" << p.element_stride << " group_rows=" << p.group_rows << " group_stride=" << p.group_stride
+       << ' ' << rtopk::name(p.dtype) << ' ' << rtopk::name(p.direction) << ' ' << rtopk::name(p.form) << ' '
        << rtopk::name(p.order) << " index_type=" << rtopk::name(p.index_type) << " values=" << p.values
        << " indices=" << p.indices << " passes=" << p.passes << " max_iter=" << p.max_iter << " epsilon=" << p.epsilon
        << " search=" << rtopk::name(p.search);

@@ -40,9 +40,8 @@ class Cuda : public CudaTest {};
 TEST_F(Cuda, GraphsReplayOnNewInput) {
   Random random(seed() + 100);
   for (const Size& size : kSizes) {
-    for (const auto& [order, columns] : {std::pair{rtopk::Order::unsorted, false},
-                                         {rtopk::Order::by_value, false},
-                                         {rtopk::Order::by_value, true}}) {
+    for (const auto& [order, columns] :
+         {std::pair{rtopk::Order::unsorted, false}, {rtopk::Order::by_value, false}, {rtopk::Order::by_value, true}}) {
       if (columns && size.rows == 1) continue;
       Matrix matrix = matrix_of(size, rtopk::DType::f32, random);
       rtopk::Problem problem = problem_for(matrix, size.k);

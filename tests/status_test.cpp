@@ -72,7 +72,8 @@ const BadProblem kBadProblems[] = {
     {"cols_negative", StatusCode::invalid_argument, "cols", [](Problem& p) { p.cols = -40; }},
     {"stride_below_cols", StatusCode::invalid_argument, "row_stride", [](Problem& p) { p.row_stride = p.cols - 1; }},
     {"stride_negative", StatusCode::invalid_argument, "row_stride", [](Problem& p) { p.row_stride = -p.cols; }},
-    {"element_stride_negative", StatusCode::invalid_argument, "element_stride", [](Problem& p) { p.element_stride = -2; }},
+    {"element_stride_negative", StatusCode::invalid_argument, "element_stride",
+     [](Problem& p) { p.element_stride = -2; }},
     {"stride_negative_of_columns", StatusCode::invalid_argument, "row_stride",
      [](Problem& p) {
        p.element_stride = 50;
@@ -90,7 +91,8 @@ const BadProblem kBadProblems[] = {
        p.group_rows = 2;
        p.group_stride = -1;
      }},
-    {"group_stride_without_groups", StatusCode::invalid_argument, "group_rows", [](Problem& p) { p.group_stride = 100; }},
+    {"group_stride_without_groups", StatusCode::invalid_argument, "group_rows",
+     [](Problem& p) { p.group_stride = 100; }},
     {"elements_overflow", StatusCode::invalid_argument, "element_stride",
      [](Problem& p) { p.element_stride = std::int64_t{1} << 58; }},
     {"elements_overflow_of_one_row", StatusCode::invalid_argument, "element_stride",

@@ -45,9 +45,10 @@ Status check_span(const Problem& p) {
                   "rows is %lld and the row stride %lld; accepted: at most 2^63 bytes of matrix", printable(p.rows),
                   printable(stride_of(p)));
   }
-  return status(StatusCode::invalid_argument,
-                "rows is %lld, cols %lld, element_stride %lld and group_stride %lld; accepted: at most 2^63 bytes of matrix",
-                printable(p.rows), printable(p.cols), printable(p.element_stride), printable(p.group_stride));
+  return status(
+      StatusCode::invalid_argument,
+      "rows is %lld, cols %lld, element_stride %lld and group_stride %lld; accepted: at most 2^63 bytes of matrix",
+      printable(p.rows), printable(p.cols), printable(p.element_stride), printable(p.group_stride));
 }
 
 Status check_sizes(const Problem& p) {

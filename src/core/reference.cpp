@@ -112,7 +112,8 @@ void write(const Problem& problem, const Output& output, std::int64_t number, co
 }
 
 template <class T, Direction direction>
-void select_row(const Problem& problem, const Row<T>& row, const Output& output, std::int64_t number, std::int64_t* order) {
+void select_row(const Problem& problem, const Row<T>& row, const Output& output, std::int64_t number,
+                std::int64_t* order) {
   const bool stops_early = problem.max_iter > 0 || problem.epsilon > 0;
   std::int32_t passes = 0;
   bool exact = true;

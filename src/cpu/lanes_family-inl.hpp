@@ -207,7 +207,8 @@ class LanesFamily {
   static constexpr std::size_t kRows = Group::kRows;
 
   using DBlock = typename Transposition<Key>::D;
-  static constexpr std::size_t kBlock = Transposition<Key>::kBlock;  ///< Rows and columns that are turned around at once.
+  static constexpr std::size_t kBlock =
+      Transposition<Key>::kBlock;  ///< Rows and columns that are turned around at once.
 
   /// Whether there is anything to find out: not where a whole row is wanted as it is.
   [[nodiscard]] bool searches() const { return k_ < cols_ || problem_.order == Order::by_value; }
@@ -330,7 +331,8 @@ class LanesFamily {
   template <class Each>
   HWY_INLINE void ForEach(std::size_t count, Each&& each) const {
     for (std::size_t i = 0; i < k_; ++i) {
-      for (std::size_t row = 0; row < count; ++row) each(row, i, cols_ - 1 - static_cast<std::size_t>(front_[i * kRows + row]));
+      for (std::size_t row = 0; row < count; ++row)
+        each(row, i, cols_ - 1 - static_cast<std::size_t>(front_[i * kRows + row]));
     }
   }
 
@@ -338,7 +340,7 @@ class LanesFamily {
   const Output& output_;
   std::size_t cols_;
   std::size_t k_;
-  std::size_t pitch_;  ///< Elements from one copied row to the next.
+  std::size_t pitch_;              ///< Elements from one copied row to the next.
   std::size_t stride_ = 0;         ///< Elements from one row to the next.
   std::int64_t end_of_group_ = 0;  ///< The row that need not lie behind the one before it.
   bool prepared_ = false;

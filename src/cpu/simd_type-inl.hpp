@@ -26,6 +26,7 @@
 #include "simd_targets.hpp"
 #include "tile_shape.hpp"
 
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

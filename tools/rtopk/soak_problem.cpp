@@ -84,7 +84,8 @@ std::string text(const SoakProblem& soak) {
                   name(problem.direction), name(problem.form), name(problem.order), name(soak.rows));
   if (problem.row_stride != 0) result += fmt::format(", stride {}", problem.row_stride);
   if (problem.element_stride > 1) result += fmt::format(", elements {} apart", problem.element_stride);
-  if (problem.group_rows != 0) result += fmt::format(", groups of {} every {}", problem.group_rows, problem.group_stride);
+  if (problem.group_rows != 0)
+    result += fmt::format(", groups of {} every {}", problem.group_rows, problem.group_stride);
   if (soak.input_offset != 0) result += fmt::format(", offset {}", soak.input_offset);
   if (problem.max_iter > 0) result += fmt::format(", max_iter {}", problem.max_iter);
   if (problem.epsilon > 0.0) result += fmt::format(", epsilon {}", problem.epsilon);
