@@ -258,12 +258,18 @@ def fuzz(arguments):
     result = Result()
     for target in sorted((ROOT / "build" / "fuzz" / "bin").glob("fuzz_*")):
         found = REPORTS / "fuzz" / target.name
-        found.mkdir(parents=True, exist_ok=True)
+        corpus = found / "corpus"  # what is found goes here; it starts from what is kept
+        corpus.mkdir(parents=True, exist_ok=True)
         command = [
             target,
             f"-max_total_time={arguments.fuzz_seconds}",
             f"-artifact_prefix={found}/",
+            # An input of a few kilobytes that takes more than this is a bomb.
             "-rss_limit_mb=4096",
+            "-malloc_limit_mb=256",
+            "-timeout=10",
+            corpus,
+            ROOT / "tests" / "fuzz" / "corpus" / target.name.removeprefix("fuzz_"),
         ]
         if run(f"fuzz: {target.name}, {arguments.fuzz_seconds} s", command, target.name):
             result.passed += 1

@@ -167,8 +167,8 @@ TEST(ChangedPlans, OfSizesThatNoMemoryHasAreNotMade) {
     problem.order = order;
     rtopk::Plan plan;
     const rtopk::Status status = rtopk::make_plan(problem, rtopk::Traits{}, plan);
-    // What is sorted has 16 bytes each: as many as 64 bits can count.
-    EXPECT_EQ(status.ok(), order != rtopk::Order::by_value || !rtopk::build_info().highway) << status.text();
+    // What is sorted has 16 bytes each: as many as 64 bits can count. The reference needs 8 for any order.
+    EXPECT_EQ(status.ok(), order != rtopk::Order::by_value && rtopk::build_info().highway) << status.text();
   }
 }
 

@@ -5,8 +5,8 @@
 /// first; it cannot change a result.
 struct Hint {
   bool known = false;
-  double value = 0;  ///< Of the k-th element, averaged.
-  double gap = 0;    ///< Between neighbouring elements there.
+  double value = 0;   ///< Of the k-th element, averaged.
+  double gap = 0;     ///< Between neighbouring elements there.
   bool tied = false;  ///< A large part of the row had that very value: the zeros that ReLU leaves.
 
   /// Takes in that the k-th element is at `found`, with `elements` elements between it and `from`.

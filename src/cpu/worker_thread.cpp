@@ -8,6 +8,7 @@
 #endif
 
 #include <atomic>
+#include <initializer_list>
 
 namespace rtopk::cpu {
 namespace {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kMostBlocks = 0x7fffffff;
 constexpr std::int64_t kMaxRowsPerBlock = 0x7fffffff;
+constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
 
 constexpr std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -333,6 +334,11 @@ Status check_numbers(const Plan& plan) {
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   if (plan.blocks < 1 || plan.blocks > kMostBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2147483647");
   if (plan.rows_per_block < 1) return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 or more");
+  // A launch keeps 32 bits of it. The device refuses what it does not have.
+  if (plan.shared_bytes > kMaxSharedBytes) {
+    return core::status(StatusCode::invalid_argument, "plan.shared_bytes is %zu; accepted: at most %zu",
+                        plan.shared_bytes, kMaxSharedBytes);
+  }
   if (plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament) {
     if (plan.family == Family::cuda_tournament && problem.k > kTournamentMostK) {
       return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");

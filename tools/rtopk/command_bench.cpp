@@ -246,7 +246,7 @@ int bench(const BenchOptions& options) {
     if (file) {
       file->write_at(0, text);
       file->commit();
-      if (table) fmt::print("wrote {}\n", options.json);
+      if (table) fmt::print("wrote {}\n", printable(options.json));
     } else {
       fmt::print("{}", text);
     }

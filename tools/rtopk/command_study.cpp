@@ -97,7 +97,7 @@ int study(const StudyOptions& options) {
   if (file) {
     file->write_at(0, text);
     file->commit();
-    if (print) fmt::print("wrote {}\n", options.json);
+    if (print) fmt::print("wrote {}\n", printable(options.json));
   } else {
     fmt::print("{}", text);
   }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -188,7 +189,7 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
 
   ChunkedRun result{.plan = cut.whole};
   Turns turns(cut.slots);
-  std::thread sender([&] {
+  const auto send = [&] {
     try {
       gpu::use(ordinal);
       for (std::int64_t chunk = 0; chunk < cut.chunks && turns.wait_until_free(chunk); ++chunk) {
@@ -199,7 +200,13 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
     } catch (...) {
       turns.stop(std::current_exception());
     }
-  });
+  };
+  std::thread sender;
+  try {
+    sender = std::thread(send);
+  } catch (const std::system_error& error) {
+    fail("cannot start a thread that reads the matrix: {}", error.code().message());
+  }
   try {
     for (std::int64_t chunk = 0; chunk < cut.chunks && turns.wait_until_queued(chunk); ++chunk) {
       Slot& slot = slot_of(chunk);
