@@ -84,7 +84,7 @@ bool fits_lanes(const rtopk::Problem& problem) {
 /// Takes cpu_lanes, whatever make_plan thinks of its speed.
 void take_lanes(rtopk::Plan& plan) {
   plan.family = rtopk::Family::cpu_lanes;
-  plan.scratch_bytes = static_cast<std::size_t>(plan.problem.cols) * 2048 + 8192;
+  plan.scratch_bytes += static_cast<std::size_t>(plan.problem.cols) * 2048 + 8192;
 }
 
 class CpuRunner final : public Runner {

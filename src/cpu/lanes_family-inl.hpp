@@ -207,8 +207,7 @@ class LanesFamily {
   static constexpr std::size_t kRows = Group::kRows;
 
   using DBlock = typename Transposition<Key>::D;
-  static constexpr std::size_t kBlock =
-      Transposition<Key>::kBlock;  ///< Rows and columns that are turned around at once.
+  static constexpr std::size_t kBlock = Transposition<Key>::kBlock;
 
   /// Whether there is anything to find out: not where a whole row is wanted as it is.
   [[nodiscard]] bool searches() const { return k_ < cols_ || problem_.order == Order::by_value; }

@@ -47,6 +47,9 @@ std::int64_t candidate_capacity(const Problem& problem) {
 /// And the most that it may hold: no memory has more.
 constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 
+/// Rows of a group from which on it fills the lanes of most vectors.
+constexpr std::int64_t kMinLanesGroup = 16;
+
 /// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
 /// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort; index order takes another one,
 /// of k. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 24, 164 by value and 25,
@@ -54,7 +57,9 @@ constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 /// 402, 197. Lanes of 16-bit elements are half as wide and compared by one instruction less, those of 64-bit elements twice
 /// as wide: the limits at which both are equal move by these factors.
 bool sorts_in_lanes(const Problem& problem) {
-  if (problem.cols > kMaxLanesColumns || problem.rows < problem.cols / 2) return false;
+  const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
+  if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
+  if (together < problem.rows && together < kMinLanesGroup) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (problem.order == Order::by_value) return problem.cols <= 256 / size;
   return problem.cols * problem.cols * problem.k <= 131072 / (size * size);
