@@ -186,15 +186,18 @@ class LanesFamily {
         unsorted_(scratch.take<Lane>(static_cast<std::int64_t>(cols_ * kRows))),
         front_(scratch.take<Lane>(static_cast<std::int64_t>(k_ * kRows))) {}
 
-  /// Selects rows [begin, end) of the matrix at `input`.
-  void Select(const T* input, std::int64_t begin, std::int64_t end) {
-    Prepare();
-    const auto stride = static_cast<std::size_t>(core::stride_of(problem_));
-    for (std::int64_t number = begin; number < end; number += static_cast<std::int64_t>(kRows)) {
-      const Key* const rows = reinterpret_cast<const Key*>(input) + number * core::stride_of(problem_);
-      const std::size_t count = std::min(static_cast<std::size_t>(end - number), kRows);
-      if (searches()) Search(rows, number, count);
-      Write(rows, stride, number, count);
+  /// Selects `count` rows, `stride` elements apart, of which the first is row `number`.
+  void Select(const T* first, std::int64_t stride, std::int64_t number, std::int64_t count) {
+    if (!prepared_) Prepare();
+    stride_ = static_cast<std::size_t>(stride);
+    end_of_group_ = number + core::rows_to_end_of_group(problem_, number);
+    const auto* rows = reinterpret_cast<const Key*>(first);
+    for (std::int64_t left = count; left > 0; left -= static_cast<std::int64_t>(kRows)) {
+      const std::size_t at_once = std::min(static_cast<std::size_t>(left), kRows);
+      if (searches()) Search(rows, number, at_once);
+      Write(rows, stride_, number, at_once);
+      rows += kRows * stride_;
+      number += static_cast<std::int64_t>(kRows);
     }
   }
 
@@ -205,8 +208,8 @@ class LanesFamily {
   using Group = LaneGroup<Lane>;
   static constexpr std::size_t kRows = Group::kRows;
 
-  using DBlock = hn::CappedTag<Key, 16 / sizeof(Key)>;
-  static constexpr std::size_t kBlock = hn::MaxLanes(DBlock{});  ///< Rows and columns that are turned around at once.
+  using DBlock = typename Transposition<Key>::D;
+  static constexpr std::size_t kBlock = Transposition<Key>::kBlock;
 
   [[nodiscard]] bool by_value() const { return problem_.order == Order::by_value; }
   /// Whether index order is made by sorting again, or by marking the columns that reach the k-th best. Exchanges grow with
@@ -217,6 +220,7 @@ class LanesFamily {
   [[nodiscard]] bool searches() const { return k_ < cols_ || (by_value() && k_ > 1); }
 
   void Prepare() {
+    prepared_ = true;
     if (searches()) {
       by_key_.Make(marks());
       if (sorts_again()) by_column_.Make(false);
@@ -286,13 +290,12 @@ class LanesFamily {
 
   /// Turns `count` rows into lanes. The lanes of rows that are not there are sorted like the others, and not written.
   void Fill(const Key* rows, std::int64_t number, std::size_t count) {
-    const auto stride = static_cast<std::size_t>(core::stride_of(problem_));
     // A row that is shorter than a block is read with the beginning of the next, where that is input too.
     const bool next_is_input =
-        stride == cols_ && problem_.rows - number >= static_cast<std::int64_t>(kRows + kBlock / cols_);
-    if (count == kRows && (cols_ >= kBlock || next_is_input)) return FillFrom(rows, stride);
+        stride_ == cols_ && end_of_group_ - number >= static_cast<std::int64_t>(kRows + kBlock / cols_);
+    if (count == kRows && (cols_ >= kBlock || next_is_input)) return FillFrom(rows, stride_);
     std::fill_n(copied_, kRows * pitch_, Key{});
-    for (std::size_t row = 0; row < count; ++row) std::copy_n(rows + row * stride, cols_, copied_ + row * pitch_);
+    for (std::size_t row = 0; row < count; ++row) std::copy_n(rows + row * stride_, cols_, copied_ + row * pitch_);
     FillFrom(copied_, pitch_);
   }
 
@@ -312,15 +315,7 @@ class LanesFamily {
     const DBlock d;
     hn::Vec<DBlock> block[kBlock];
     for (std::size_t i = 0; i < kBlock; ++i) block[i] = hn::LoadU(d, from + i * stride);
-    // Interleaving the first half of the rows with the second, log2(kBlock) times, exchanges rows and columns.
-    for (std::size_t round = 1; round < kBlock; round *= 2) {
-      hn::Vec<DBlock> next[kBlock];
-      for (std::size_t i = 0; i < kBlock / 2; ++i) {
-        next[2 * i] = hn::InterleaveLower(d, block[i], block[i + kBlock / 2]);
-        next[2 * i + 1] = hn::InterleaveUpper(d, block[i], block[i + kBlock / 2]);
-      }
-      for (std::size_t i = 0; i < kBlock; ++i) block[i] = next[i];
-    }
+    Transposition<Key>::Turn(block);
     for (std::size_t i = 0; i < kBlock; ++i) {  // from 0, so that the compiler keeps the block in registers
       if (i < done || column + i >= cols_) continue;
       const auto keys = hn::BitCast(d, KeyLanes<T, direction>(d, block[i]));
@@ -400,7 +395,10 @@ class LanesFamily {
   const Output& output_;
   std::size_t cols_;
   std::size_t k_;
-  std::size_t pitch_;  ///< Elements from one copied row to the next.
+  std::size_t pitch_;              ///< Elements from one copied row to the next.
+  std::size_t stride_ = 0;         ///< Elements from one row to the next.
+  std::int64_t end_of_group_ = 0;  ///< The row that need not lie behind the one before it.
+  bool prepared_ = false;
   Network by_key_;     ///< Finds the best.
   Network by_column_;  ///< Puts them into the order of their columns.
   Lane* lanes_;        ///< Of keys, with their columns below them.

@@ -11,6 +11,7 @@
 #include "core/sizes.hpp"
 #include "cpu_quota.hpp"
 #include "simd_rows.hpp"
+#include "tile_shape.hpp"
 
 namespace rtopk::cpu {
 namespace {
@@ -46,6 +47,9 @@ std::int64_t candidate_capacity(const Problem& problem) {
 /// And the most that it may hold: no memory has more.
 constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 
+/// Rows of a group from which on it fills the lanes of most vectors.
+constexpr std::int64_t kMinLanesGroup = 16;
+
 /// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
 /// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more; where
 /// all of a row is selected there is nothing to find. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32:
@@ -54,7 +58,9 @@ constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 /// wide and compared by fewer instructions, those of 64-bit elements twice as wide: where both families are equally fast
 /// moves by these factors.
 bool sorts_in_lanes(const Problem& problem) {
-  if (problem.cols > kMaxLanesColumns || problem.rows < problem.cols / 2) return false;
+  const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
+  if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
+  if (together < problem.rows && together < kMinLanesGroup) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (problem.order == Order::by_value || problem.k == problem.cols) return problem.cols <= 256 / size;
   return problem.cols * problem.cols * problem.k <= 131072 / (size * size);
@@ -122,6 +128,8 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
   const bool sorts = made.family == Family::cpu_lanes;
   made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / problem.cols,
                                   std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  const std::int64_t tile = std::max(tile_rows(problem), std::int64_t{1});
+  made.rows_per_block = (made.rows_per_block + tile - 1) / tile * tile;
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
   made.scratch_bytes = scratch_bytes_of(made);
   const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;
