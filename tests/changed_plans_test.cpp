@@ -103,8 +103,9 @@ std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
     counts.refused += ok ? 0 : 1;
     return !ok || plan.problem.rows == 0 ? "" : "a run without memory went well:\n" + rtopk::to_string(plan);
   }
-  // Changed strides may let rows share elements.
-  const Matrix memory = make_mixed_matrix(plan.problem.dtype, 1, input_elements(plan.problem), plan.problem.k, random);
+  // Changed strides may let rows share elements; without rows there are none at all.
+  const std::int64_t elements = std::max(input_elements(plan.problem), plan.problem.k);
+  const Matrix memory = make_mixed_matrix(plan.problem.dtype, 1, elements, plan.problem.k, random);
   const Matrix matrix = rows_in(memory, plan.problem);
   const auto selections = select(tight(plan.problem), matrix.bytes.data());
   const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, Layout{});
