@@ -114,8 +114,11 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
   std::int32_t device_type = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(
-      aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(), &handle));
+  // Not TORCH_ERROR_CODE_CHECK, whose text names a file and a line of ours: that memory runs out is no mistake of anybody.
+  if (aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(),
+                               &handle) != AOTI_TORCH_SUCCESS) {
+    throw std::runtime_error("rtopk: not enough memory for a tensor of " + std::to_string(stride) + " elements");
+  }
   return Tensor(handle);
 }
 

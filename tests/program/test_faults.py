@@ -150,6 +150,9 @@ def test_every_fault(template, record_property, name, way):
     share = 1.0 if way == "new" else 0.2  # of the allocations, which are the same every time
     chosen = [(kind, n) for kind in counts for n in numbers(kind, counts[kind], share)]
     cases = [(kind, n, lasting) for kind, n in chosen for lasting in (False, True)]
+    if (name, way) == ("select", "new"):  # all that are its own: most of the others make the command line's options
+        first = faults.count([PROGRAM, "--version"])["malloc"]
+        cases += [("malloc", n, False) for n in range(first, counts["malloc"] + 1)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = collections.Counter(pool.map(judge, cases))
     assert outcomes["refused"] > 0

@@ -21,7 +21,6 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -39,6 +38,7 @@ from rtopk.gnn._atomic import LOCK
 from rtopk.gnn._results import read_results
 
 NODES = 64
+CANNOT_FORK = 77  # the exit code
 EPOCHS = 4
 PART = re.compile(r"\.rtopk-[0-9a-f]{32}\.part")
 FILE_KINDS = ("open", "write", "fsync", "rename", "link")
@@ -85,7 +85,10 @@ def warm_up(folder):
     with contextlib.redirect_stdout(io.StringIO()):
         for task in ("train", "study"):
             main_of(command(task, folder / "g.npz", folder / task))()
-    assert threading.active_count() == len(os.listdir("/proc/self/task")) == 1, "a thread would be lost in a fork"
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:  # builds of torch for a GPU may have some
+        print(f"torch has {threads} threads here, and a fork would lose them")
+        sys.exit(CANNOT_FORK)
 
 
 # ---- What is in a folder ----
