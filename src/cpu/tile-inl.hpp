@@ -62,13 +62,13 @@ class Tile {
         }
       }
     }
-    if (row_stride_ < element_stride_) {
-      for (std::size_t column = 0; column < cols_; ++column) {
-        for (std::size_t row = done; row < rows; ++row) Copy(keys, row, column);
-      }
-    } else {
+    // What is left, some columns of all rows at a time: the lines that rows share are then still in the nearest cache.
+    constexpr std::size_t kColumns = 256;
+    for (std::size_t column = 0; column < cols_ && done < rows; column += kColumns) {
+      const std::size_t end = std::min(cols_, column + kColumns);
       for (std::size_t row = done; row < rows; ++row) {
-        for (std::size_t column = 0; column < cols_; ++column) Copy(keys, row, column);
+        Key* const to = data_ + row * pitch_;
+        for (std::size_t i = column; i < end; ++i) to[i] = keys[row * row_stride_ + i * element_stride_];
       }
     }
     return reinterpret_cast<const T*>(data_);
@@ -88,10 +88,6 @@ class Tile {
       for (std::size_t row = 0; row < rows; row += kLine) hwy::Prefetch(from + row);
       hwy::Prefetch(from + rows - 1);
     }
-  }
-
-  HWY_INLINE void Copy(const Key* from, std::size_t row, std::size_t column) {
-    data_[row * pitch_ + column] = from[row * row_stride_ + column * element_stride_];
   }
 
   std::int64_t rows_;
