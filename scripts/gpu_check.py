@@ -3,7 +3,7 @@
 
     python3 scripts/gpu_check.py [--only STEP ...] [--quick] [--seconds N] [--json FILE]
 
-The steps: build, tests, soak, sanitize, bench, torch, gnn.
+The steps: build, tests, soak, sanitize, bench, torch (the Python package), attack (its operators under memcheck), gnn.
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -45,9 +45,16 @@ SANITIZED = {
     "norm": "NormOnGpu.*",
     "product": "*/Cuda",
 }
+# Of the Python package's tests, those on CUDA tensors under memcheck: what touches every kernel with small tensors, and
+# compiles nothing.
+SANITIZED_PYTHON = ("test_forms.py", "test_gnn_aggregate.py", "test_gnn_product.py", "test_gnn_norm.py")
+# Operators called with anything, under memcheck.
+ATTACK_CALLS = 4000
 # Of what these tests do: the sanitizers make kernels up to a hundred times slower.
 SANITIZER_SCALE = "0.02"
 SANITIZER_LIMIT_SECONDS = 240
+# torch alone takes a minute to start under them.
+PYTHON_SANITIZER_LIMIT_SECONDS = 480
 # How often the benchmark goes on behind a cell that ended it.
 BENCH_RESTARTS = 4
 # For the summary, and for a command to end after it was interrupted.
@@ -76,7 +83,8 @@ def configured(*options):
     command = ["cmake", "-S", ROOT, "-B", BUILD]
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").exists():
         command += ["-G", "Ninja"]
-    command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
+    # Without Highway where it is not installed: it is the GPU that is looked at.
+    command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DRTOPK_HIGHWAY=AUTO", "-DBUILD_SHARED_LIBS=ON"]
     command += [f"-DPython3_EXECUTABLE={sys.executable}"]
     return run("configure", [*command, *options], "gpu-configure")
 
@@ -245,6 +253,46 @@ def torch(arguments):
     return result
 
 
+def memcheck(name, command, log_name):
+    """The package on the GPU, without torch's pool of memory, in which neighbours are not told apart."""
+    program = [sanitizer_program(), "--tool", "memcheck", "--error-exitcode", "99", "--print-limit", "20"]
+    # Allocations that are too large, and refused, are part of the attack.
+    program += ["--report-api-errors", "no"]
+    environment = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "RTOPK_TEST_SITE": str(SITE), "OMP_NUM_THREADS": "2"}
+    good = run(name, [*program, sys.executable, *command], log_name, PYTHON_SANITIZER_LIMIT_SECONDS, **environment)
+    log = (REPORTS / f"{log_name}.log").read_text(errors="replace")
+    summary = re.findall(r"^=+ (ERROR SUMMARY: .*)$", log, re.MULTILINE)
+    ran = re.findall(r"^\d+ (?:calls of|passed).*$|^.* \d+ passed.*$", log, re.MULTILINE)
+    say(f"{name}: {summary[-1] if summary else 'no summary'}; {ran[-1].strip('= ') if ran else 'nothing ran'}")
+    clean = bool(summary) and summary[-1].startswith("ERROR SUMMARY: 0 ")
+    return Result(passed=1) if good and clean and ran else Result(failed=[name])
+
+
+def attack(_):
+    """The package's operators with CUDA tensors under memcheck: called with anything, such as malformed selectors and
+    graphs; and some of its tests."""
+    if not (SITE / "rtopk").exists():
+        return Result(failed=["attack: the package is not there; --only torch makes it"])
+    if sanitizer_program() is None:
+        return Result(skipped=[("attack", "compute-sanitizer is not installed")])
+    calls = ["-W", "ignore", "tests/python/attack.py", "--device", "cuda", "--calls", ATTACK_CALLS, "--verbose"]
+    todo = [("attack", calls)]
+    result = Result()
+    if importlib.util.find_spec("pytest") is None:
+        result.skipped.append((f"attack: memcheck of {', '.join(SANITIZED_PYTHON)}", "pytest is not installed"))
+    else:
+        # What compiles takes minutes there.
+        options = ["-q", "-m", "gpu", "-k", "not pytorchs_rules and not compile"]
+        for file in SANITIZED_PYTHON:
+            todo.append((file.removesuffix(".py"), ["-m", "pytest", f"tests/python/{file}", *options]))
+    with ThreadPoolExecutor(len(todo)) as pool:
+        for outcome in pool.map(
+            lambda each: memcheck(f"memcheck, {each[0]}", each[1], f"gpu-memcheck-{each[0]}"), todo
+        ):
+            result.add(outcome)
+    return result
+
+
 def gnn(arguments):
     """Sums over neighbours and linear maps beside torch's, with the package that the step before made."""
     if not (SITE / "rtopk").exists():
@@ -266,7 +314,7 @@ def gnn(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, torch, gnn)}
+STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, torch, attack, gnn)}
 
 
 def outcome_of(name, arguments):

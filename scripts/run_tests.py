@@ -24,6 +24,8 @@ REPORTS = ROOT / "build" / "reports"
 JOBS = len(os.sched_getaffinity(0))
 # How much the randomised C++ tests do: sanitizers cost a factor of 5 to 15 in time.
 SANITIZER_SCALE = "0.1"
+# Of operators, under AddressSanitizer: some 400 a second.
+ATTACK_CALLS = 4000
 START = time.monotonic()
 
 
@@ -196,6 +198,51 @@ def asan(_):
     return ctest("asan", scale=SANITIZER_SCALE, ASAN_OPTIONS=f"detect_leaks={leaks}")
 
 
+def asan_runtime():
+    """Clang's runtime of AddressSanitizer as a library, for a Python that was built without it. None: it has none."""
+    for name in (f"libclang_rt.asan-{platform.machine()}.so", "libclang_rt.asan.so"):
+        command = ["clang++", f"-print-file-name={name}"]
+        path = Path(subprocess.run(command, capture_output=True, text=True).stdout.strip())
+        if path.is_absolute() and path.exists():
+            return path
+    return None
+
+
+def attack(_):
+    """The operators of the Python package, with AddressSanitizer in them, called with anything."""
+    label = "attack: tests/python/attack.py"
+    for missing, why in (
+        (shutil.which("clang++") is None, NO_CLANG),
+        (importlib.util.find_spec("torch") is None, "torch is not installed"),
+    ):
+        if missing:
+            return Result(skipped=[(label, why)])
+    runtime = asan_runtime()
+    if runtime is None:
+        return Result(skipped=[(label, "clang++ has no libclang_rt.asan as a shared library")])
+    folder = ROOT / "build" / "asan"
+    options = ["-DRTOPK_BUILD_TORCH=ON", f"-DPython3_EXECUTABLE={sys.executable}"]
+    steps = {
+        "configure": ["cmake", "--preset", "asan", *options],
+        "build": ["cmake", "--build", "--preset", "asan", "--parallel", JOBS, "--target", "rtopk_torch"],
+        "install": ["cmake", "--install", folder, "--component", "python", "--prefix", folder / "site"],
+    }
+    for name, command in steps.items():
+        if not run(f"attack: {name}", command, f"attack-{name}"):
+            return Result(failed=[f"attack: {name}"])
+    environment = {
+        "LD_PRELOAD": str(runtime),
+        "RTOPK_TEST_SITE": str(folder / "site"),
+        # Python keeps memory to its end, and sizes that no machine has are part of the attack.
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+    }
+    command = [sys.executable, "-W", "ignore", "tests/python/attack.py", "--calls", ATTACK_CALLS, "--verbose"]
+    if not run(f"attack: {ATTACK_CALLS} calls under AddressSanitizer", command, "attack", **environment):
+        return Result(failed=[label])
+    say((REPORTS / "attack.log").read_text(errors="replace").splitlines()[-1])
+    return Result(passed=1)
+
+
 def tsan(_):
     # Some kernels spread addresses wider than ThreadSanitizer's map; without randomisation it always fits.
     steady = ["setarch", "-R"]
@@ -211,12 +258,18 @@ def fuzz(arguments):
     result = Result()
     for target in sorted((ROOT / "build" / "fuzz" / "bin").glob("fuzz_*")):
         found = REPORTS / "fuzz" / target.name
-        found.mkdir(parents=True, exist_ok=True)
+        corpus = found / "corpus"  # what is found goes here; it starts from what is kept
+        corpus.mkdir(parents=True, exist_ok=True)
         command = [
             target,
             f"-max_total_time={arguments.fuzz_seconds}",
             f"-artifact_prefix={found}/",
+            # An input of a few kilobytes that takes more than this is a bomb.
             "-rss_limit_mb=4096",
+            "-malloc_limit_mb=256",
+            "-timeout=10",
+            corpus,
+            ROOT / "tests" / "fuzz" / "corpus" / target.name.removeprefix("fuzz_"),
         ]
         if run(f"fuzz: {target.name}, {arguments.fuzz_seconds} s", command, target.name):
             result.passed += 1
@@ -225,7 +278,7 @@ def fuzz(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (release, soak, python, torch, asan, tsan, fuzz)}
+STEPS = {step.__name__: step for step in (release, soak, python, torch, asan, attack, tsan, fuzz)}
 
 
 def report(total):

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <rtopk/rtopk.hpp>
 
@@ -79,6 +80,23 @@ TEST(Plans, WorkspaceDoesNotGrowWithTheRows) {
   EXPECT_EQ(plan_of(few).workspace_bytes, plan_of(many).workspace_bytes);
 }
 
+TEST(Plans, OfColumnsNeedNoCopyOfTheMatrix) {
+  Problem few = some_problem();
+  few.rows = 10000;
+  few.row_stride = 1;
+  few.element_stride = few.rows;
+  few.group_rows = 500;
+  few.group_stride = 500 * few.cols;
+  Problem many = few;
+  many.rows = many.element_stride = 10000000;
+  EXPECT_EQ(plan_of(few).workspace_bytes, plan_of(many).workspace_bytes);
+  EXPECT_EQ(plan_of(few).family, plan_of(some_problem()).family);
+  // Of long rows fewer are copied at a time.
+  many.cols = 1000000;
+  const Plan plan = plan_of(many, 1);
+  EXPECT_LE(plan.workspace_bytes, std::size_t{20} << 20);
+}
+
 TEST(Plans, OfTheReferenceSayReference) {
   Plan plan;
   ASSERT_TRUE(rtopk::make_reference_plan(some_problem(), plan).ok());
@@ -98,6 +116,51 @@ TEST(Plans, OfThePapersSearchBisect) {
   problem.search = rtopk::Search::bisection;
   EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
   EXPECT_NE(plan_of(some_problem()).family, rtopk::Family::cpu_bisection);
+}
+
+TEST(Plans, OfManyShortRowsSortThemInLanes) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  const auto family_of = [](std::int64_t rows, std::int64_t cols, std::int64_t k, rtopk::Order order) {
+    Problem problem = some_problem();
+    problem.rows = rows;
+    problem.cols = cols;
+    problem.k = k;
+    problem.order = order;
+    return plan_of(problem).family;
+  };
+  using rtopk::Family;
+  using rtopk::Order;
+  for (const rtopk::Order order : {Order::unsorted, Order::by_value, Order::by_index}) {
+    EXPECT_EQ(family_of(4096, 8, 2, order), Family::cpu_lanes);
+    EXPECT_EQ(family_of(65536, 1, 1, order), Family::cpu_lanes);
+    EXPECT_EQ(family_of(65536, 8, 8, order), Family::cpu_lanes);
+    EXPECT_EQ(family_of(1, 64, 2, order), Family::cpu_row);
+    EXPECT_EQ(family_of(65536, 256, 32, order), Family::cpu_row);
+  }
+  EXPECT_EQ(family_of(65536, 64, 32, Order::by_value), Family::cpu_lanes);
+  EXPECT_EQ(family_of(65536, 64, 32, Order::unsorted), Family::cpu_row);
+}
+
+TEST(Plans, MayTakeLanesUpTo256Columns) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  const auto run_in_lanes = [](std::int64_t cols) {
+    Problem problem = some_problem();
+    problem.rows = 3;
+    problem.cols = cols;
+    Plan plan = plan_of(problem, 1);
+    plan.family = rtopk::Family::cpu_lanes;
+    plan.scratch_bytes = plan.workspace_bytes = std::size_t{1} << 20;
+    const std::vector<float> input(static_cast<std::size_t>(3 * cols), 1.0f);
+    std::vector<float> values(3 * 32);
+    std::vector<std::int64_t> indices(3 * 32);
+    std::vector<std::byte> workspace(plan.workspace_bytes);
+    rtopk::Output output;
+    output.values = values.data();
+    output.indices = indices.data();
+    return rtopk::run(plan, input.data(), output, {workspace.data(), workspace.size()});
+  };
+  EXPECT_TRUE(run_in_lanes(256).ok()) << run_in_lanes(256).text();
+  EXPECT_STREQ(run_in_lanes(257).text(), "plan.family is cpu_lanes; accepted for this problem: cpu_row or reference");
 }
 
 /// The text as its lines.
@@ -126,6 +189,23 @@ TEST(PlanText, HasOneNameAndValuePerLine) {
   EXPECT_TRUE(lines.contains("workspace_bytes=" + std::to_string(plan.workspace_bytes)));
 }
 
+TEST(PlanText, ShowsWhereTheInputLies) {
+  for (const std::string& line : lines_of(plan_of(some_problem()))) {
+    EXPECT_FALSE(line.starts_with("element_stride") || line.starts_with("group")) << line;
+  }
+  Problem problem = some_problem();
+  problem.row_stride = 1;
+  problem.element_stride = 64;
+  problem.group_rows = 50;
+  problem.group_stride = 64 * 768;
+  const auto lines = lines_of(plan_of(problem));
+  for (const char* expected : {"row_stride=1", "element_stride=64", "group_rows=50", "group_stride=49152"}) {
+    EXPECT_TRUE(lines.contains(expected)) << expected;
+  }
+  problem.row_stride = 0;
+  EXPECT_TRUE(lines_of(plan_of(problem)).contains("row_stride=" + std::to_string(64 * 768)));
+}
+
 TEST(PlanText, ShowsEarlyStopping) {
   Problem problem = some_problem();
   problem.max_iter = 7;
@@ -151,6 +231,7 @@ TEST(Names, AreTheEnumerators) {
   EXPECT_STREQ(name(Search::bisection), "bisection");
   EXPECT_STREQ(name(DeviceKind::cuda), "cuda");
   EXPECT_STREQ(name(Family::cpu_stream), "cpu_stream");
+  EXPECT_STREQ(name(Family::cpu_lanes), "cpu_lanes");
   EXPECT_STREQ(name(static_cast<DType>(99)), "?");
   EXPECT_STREQ(name(static_cast<Family>(99)), "?");
 }

@@ -44,8 +44,14 @@ class Runner {
   [[nodiscard]] virtual std::string run(const Call& call) const = 0;
 };
 
-/// The reference, and the CPU backend for every instruction set that this CPU has and this build contains, once as planned
-/// and once with the other of the families that can run the problem; and the CUDA backend, if there is a GPU.
+/// Runs a plan, made for the call's problem or changed in any way, with as much workspace as it says. Empty on success; if it was
+/// refused, a text that begins with kRefused; else what went wrong.
+std::string run_plan(const rtopk::Plan& plan, const Call& call);
+inline constexpr const char* kRefused = "run returned status ";
+
+/// The reference, and the CPU backend for every instruction set that this CPU has and this build contains: as planned, with
+/// another of the families that can run the problem, and with that for short rows where it can; and the CUDA backend, if there
+/// is a GPU.
 /// RTOPK_TEST_RUNNERS=cuda (or cpu, or reference) leaves those whose name begins so.
 const std::vector<std::unique_ptr<Runner>>& runners();
 

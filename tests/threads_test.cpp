@@ -1,8 +1,5 @@
-// The same bits for every number of threads and every executor, from many callers at once, and after fork().
+// The same bits for every number of threads and every executor, from many callers at once.
 #include <gtest/gtest.h>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -146,31 +143,6 @@ TEST(Threads, OnePlanServesManyCallers) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
-}
-
-TEST(Threads, AChildAfterForkHasItsOwn) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer does not support threads after fork()";
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "ThreadSanitizer does not support threads after fork()";
-#endif
-#endif
-  Random random(seed() + 55);
-  const Matrix matrix = make_mixed_matrix(rtopk::DType::f32, 1000, 300, 16, random);
-  const rtopk::Problem problem = problem_for(matrix, 16);
-  const auto selections = select(problem, matrix.bytes.data());
-  Layout layout;
-  layout.threads = 3;
-  const Runner& runner = *host_runners().back();
-  runner.activate();
-  ASSERT_EQ(check(runner, problem, matrix, selections, layout), "");  // the parent's threads exist now
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) _exit(check(runner, problem, matrix, selections, layout).empty() ? 0 : 1);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

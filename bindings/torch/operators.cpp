@@ -8,16 +8,23 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "aggregation.hpp"
+#include "execution.hpp"
 #include "linear.hpp"
 #include "norm.hpp"
 #include "product.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
+#include "tensor_checks.hpp"
 
 namespace rtopk::torch_binding {
 namespace {
 
 using torch::headeronly::ScalarType;
+
+void check_input(const Tensor& self) {
+  check_memory("input", self);
+  check_selectable(self);
+}
 
 void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
   const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
@@ -51,7 +58,7 @@ bool nothing_to_do(const Rows& rows, const Problem& problem) { return rows.rows 
 
 void select_pairs(const Rows& rows, const Problem& problem, const Tensor& values, const Tensor& indices) {
   if (nothing_to_do(rows, problem)) return;
-  select(rows, problem, {.values = values.mutable_data_ptr(), .indices = indices.mutable_data_ptr()});
+  select(rows, problem, {.values = &values, .indices = &indices});
 }
 
 struct Pairs {
@@ -62,7 +69,7 @@ struct Pairs {
 
 Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
                double epsilon, ScalarType index_dtype) {
-  element_type_of(self);
+  check_input(self);
   dim = wrapped_dim(self, dim);
   check_k(self, k, dim);
   Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
@@ -95,17 +102,34 @@ std::tuple<Tensor, Tensor> topk_exact(const Tensor& self, std::int64_t k, std::i
   return topk(self, k, dim, largest, sorted, 0, 0.0, ScalarType::Long);
 }
 
-/// `values` and `indices` have the right shapes and types. Results go straight to them where they are contiguous and the
-/// rows' dimension is the last one.
+void check_output(const char* name, const Tensor& output, const Tensor& self, const Pairs& pairs) {
+  check_dims(name, output, self.dim());
+  for (std::int64_t i = 0; i < self.dim(); ++i) {
+    if (i == pairs.dim) {
+      check_size(name, output, i, pairs.problem.k, "k");
+    } else {
+      check_size(name, output, i, self.size(i), "as the input has");
+    }
+  }
+  check_device(name, output, self, "input");
+  check_no_internal_overlap(name, output);
+}
+
+/// Results go straight to `values` and `indices` where they are contiguous and the rows' dimension is the last one.
 void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
               double epsilon, Tensor values, Tensor indices) {
-  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, indices.scalar_type());
+  check_memory("indices", indices);
+  const ScalarType index_dtype = indices.scalar_type();
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
+  check_output("values", values, self, pairs);
+  check_output("indices", indices, self, pairs);
+  if (dtype_of(values) != dtype_of(self)) refuse("values has another dtype than input; accepted: the same");
+  check_apart("values", values, "indices", indices);
   if (pairs.dim >= self.dim() - 1 && values.is_contiguous() && indices.is_contiguous()) {
     select_pairs(pairs.rows, pairs.problem, values, indices);
     return;
   }
-  const auto [made_values, made_indices] =
-      topk(self, k, dim, largest, sorted, max_iter, epsilon, indices.scalar_type());
+  const auto [made_values, made_indices] = topk(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
   torch::stable::copy_(values, made_values);
   torch::stable::copy_(indices, made_indices);
 }
@@ -113,7 +137,7 @@ void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest
 /// A result as large as the input: the dense form, or the mask.
 Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
                   double epsilon, Form form) {
-  element_type_of(self);
+  check_input(self);
   dim = wrapped_dim(self, dim);
   check_k(self, k, dim);
   Problem problem = problem_of(k, largest, max_iter, epsilon);
@@ -123,9 +147,9 @@ Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool lar
   if (nothing_to_do(rows, problem)) {
     torch::stable::zero_(result);
   } else if (form == Form::mask) {
-    select(rows, problem, {.mask = static_cast<std::uint8_t*>(result.mutable_data_ptr())});
+    select(rows, problem, {.mask = &result});
   } else {
-    select(rows, problem, {.dense = result.mutable_data_ptr()});
+    select(rows, problem, {.dense = &result});
   }
   return results_along(result, dim);
 }
@@ -141,7 +165,7 @@ Tensor topk_mask(const Tensor& self, std::int64_t k, std::int64_t dim, bool larg
 
 std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool largest, std::int64_t max_iter,
                                    double epsilon) {
-  element_type_of(self);
+  check_input(self);
   const std::int64_t dim = wrapped_dim(self, -1);
   check_k(self, k, dim);
   const Rows rows = rows_along(self, dim);

@@ -1,5 +1,8 @@
 #include "tensor_checks.hpp"
 
+#include <algorithm>
+#include <array>
+#include <numeric>
 #include <string>
 
 #include <torch/csrc/stable/ops.h>
@@ -10,7 +13,102 @@ namespace rtopk::torch_binding {
 
 using torch::headeronly::ScalarType;
 
+namespace {
+
+std::int32_t device_type_of(const Tensor& tensor) {
+  std::int32_t type = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &type));
+  return type;
+}
+
+/// How far the last element lies behind the first one. Sizes are 1 or more.
+std::int64_t extent(const Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(sum, reach, &sum)) {
+      refuse("a tensor's strides reach further than 64 bits can tell");
+    }
+  }
+  return sum;
+}
+
+struct Bytes {
+  std::uintptr_t begin;
+  std::uintptr_t size;
+};
+
+Bytes bytes_of(const Tensor& tensor) {
+  const auto element = static_cast<std::uintptr_t>(tensor.element_size());
+  return {reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()),
+          (static_cast<std::uintptr_t>(extent(tensor)) + 1) * element};
+}
+
+/// The distance in bytes of which all strides of a tensor are multiples; 0 for a single element.
+std::uintptr_t common_stride(const Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  std::int64_t common = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] > 1) common = std::gcd(common, strides[i]);
+  }
+  return static_cast<std::uintptr_t>(common) * static_cast<std::uintptr_t>(tensor.element_size());
+}
+
+}  // namespace
+
+void check_memory(const char* name, const Tensor& tensor) {
+  if (!tensor.defined()) refuse(std::string(name) + " is undefined; accepted: a tensor");
+  if (tensor.numel() == 0) return;
+  std::int64_t bytes = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_size(tensor.get(), &bytes));
+  const std::int64_t held = bytes / static_cast<std::int64_t>(tensor.element_size()) - tensor.storage_offset();
+  if (extent(tensor) >= held) {
+    refuse(std::string(name) + " reaches beyond the end of its storage, which has " + std::to_string(bytes) +
+           " bytes; accepted: a tensor whose elements are all there");
+  }
+}
+
+void check_no_internal_overlap(const char* name, const Tensor& tensor) {
+  if (tensor.is_contiguous()) return;
+  // By ascending stride, each dimension has to step over all that the ones before it reach.
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  std::array<std::size_t, Sizes::kMost> order{};
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(sizes.size(), order.size()));
+  std::iota(order.begin(), end, 0);
+  std::sort(order.begin(), end, [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  std::int64_t reached = 0;
+  for (auto dim = order.begin(); dim != end; ++dim) {
+    if (sizes[*dim] <= 1) continue;
+    if (strides[*dim] <= reached) {
+      refuse(std::string(name) + " may have elements that share memory, and is written to; accepted: one whose " +
+             "elements lie apart, such as its clone()");
+    }
+    reached += (sizes[*dim] - 1) * strides[*dim];
+  }
+}
+
+void check_apart(const char* name, const Tensor& tensor, const char* other_name, const Tensor& other) {
+  if (tensor.numel() == 0 || other.numel() == 0) return;
+  const Bytes a = bytes_of(tensor);
+  const Bytes b = bytes_of(other);
+  if (a.begin + a.size <= b.begin || b.begin + b.size <= a.begin) return;
+  // They may still be different fields of the same records.
+  const std::uintptr_t record = std::gcd(common_stride(tensor), common_stride(other));
+  if (record > 0) {
+    const std::uintptr_t to_b = (b.begin % record + record - a.begin % record) % record;
+    const auto a_field = static_cast<std::uintptr_t>(tensor.element_size());
+    const auto b_field = static_cast<std::uintptr_t>(other.element_size());
+    if (to_b >= a_field && to_b + b_field <= record) return;
+  }
+  refuse(std::string(name) + " and " + other_name + " share memory; accepted: memory of its own for each");
+}
+
 void check_dims(const char* name, const Tensor& tensor, std::int64_t dims) {
+  check_memory(name, tensor);
   if (tensor.dim() != dims) {
     refuse(std::string(name) + " has " + std::to_string(tensor.dim()) +
            " dimensions; accepted: " + std::to_string(dims));
@@ -25,7 +123,7 @@ void check_size(const char* name, const Tensor& tensor, std::int64_t dim, std::i
 }
 
 void check_device(const char* name, const Tensor& tensor, const Tensor& like, const char* name_of_like) {
-  if (tensor.is_cpu() != like.is_cpu() || tensor.get_device_index() != like.get_device_index()) {
+  if (device_type_of(tensor) != device_type_of(like) || tensor.get_device_index() != like.get_device_index()) {
     refuse(std::string(name) + " is on another device than " + name_of_like + "; accepted: all tensors on one device");
   }
 }

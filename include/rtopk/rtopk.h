@@ -45,7 +45,10 @@ typedef struct rtopk_problem {
   int64_t rows;
   int64_t cols;
   int64_t k;
-  int64_t row_stride; /* elements; 0 means cols */
+  int64_t row_stride;     /* elements; 0 means cols * element_stride */
+  int64_t element_stride; /* elements from one element of a row to the next; 0 means 1 */
+  int64_t group_rows;     /* rows of a group; 0: all are one */
+  int64_t group_stride;   /* elements from one group of rows to the next; only with group_rows */
   int32_t dtype;
   int32_t direction;
   int32_t order;
@@ -61,7 +64,8 @@ typedef struct rtopk_problem {
   int32_t device_ordinal;
 } rtopk_problem;
 
-/* What will run. Its content is private; copy it freely. */
+/* What will run. Its content is private; copy it freely. It begins with a mark, its size and the library's version: where they
+ * differ, which any other memory has next to no chance of, it is refused. */
 typedef struct rtopk_plan {
   uint64_t opaque[64];
 } rtopk_plan;
@@ -93,10 +97,11 @@ RTOPK_C_API rtopk_status rtopk_make_plan(const rtopk_problem* problem, rtopk_pla
 /* For CPU plans: as rtopk_make_plan, with a number of threads (>= 1) instead of all CPUs. */
 RTOPK_C_API rtopk_status rtopk_make_plan_threads(const rtopk_problem* problem, int32_t threads, rtopk_plan* plan);
 
-/* Bytes that rtopk_run needs; 0 for a null plan. */
+/* Bytes that rtopk_run needs; 0 for what is no plan of this version. */
 RTOPK_C_API size_t rtopk_workspace_bytes(const rtopk_plan* plan);
 
-/* Writes the plan as text, cut to `size` bytes with its terminating zero; returns the length that the whole text has. */
+/* Writes the plan as text, cut to `size` bytes with its terminating zero; returns the length that the whole text has,
+ * or 0 for what is no plan of this version and if there is no memory for it. */
 RTOPK_C_API size_t rtopk_plan_text(const rtopk_plan* plan, char* text, size_t size);
 
 /* launch may be NULL. */

@@ -47,6 +47,10 @@ struct Executor {
 };
 
 /// Where a run executes.
+///
+/// The library's own threads are started on first use and kept. They block all signals but those that their own instructions raise.
+/// Where they cannot be started, those that there are do the work. A child after fork() starts its own. From the first thread on
+/// the library, or the shared object that it was linked into, stays loaded: dlclose is safe, and unloads nothing.
 struct Launch {
   void* stream = nullptr;              ///< CUDA: a cudaStream_t; null is the default stream.
   const Executor* executor = nullptr;  ///< CPU: null is the library's own threads.

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from ._registrations import in_torch_func, out_of_range, result_shape, scattered, wrapped_dim
+from ._registrations import check_writable, in_torch_func, out_of_range, result_shape, scattered, wrapped_dim
 
 _OPS = torch.ops.rtopk
 _INT64 = torch.int64
 _is_compiling = torch.compiler.is_compiling
+_C_is_tracing = torch._C._is_tracing
 
 _Tensor = torch.Tensor
 _Result = torch.return_types.topk
@@ -60,6 +61,12 @@ def _is_plain(input):
     )
 
 
+@torch.compiler.assume_constant_result
+def _is_tracing():
+    """Whether torch.jit.trace records. torch.jit.is_tracing takes four times as long."""
+    return _C_is_tracing()
+
+
 class _WithGradient(torch.autograd.Function):
     """Any other operator that gives values and where they stand: its derivative for plain eager calls. What
     torch.library makes of the same formula takes a tenth of a millisecond a call."""
@@ -96,8 +103,9 @@ def topk(
     values are in ascending index, unsorted ones are too, and the result is the same on every device and run.
 
     Args:
-        input: float32, float16, bfloat16, float64 or int32. Rows with any stride between them are read in place; a
-            tensor whose selected dimension is not contiguous is copied first.
+        input: float32, float16, bfloat16, float64, int32, int64, int16, int8 or uint8. Rows with any stride between
+            them are read in place; a tensor whose selected dimension is not contiguous is copied first. Integers other
+            than int32 have no search of their own: the short ones are widened, int64 is sorted.
         k: how many; 0 to the size of the dimension.
         dim: along which dimension.
         largest: the largest, or the smallest. NaN is greater than every number.
@@ -119,36 +127,47 @@ def topk(
     tensor([0, 2], dtype=torch.int32)
     """
     exact = max_iter is None and epsilon == 0.0 and index_dtype is _INT64
-    # The usual call first: every check costs a small selection.
-    if exact and dim == -1 and out is None and type(k) is int and isinstance(input, _Tensor):
-        if not input.requires_grad and forward_ad._current_level < 0:
-            if largest is True and sorted is True:
-                return _Result(_topk_exact(input, k))
-            if type(largest) is bool and type(sorted) is bool:
-                return _Result(_topk_exact(input, k, -1, largest, sorted))
-        elif type(largest) is bool and type(sorted) is bool and not _is_compiling() and _is_plain(input):
-            return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, -1, largest, sorted))
-    _check_tensor("topk", input)
-    k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
-    _check_bool("largest", largest)
-    _check_bool("sorted", sorted)
-    if out is not None:
-        return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
+    try:
+        # The usual call first: every check costs a small selection.
+        if exact and dim == -1 and out is None and type(k) is int and isinstance(input, _Tensor):
+            if not input.requires_grad and forward_ad._current_level < 0 and not _is_tracing():
+                if largest is True and sorted is True:
+                    return _Result(_topk_exact(input, k))
+                if type(largest) is bool and type(sorted) is bool:
+                    return _Result(_topk_exact(input, k, -1, largest, sorted))
+            elif type(largest) is bool and type(sorted) is bool and not _is_compiling() and _is_plain(input):
+                return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, -1, largest, sorted))
+        _check_tensor("topk", input)
+        k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
+        _check_bool("largest", largest)
+        _check_bool("sorted", sorted)
+        if out is not None:
+            return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
+        options = () if exact else (max_iter or 0, epsilon, index_dtype)
+        return _Result(_general_topk(input, k, dim, largest, sorted, *options))
+    except RuntimeError:
+        if input.dtype in _DTYPES:
+            raise
+        raise _unsupported(input) from None
+
+
+def _general_topk(input, k, dim, largest, sorted, *options):
+    """Any call of topk() without out=, with checked arguments and `dim` from 0 on. Without options: an exact one."""
+    exact = len(options) == 0
     compiling = _is_compiling()
     wants_grad = _wants_grad(input)
     if exact and not compiling and (wants_grad or forward_ad._current_level >= 0) and _is_plain(input):
-        return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted))
-    options = () if exact else (max_iter or 0, epsilon, index_dtype)
+        return _differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
     arguments = (k, dim, largest, sorted, *options)
     operator = _topk_exact if exact else _OPS._topk.default
     if _is_transformed():
         indices = operator(input, *arguments)[1]
-        return _Result((input.gather(dim, indices if exact else indices.to(_INT64)), indices))
+        return input.gather(dim, indices if exact else indices.to(_INT64)), indices
     if not wants_grad:
-        return _Result(operator(input, *arguments))
+        return operator(input, *arguments)
     if compiling or not _is_plain(input):
-        return _Result(_OPS.topk.default(input, *arguments))
-    return _Result(_WithGradient.apply(input, dim, operator, *arguments))
+        return _OPS.topk.default(input, *arguments)
+    return _WithGradient.apply(input, dim, operator, *arguments)
 
 
 def maxk(
@@ -175,7 +194,8 @@ def maxk(
         if not _wants_grad(input):
             return _OPS._maxk.default(input, *arguments)
         # A gradient needs to know what was kept: its indices where they are few, else a byte for every element.
-        if not _is_compiling() and input.dim() > 0 and 0 < 8 * k < input.size(dim):
+        few = not _is_compiling() and not _is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
+        if few:
             values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
             return scattered(values, indices, input.shape, dim)
     return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
@@ -244,7 +264,8 @@ def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Te
 
 
 def _wants_grad(input):
-    return input.requires_grad and torch.is_grad_enabled()
+    # What torch.jit.trace records has to serve both with a gradient and without; its own check traces without.
+    return (input.requires_grad and torch.is_grad_enabled()) or (_is_tracing() and input.is_floating_point())
 
 
 def _is_transformed():
@@ -254,6 +275,21 @@ def _is_transformed():
 
 
 # ---- Errors of the kinds that torch.topk has ----
+
+_DTYPES = frozenset(
+    getattr(torch, name) for name in "float32 float16 bfloat16 float64 int32 int64 int16 int8 uint8".split()
+)
+
+
+def _unsupported(input):
+    """The error for a type that is not selected: of the kind that torch.topk has for it on that device."""
+    names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in _DTYPES))
+    text = f"topk(): not implemented for {input.dtype}; accepted: {names}"
+    try:
+        torch.topk(input.new_empty(1), 1)
+    except RuntimeError as error:
+        return type(error)(text)
+    return NotImplementedError(text)
 
 
 def _check_tensor(function, input):
@@ -275,12 +311,9 @@ def _check_bool(name, value):
 
 
 def _topk_out(input, arguments, index_dtype, out):
+    if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(each, torch.Tensor) for each in out):
+        raise TypeError("topk(): argument 'out' must be tuple of Tensors: values and indices")
     values, indices = out
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (input, values, indices)):
-        raise RuntimeError(
-            "topk(): functions with out=... arguments don't support automatic differentiation, but one of the arguments"
-            " requires grad."
-        )
     k, dim, *_ = arguments
     shape, size = result_shape(input, k, dim)
     if k < 0 or k > size:
@@ -290,7 +323,9 @@ def _topk_out(input, arguments, index_dtype, out):
             raise RuntimeError(f"Expected out tensor to have dtype {dtype}, but got {tensor.dtype} instead")
         if tensor.device != input.device:
             raise RuntimeError(f"Expected out tensor to be on {input.device}, but got {tensor.device} instead")
+    for tensor in out:
         if list(tensor.shape) != shape:
+            check_writable("topk()", (input, *out), out)
             if tensor.numel() != 0:
                 warnings.warn(
                     f"An output with one or more elements was resized since it had shape {list(tensor.shape)}, which"

@@ -1,10 +1,12 @@
-"""What PyTorch is told about the operators beside their kernels: shapes (fake tensors), derivatives, vmap.
+"""What PyTorch is told about the operators beside their kernels: shapes (fake tensors), which tensors they write to,
+derivatives, vmap.
 
 torch.ops.rtopk.topk and .compact have derivatives. Those whose names begin with "_", and topk_mask, have none: a call
 of them costs nothing but the selection.
 """
 
 import torch
+import torch.autograd.forward_ad as forward_ad
 from torch.library import register_autograd, register_fake, register_vmap
 
 from . import _library  # noqa: F401  # defines the operators
@@ -51,7 +53,21 @@ def _fake_topk(input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=
 
 
 def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices):
-    _checked_shape(input, k, dim)
+    shape = _checked_shape(input, k, dim)
+    _check_output("values", values, shape, (input.dtype,), input)
+    _check_output("indices", indices, shape, (torch.int64, torch.int32), input)
+
+
+def _check_output(name, tensor, shape, dtypes, like):
+    torch._check(tensor.dtype in dtypes, lambda: f"{name} is {tensor.dtype}; accepted: {dtypes}")
+    torch._check(tensor.device == like.device, lambda: f"{name} is on {tensor.device}; accepted: {like.device}")
+
+    def wrong_shape():
+        return f"{name} has shape {list(tensor.shape)}; accepted: {shape}"
+
+    torch._check(tensor.dim() == len(shape), wrong_shape)
+    for size, wanted in zip(tensor.shape, shape, strict=True):
+        torch._check(size == wanted, wrong_shape)
 
 
 def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
@@ -82,6 +98,54 @@ register_fake("rtopk::_maxk", _fake_maxk)
 register_fake("rtopk::topk_mask", _fake_topk_mask)
 register_fake("rtopk::compact", _fake_compact)
 register_fake("rtopk::_compact", _fake_compact)
+
+
+# ---- What is written to ----
+#
+# torch's own operators that write into a given tensor raise its version, by which autograd notices that what it saved
+# is gone, and refuse inference tensors outside of inference mode and whatever wants a derivative. Here a kernel of the
+# key ADInplaceOrView does so. It comes before those of devices, modes and fake tensors, whoever makes the call.
+
+
+def check_writable(name, arguments, written):
+    """Throws where torch would not let an operator write into these tensors."""
+    if not torch.is_inference_mode_enabled() and any(tensor.is_inference() for tensor in written):
+        raise RuntimeError(
+            f"{name}: Inplace update to inference tensor outside InferenceMode is not allowed; accepted: its clone()"
+        )
+    if any(tensor.is_neg() for tensor in written):
+        raise RuntimeError(f"{name}: a lazily negated view is not written to; accepted: its resolve_neg()")
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in arguments):
+        raise RuntimeError(
+            f"{name}: what writes into a given tensor, as out=... does, has no derivative, but one of the arguments"
+            " requires grad; accepted: its detach(), or a call under torch.no_grad()"
+        )
+    if forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(tensor).tangent is not None for tensor in arguments
+    ):
+        raise NotImplementedError(f"{name}: forward AD is not supported where a given tensor is written to")
+
+
+def _register_writing(name):
+    operator = getattr(_OPS, name).default
+    schema = operator._schema
+    is_written = [argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments]
+    below = torch._C._after_ADInplaceOrView_keyset
+
+    def kernel(keyset, *arguments):
+        tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+        # None for a tensor comes this far; the kernels below refuse it.
+        written = [each for each, writes in zip(arguments, is_written, strict=True) if writes and each is not None]
+        check_writable(schema.name, tensors, written)
+        operator.redispatch(keyset & below, *arguments)
+        torch.autograd.graph.increment_version(written)
+
+    _library_for_writing.impl(name, kernel, "ADInplaceOrView", with_keyset=True)
+
+
+_library_for_writing = torch.library.Library("rtopk", "IMPL")
+for _name in ("topk_out", "_add_product"):
+    _register_writing(_name)
 
 
 # ---- Derivatives ----

@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <limits>
-#include <new>
 #include <string>
 #include <type_traits>
 
@@ -11,9 +10,6 @@
 
 namespace {
 
-static_assert(sizeof(rtopk::Plan) <= sizeof(rtopk_plan));
-static_assert(alignof(rtopk::Plan) <= alignof(rtopk_plan));
-static_assert(std::is_trivially_copyable_v<rtopk::Plan>);
 static_assert(static_cast<int>(rtopk::DType::i32) == RTOPK_I32);
 static_assert(static_cast<int>(rtopk::Form::cbsr) == RTOPK_CBSR);
 static_assert(static_cast<int>(rtopk::IndexType::u16) == RTOPK_INDEX_U16);
@@ -27,7 +23,7 @@ rtopk_status to_c(const rtopk::Status& status) {
   return result;
 }
 
-rtopk_status null_argument(const char* text) { return to_c({rtopk::StatusCode::invalid_argument, text}); }
+rtopk_status refusal(const char* text) { return to_c({rtopk::StatusCode::invalid_argument, text}); }
 
 /// An enumerator from C. What does not fit becomes a value that the library's own check refuses.
 template <class Enum>
@@ -41,6 +37,9 @@ rtopk::Problem to_cpp(const rtopk_problem& p) {
           .cols = p.cols,
           .k = p.k,
           .row_stride = p.row_stride,
+          .element_stride = p.element_stride,
+          .group_rows = p.group_rows,
+          .group_stride = p.group_stride,
           .dtype = enumerator<rtopk::DType>(p.dtype),
           .direction = enumerator<rtopk::Direction>(p.direction),
           .order = enumerator<rtopk::Order>(p.order),
@@ -55,22 +54,106 @@ rtopk::Problem to_cpp(const rtopk_problem& p) {
           .device = {enumerator<rtopk::DeviceKind>(p.device_kind), p.device_ordinal}};
 }
 
-rtopk::Plan plan_from(const rtopk_plan& opaque) {
-  rtopk::Plan plan;
-  std::memcpy(static_cast<void*>(&plan), &opaque, sizeof plan);
-  return plan;
+rtopk_problem to_c(const rtopk::Problem& p) {
+  return {.rows = p.rows,
+          .cols = p.cols,
+          .k = p.k,
+          .row_stride = p.row_stride,
+          .element_stride = p.element_stride,
+          .group_rows = p.group_rows,
+          .group_stride = p.group_stride,
+          .dtype = static_cast<std::int32_t>(p.dtype),
+          .direction = static_cast<std::int32_t>(p.direction),
+          .order = static_cast<std::int32_t>(p.order),
+          .form = static_cast<std::int32_t>(p.form),
+          .index_type = static_cast<std::int32_t>(p.index_type),
+          .values = p.values ? 1 : 0,
+          .indices = p.indices ? 1 : 0,
+          .passes = p.passes ? 1 : 0,
+          .max_iter = p.max_iter,
+          .search = static_cast<std::int32_t>(p.search),
+          .epsilon = p.epsilon,
+          .device_kind = static_cast<std::int32_t>(p.device.kind),
+          .device_ordinal = p.device.ordinal};
+}
+
+/// What an rtopk_plan holds: a plan in types that any bytes are a value of, and what tells it from anything else.
+struct SavedPlan {
+  std::uint64_t magic;
+  std::uint32_t bytes;
+  std::uint32_t version;
+  rtopk_problem problem;
+  std::int32_t family;
+  std::int32_t threads;
+  std::int64_t rows_per_block;
+  std::int64_t candidate_capacity;
+  std::int32_t lanes_per_row;
+  std::int32_t elements_per_lane;
+  std::int64_t blocks;
+  std::int64_t parts;
+  std::uint64_t shared_bytes;
+  std::int64_t chunk_rows;
+  std::uint64_t scratch_bytes;
+  std::uint64_t workspace_bytes;
+};
+static_assert(sizeof(SavedPlan) <= sizeof(rtopk_plan));
+static_assert(alignof(SavedPlan) <= alignof(rtopk_plan));
+static_assert(std::is_trivially_copyable_v<SavedPlan>);
+// A field of a plan that is not saved would be lost in C. Whoever adds one saves it, and then says so here.
+static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 176);
+
+constexpr std::uint64_t kMagic = 0x6e616c704b706f54;  // "TopKplan"
+constexpr std::uint32_t kVersion = RTOPK_VERSION_MAJOR << 20 | RTOPK_VERSION_MINOR << 10 | RTOPK_VERSION_PATCH;
+
+void save(const rtopk::Plan& plan, rtopk_plan& opaque) {
+  const SavedPlan saved{.magic = kMagic,
+                        .bytes = sizeof(SavedPlan),
+                        .version = kVersion,
+                        .problem = to_c(plan.problem),
+                        .family = static_cast<std::int32_t>(plan.family),
+                        .threads = plan.threads,
+                        .rows_per_block = plan.rows_per_block,
+                        .candidate_capacity = plan.candidate_capacity,
+                        .lanes_per_row = plan.lanes_per_row,
+                        .elements_per_lane = plan.elements_per_lane,
+                        .blocks = plan.blocks,
+                        .parts = plan.parts,
+                        .shared_bytes = plan.shared_bytes,
+                        .chunk_rows = plan.chunk_rows,
+                        .scratch_bytes = plan.scratch_bytes,
+                        .workspace_bytes = plan.workspace_bytes};
+  opaque = {};
+  std::memcpy(&opaque, &saved, sizeof saved);
+}
+
+/// False, and nothing read, if that is no plan of this version of the library. What its numbers say is checked by run().
+bool load(const rtopk_plan& opaque, rtopk::Plan& plan) {
+  SavedPlan saved;
+  std::memcpy(&saved, &opaque, sizeof saved);
+  if (saved.magic != kMagic || saved.bytes != sizeof saved || saved.version != kVersion) return false;
+  plan = {.problem = to_cpp(saved.problem),
+          .family = enumerator<rtopk::Family>(saved.family),
+          .threads = saved.threads,
+          .rows_per_block = saved.rows_per_block,
+          .candidate_capacity = saved.candidate_capacity,
+          .lanes_per_row = saved.lanes_per_row,
+          .elements_per_lane = saved.elements_per_lane,
+          .blocks = saved.blocks,
+          .parts = saved.parts,
+          .shared_bytes = saved.shared_bytes,
+          .chunk_rows = saved.chunk_rows,
+          .scratch_bytes = saved.scratch_bytes,
+          .workspace_bytes = saved.workspace_bytes};
+  return true;
 }
 
 template <class MakePlan>
 rtopk_status make_plan(const rtopk_problem* problem, rtopk_plan* opaque, MakePlan&& make) {
-  if (problem == nullptr) return null_argument("problem is null; accepted: a pointer to a problem");
-  if (opaque == nullptr) return null_argument("plan is null; accepted: a pointer to a plan");
+  if (problem == nullptr) return refusal("problem is null; accepted: a pointer to a problem");
+  if (opaque == nullptr) return refusal("plan is null; accepted: a pointer to a plan");
   rtopk::Plan plan;
   const rtopk::Status status = make(to_cpp(*problem), plan);
-  if (status.ok()) {
-    *opaque = {};
-    std::memcpy(opaque, static_cast<const void*>(&plan), sizeof plan);
-  }
+  if (status.ok()) save(plan, *opaque);
   return to_c(status);
 }
 
@@ -80,11 +163,7 @@ extern "C" {
 
 void rtopk_problem_init(rtopk_problem* problem) {
   if (problem == nullptr) return;
-  const rtopk::Problem defaults;
-  *problem = {};
-  problem->index_type = static_cast<std::int32_t>(defaults.index_type);
-  problem->values = defaults.values ? 1 : 0;
-  problem->indices = defaults.indices ? 1 : 0;
+  *problem = to_c(rtopk::Problem{});
 }
 
 rtopk_status rtopk_make_plan(const rtopk_problem* problem, rtopk_plan* plan) {
@@ -98,16 +177,18 @@ rtopk_status rtopk_make_plan_threads(const rtopk_problem* problem, std::int32_t 
   });
 }
 
-std::size_t rtopk_workspace_bytes(const rtopk_plan* plan) {
-  return plan == nullptr ? 0 : plan_from(*plan).workspace_bytes;
+std::size_t rtopk_workspace_bytes(const rtopk_plan* opaque) {
+  rtopk::Plan plan;
+  return opaque != nullptr && load(*opaque, plan) ? plan.workspace_bytes : 0;
 }
 
-std::size_t rtopk_plan_text(const rtopk_plan* plan, char* text, std::size_t size) {
-  if (plan == nullptr) return 0;
+std::size_t rtopk_plan_text(const rtopk_plan* opaque, char* text, std::size_t size) {
+  rtopk::Plan plan;
+  if (opaque == nullptr || !load(*opaque, plan)) return 0;
   std::string whole;
   try {
-    whole = rtopk::to_string(plan_from(*plan));
-  } catch (const std::bad_alloc&) {
+    whole = rtopk::to_string(plan);
+  } catch (...) {  // no memory
     return 0;
   }
   if (text != nullptr && size > 0) {
@@ -118,10 +199,15 @@ std::size_t rtopk_plan_text(const rtopk_plan* plan, char* text, std::size_t size
   return whole.size();
 }
 
-rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_output* output, void* workspace,
+rtopk_status rtopk_run(const rtopk_plan* opaque, const void* input, const rtopk_output* output, void* workspace,
                        std::size_t workspace_bytes, const rtopk_launch* launch) {
-  if (plan == nullptr) return null_argument("plan is null; accepted: a plan that rtopk_make_plan has filled in");
-  if (output == nullptr) return null_argument("output is null; accepted: a pointer to an output");
+  if (opaque == nullptr) return refusal("plan is null; accepted: a plan that rtopk_make_plan has filled in");
+  rtopk::Plan plan;
+  if (!load(*opaque, plan)) {
+    return refusal(
+        "plan is none of this version of rtopk; accepted: a plan that its own rtopk_make_plan has filled in");
+  }
+  if (output == nullptr) return refusal("output is null; accepted: a pointer to an output");
   rtopk::Executor executor;
   rtopk::Launch where;
   if (launch != nullptr) {
@@ -132,7 +218,7 @@ rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_ou
     }
   }
   const rtopk::Output out{output->values, output->indices, output->dense, output->mask, output->passes};
-  return to_c(rtopk::run(plan_from(*plan), input, out, {workspace, workspace_bytes}, where));
+  return to_c(rtopk::run(plan, input, out, {workspace, workspace_bytes}, where));
 }
 
 const char* rtopk_version(void) { return rtopk::version(); }

@@ -36,6 +36,7 @@ Status make_reference_plan(const Problem& problem, Plan& plan) noexcept {
     return {StatusCode::not_supported, "device is cuda; accepted for the reference: cpu"};
   }
   const std::size_t scratch = core::reference_scratch_bytes(problem);
+  if (Status status = core::check_workspace(problem, scratch); !status.ok()) return status;
   plan = Plan{.problem = problem, .family = Family::reference, .scratch_bytes = scratch, .workspace_bytes = scratch};
   return {};
 }

@@ -1,27 +1,27 @@
 #include "regions.hpp"
 
 #include "checks.hpp"
+#include "sizes.hpp"
 
 namespace rtopk::core {
 
 bool Regions::overlap(const Region& a, const Region& b) {
   const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
   const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
-  return a_begin < b_begin + static_cast<std::uintptr_t>(b.bytes) &&
-         b_begin < a_begin + static_cast<std::uintptr_t>(a.bytes);
+  // By differences: the end of a region may be no address.
+  return a_begin <= b_begin ? b_begin - a_begin < a.bytes : a_begin - b_begin < b.bytes;
 }
 
 void Regions::add(const char* argument, const void* data, std::int64_t count, std::size_t size, bool written) {
   if (count == 0) return;
-  regions_[used_++] = {argument, data, count * static_cast<std::int64_t>(size), size, written};
+  regions_[used_++] = {argument, data, bytes_of(count, size), size, written};
 }
 
 Status Regions::check(Workspace workspace, std::size_t needed) noexcept {
   for (std::size_t i = 0; i < used_; ++i) {
     const Region& r = regions_[i];
     if (r.data == nullptr) {
-      return status(StatusCode::invalid_argument, "%s is null; accepted: a pointer to %lld bytes", r.argument,
-                    static_cast<long long>(r.bytes));
+      return status(StatusCode::invalid_argument, "%s is null; accepted: a pointer to %zu bytes", r.argument, r.bytes);
     }
     if (reinterpret_cast<std::uintptr_t>(r.data) % r.alignment != 0) {
       return status(StatusCode::invalid_argument, "%s is %p; accepted: an address that is a multiple of %zu",
@@ -37,7 +37,7 @@ Status Regions::check(Workspace workspace, std::size_t needed) noexcept {
       return status(StatusCode::workspace_too_small, "workspace.bytes is %zu; accepted: at least %zu", workspace.bytes,
                     needed);
     }
-    regions_[used_++] = {"workspace", workspace.data, static_cast<std::int64_t>(needed), 1, true};
+    regions_[used_++] = {"workspace", workspace.data, needed, 1, true};
   }
   for (std::size_t i = 0; i < used_; ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -26,7 +26,7 @@ class Regions {
   struct Region {
     const char* argument;
     const void* data;
-    std::int64_t bytes;
+    std::size_t bytes;
     std::size_t alignment;
     bool written;
   };

@@ -233,7 +233,7 @@ void run(const AggregationPlan& plan, const AggregationCall& call, void* workspa
   const auto address = reinterpret_cast<std::uintptr_t>(workspace);
   const std::uintptr_t aligned = (address + kCacheLine - 1) / kCacheLine * kCacheLine;
   Job job{plan, call, static_cast<std::byte*>(workspace) + (aligned - address), block_runner_for(plan.problem)};
-  run_tasks(executor, plan.threads, run_task, &job);
+  run_tasks(executor, tasks_for(plan.threads, rows_of(plan.problem), plan.rows_per_worker), run_task, &job);
 }
 
 }  // namespace rtopk::cpu

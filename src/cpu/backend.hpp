@@ -6,7 +6,7 @@
 
 namespace rtopk::cpu {
 
-/// CPUs that this process may use.
+/// CPUs that this process may use, by its affinity and by the quota of its cgroups.
 [[nodiscard]] int available_threads() noexcept;
 
 /// Picks family and numbers for a problem that was checked.

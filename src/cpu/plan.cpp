@@ -2,12 +2,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "backend.hpp"
 #include "core/checks.hpp"
 #include "core/reference.hpp"
+#include "core/sizes.hpp"
+#include "cpu_quota.hpp"
 #include "simd_rows.hpp"
+#include "tile_shape.hpp"
 
 namespace rtopk::cpu {
 namespace {
@@ -23,6 +27,11 @@ constexpr std::int64_t kRowsPerBlock = 8;
 /// Below this many elements per thread, waking it costs more than it wins (about 20 us against 0.5 ns an element).
 constexpr std::int64_t kElementsPerThread = 65536;
 
+/// Both for cpu_lanes, which takes 2 to 10 ns an element and learns nothing from row to row. Blocks are large enough that
+/// working out the exchanges, up to 3 us for each, does not count.
+constexpr std::int64_t kSortedElementsPerBlock = 16384;
+constexpr std::int64_t kSortedElementsPerThread = 16384;
+
 /// From this length on, and selecting at most this share of a row (1/8), it pays to discard most of it in the first pass
 /// and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream: 256 columns, k = 8:
 /// 1.39, 1.61; 512 columns, k = 16: 1.23, 1.11; k = 64: 1.36, 1.40; 1024 columns, k = 64: 1.25, 1.00; k = 204: 1.38, 1.39.
@@ -35,15 +44,48 @@ std::int64_t candidate_capacity(const Problem& problem) {
   return std::min(problem.cols, 2 * problem.k + 256) + static_cast<std::int64_t>(kListedAtOnce);
 }
 
+/// And the most that it may hold: no memory has more.
+constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
+
+/// Rows of a group from which on it fills the lanes of most vectors.
+constexpr std::int64_t kMinLanesGroup = 16;
+
+/// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
+/// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more.
+/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 165 by value and 24, 142
+/// unsorted; 32 columns, k = 8: 144, 262 and 159, 162; k = 16: 188, 399 and 213, 173; 64 columns, k = 2: 151, 189 and 156,
+/// 170; k = 12: 372, 355 and 398, 203. Lanes of 16-bit elements are half as wide and compared by fewer instructions, those of
+/// 64-bit elements have columns beside them: bf16, 128 columns, k = 12: 392, 431 by value; f64, 24 columns, k = 6: 239, 263.
+bool sorts_in_lanes(const Problem& problem) {
+  const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
+  if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
+  if (together < problem.rows && together < kMinLanesGroup) return false;
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
+  if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= 48;
+  // Most of a row: the other family would have to sort that, one comparison after the other.
+  const bool most = 4 * problem.k >= 3 * problem.cols;
+  return problem.cols <= (size == 8 ? 24 : 256 / size) || (most && problem.cols <= 64);
+}
+
 Family pick_family(const Problem& problem) {
 #if defined(RTOPK_HAVE_HIGHWAY)
   if (problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection) return Family::cpu_bisection;
+  if (sorts_in_lanes(problem)) return Family::cpu_lanes;
   const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
 #else
   static_cast<void>(problem);
   return Family::reference;
 #endif
+}
+
+/// Whether a family can do a problem for which `best` is picked: those that do exact selections stand in for each other.
+bool can_run(Family family, Family best, const Problem& problem) {
+  if (family == Family::reference || family == best) return true;
+  if (best == Family::reference || best == Family::cpu_bisection) return false;
+  return family == Family::cpu_row || family == Family::cpu_stream ||
+         (family == Family::cpu_lanes && problem.cols <= kMaxLanesColumns);
 }
 
 std::size_t scratch_bytes_of(const Plan& plan) {
@@ -53,36 +95,58 @@ std::size_t scratch_bytes_of(const Plan& plan) {
   return core::reference_scratch_bytes(plan.problem);
 }
 
+/// CPUs that the process may run on.
+int allowed_cpus() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+/// Read once: it takes some 20 us, and is asked for with every plan. Several threads may read it at the same time; a static that
+/// is initialised here would have a lock, which a child could inherit from its parent.
+int quota_of_process() {
+  constexpr int kUnknown = -1;
+  static std::atomic<int> known{kUnknown};
+  int quota = known.load(std::memory_order_relaxed);
+  if (quota == kUnknown) {
+    quota = cpu_quota("");
+    known.store(quota, std::memory_order_relaxed);
+  }
+  return quota;
+}
+
 }  // namespace
 
 int available_threads() noexcept {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int allowed = allowed_cpus();
+  const int quota = quota_of_process();
+  return std::max(1, quota > 0 ? std::min(quota, allowed) : allowed);
 }
 
 Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept {
   Plan made{.problem = problem, .family = pick_family(problem)};
-  made.rows_per_block =
-      std::max({kElementsPerBlock / problem.cols, std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  const bool sorts = made.family == Family::cpu_lanes;
+  made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / problem.cols,
+                                  std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  const std::int64_t tile = std::max(tile_rows(problem), std::int64_t{1});
+  made.rows_per_block = (made.rows_per_block + tile - 1) / tile * tile;
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
   made.scratch_bytes = scratch_bytes_of(made);
   const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;
-  const std::int64_t worthwhile = problem.rows * problem.cols / kElementsPerThread;
+  const std::int64_t worthwhile = problem.rows * problem.cols / (sorts ? kSortedElementsPerThread : kElementsPerThread);
   made.threads = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
-  made.workspace_bytes = static_cast<std::size_t>(made.threads) * made.scratch_bytes;
+  made.workspace_bytes = core::bytes_of(made.threads, made.scratch_bytes);
+  if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
   plan = made;
   return {};
 }
 
 Status check_plan(const Plan& plan) noexcept {
   const Family best = pick_family(plan.problem);
-  const bool streamed_row = plan.family == Family::cpu_stream && best == Family::cpu_row;
-  const bool whole_row = plan.family == Family::cpu_row && best == Family::cpu_stream;
-  if (plan.family != Family::reference && plan.family != best && !streamed_row && !whole_row) {
+  if (!can_run(plan.family, best, plan.problem)) {
     return core::status(StatusCode::invalid_argument, "plan.family is %s; accepted for this problem: %s or reference",
                         name(plan.family), name(best));
   }
@@ -91,18 +155,19 @@ Status check_plan(const Plan& plan) noexcept {
                         "plan.threads is %d and plan.rows_per_block %lld; accepted: 1 or more", plan.threads,
                         static_cast<long long>(plan.rows_per_block));
   }
-  if (plan.family == Family::cpu_stream && plan.candidate_capacity < candidate_capacity(plan.problem)) {
-    return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: at least %lld",
-                        static_cast<long long>(plan.candidate_capacity),
-                        static_cast<long long>(candidate_capacity(plan.problem)));
+  const std::int64_t least = candidate_capacity(plan.problem);
+  if (plan.family == Family::cpu_stream &&
+      (plan.candidate_capacity < least || plan.candidate_capacity > std::max(least, kMaxCandidates))) {
+    return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: %lld to 2^48",
+                        static_cast<long long>(plan.candidate_capacity), static_cast<long long>(least));
   }
   const std::size_t scratch = scratch_bytes_of(plan);
-  if (plan.scratch_bytes < scratch ||
-      plan.workspace_bytes / plan.scratch_bytes < static_cast<std::size_t>(plan.threads)) {
+  if (plan.scratch_bytes < scratch || plan.workspace_bytes < core::bytes_of(plan.threads, plan.scratch_bytes) ||
+      plan.workspace_bytes > core::kMaxBytes) {
     return core::status(
         StatusCode::invalid_argument,
         "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
-        "of %d threads",
+        "of %d threads, less than 2^63",
         plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
   }
   return {};

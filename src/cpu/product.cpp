@@ -83,7 +83,7 @@ Status check_plan(const ProductPlan& plan) noexcept {
 
 void run(const ProductPlan& plan, const ProductCall& call, const Executor* executor) noexcept {
   Job job{plan, call};
-  run_tasks(executor, plan.threads, run_task, &job);
+  run_tasks(executor, tasks_for(plan.threads, row_blocks_of(plan) * col_blocks_of(plan), 1), run_task, &job);
 }
 
 }  // namespace rtopk::cpu

@@ -48,7 +48,7 @@ void run_task(void* context, std::int64_t task) {
 void run(const Plan& plan, const void* input, const Output& output, void* workspace,
          const Executor* executor) noexcept {
   Job job{plan, input, output, static_cast<std::byte*>(workspace)};
-  run_tasks(executor, plan.threads, run_task, &job);
+  run_tasks(executor, tasks_for(plan.threads, plan.problem.rows, plan.rows_per_block), run_task, &job);
 }
 
 }  // namespace rtopk::cpu

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/sizes.hpp"
+
 namespace rtopk::cpu {
 
 class Scratch {
@@ -20,17 +22,17 @@ class Scratch {
   /// Room for `count` elements, and for vectors that are written whole at their end.
   template <class T>
   T* take(std::int64_t count) {
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T) + kAlignment;
-    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    bytes_ += rounded;
+    const std::size_t bytes = core::plus(core::bytes_of(count, sizeof(T)), kAlignment);
+    const std::size_t rounded = core::rounded_up(bytes, kAlignment);
+    bytes_ = core::plus(bytes_, rounded);
     if (next_ == nullptr) return nullptr;
     auto* const part = reinterpret_cast<T*>(next_);
     next_ += rounded;
     return part;
   }
 
-  /// What all parts need together, whatever the alignment of the memory.
-  [[nodiscard]] std::size_t bytes() const { return bytes_ + kAlignment; }
+  /// What all parts need together, whatever the alignment of the memory; more than core::kMaxBytes if that is no size.
+  [[nodiscard]] std::size_t bytes() const { return core::plus(bytes_, kAlignment); }
 
  private:
   std::byte* next_ = nullptr;

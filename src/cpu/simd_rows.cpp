@@ -1,7 +1,9 @@
 // From the type of a problem to its kernels, and what those need.
 #include "simd_rows.hpp"
 
-#include <string>
+#include <atomic>
+#include <cstdio>
+#include <new>
 
 #include "backend.hpp"
 #include "floating_environment.hpp"
@@ -44,16 +46,23 @@ const char* simd_target() noexcept {
   return hwy::TargetName(supported & -supported);  // the lowest bit is the best target
 }
 
+// Without a lock, which a child could inherit from its parent: a static that is initialised here would have one.
 const char* simd_targets() noexcept {
-  static const std::string names = [] {
-    std::string text;
-    for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
-      if (!text.empty()) text += ' ';
-      text += hwy::TargetName(left & -left);
-    }
-    return text;
-  }();
-  return names.c_str();
+  static std::atomic<const char*> names{nullptr};
+  const char* known = names.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  constexpr std::size_t kRoom = 1024;
+  char* const made = new (std::nothrow) char[kRoom]();
+  if (made == nullptr) return simd_target();  // at least the one that runs
+  std::size_t used = 0;
+  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0 && used < kRoom; left &= left - 1) {
+    const int written =
+        std::snprintf(made + used, kRoom - used, "%s%s", used == 0 ? "" : " ", hwy::TargetName(left & -left));
+    used += static_cast<std::size_t>(written);
+  }
+  if (names.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return made;
+  delete[] made;  // another thread was first
+  return known;
 }
 
 }  // namespace rtopk::cpu

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/sizes.hpp"
+
 namespace rtopk::cuda {
 
 /// What is sorted is one word of key and index where both fit in 64 bits, else two. Blocks take `kItems` for each
@@ -54,8 +56,8 @@ constexpr SortNumbers sort_numbers_of(std::int64_t rows, std::int64_t k) {
     numbers.tiles = (k + Shape::kTile - 1) / Shape::kTile;
     numbers.rows = std::clamp(kEntriesAtOnce / k, std::int64_t{1}, std::max(rows, std::int64_t{1}));
     numbers.threads = Shape::kTileThreads;
-    numbers.buffer_bytes = (static_cast<std::size_t>(numbers.rows * k) * Shape::kEntryBytes + 255) / 256 * 256;
-    numbers.workspace_bytes = 2 * numbers.buffer_bytes;
+    numbers.buffer_bytes = core::rounded_up(core::bytes_of(numbers.rows * k, Shape::kEntryBytes), 256);
+    numbers.workspace_bytes = core::times(2, numbers.buffer_bytes);
   }
   numbers.shared_bytes = Shape::shared_bytes(numbers.threads);
   return numbers;

@@ -2,6 +2,7 @@
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "core/sizes.hpp"
 #include "filter_shape.hpp"
 #include "radix_shape.hpp"
 #include "sort_shape.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::size_t aligned(std::size_t bytes) { return core::rounded_up(bytes, kAlignment); }
 
 std::size_t family_bytes(const Plan& plan) {
   if (plan.family != Family::cuda_radix || plan.parts <= 1) return 0;
@@ -58,19 +59,21 @@ bool sorts_afterwards(const Plan& plan) noexcept {
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {
-  const Problem& problem = plan.problem;
+  const bool gathers = plan.chunk_rows > 0;
+  const Problem problem = gathers ? core::tight(plan.problem, plan.chunk_rows) : plan.problem;
   WorkspaceLayout layout;
-  std::size_t end = aligned(family_bytes(plan));
+  if (gathers) layout.family = aligned(core::bytes_of(problem.rows * problem.cols, size_of(problem.dtype)));
+  std::size_t end = core::plus(layout.family, aligned(family_bytes(plan)));
   layout.indices = end;
   if (sorts_afterwards(plan)) {
     if (!core::writes_indices(problem)) {
       const std::size_t index = problem.cols > std::int64_t{0x7fffffff} ? 8 : 4;
-      end += aligned(static_cast<std::size_t>(problem.rows * problem.k) * index);
+      end = core::plus(end, aligned(core::bytes_of(problem.rows * problem.k, index)));
     }
     layout.sort = end;
-    end += aligned(sort_bytes(problem));
+    end = core::plus(end, aligned(sort_bytes(problem)));
   }
-  layout.bytes = end == 0 ? 0 : end + kAlignment - 1;
+  layout.bytes = end == 0 ? 0 : core::plus(end, kAlignment - 1);
   return layout;
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@ static struct {
   long n;
   int lasting;
   size_t min_bytes;
+  int signal; /* raised at the call, which is then made; 0: the call fails */
+  int no_tmpfile; /* as on a file system that has no files without a name */
   char under[PATH_MAX];
 } armed = {.kind = kKinds};
 static int counting = 0;
@@ -66,6 +69,8 @@ __attribute__((constructor)) static void arm_by_environment(void) {
   if (getenv("RTOPK_FAULT_COUNTS") == NULL) return;
   rtopk_fault_arm(getenv("RTOPK_FAULT_KIND"), number("RTOPK_FAULT_N", 0), (int)number("RTOPK_FAULT_LASTING", 0),
                   getenv("RTOPK_FAULT_UNDER"), (size_t)number("RTOPK_FAULT_MIN_BYTES", 0));
+  armed.signal = (int)number("RTOPK_FAULT_SIGNAL", 0);
+  armed.no_tmpfile = (int)number("RTOPK_FAULT_NO_TMPFILE", 0);
 }
 
 __attribute__((destructor)) static void write_counts(void) {
@@ -85,6 +90,10 @@ static int fails(enum kind kind) {
   if (!counting) return 0;
   const long call = atomic_fetch_add(&counts[kind], 1) + 1;
   if ((int)kind != armed.kind || call < armed.n || (call > armed.n && !armed.lasting)) return 0;
+  if (armed.signal != 0) {
+    raise(armed.signal);
+    return 0;
+  }
   errno = kErrors[kind];
   return 1;
 }
@@ -171,6 +180,12 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   return fails(kThread) ? EAGAIN : next_pthread_create(thread, attributes, start, argument);
 }
 
+static int lacks_tmpfile(int flags) {
+  if (!armed.no_tmpfile || (flags & O_TMPFILE) != O_TMPFILE) return 0;
+  errno = EOPNOTSUPP;
+  return 1;
+}
+
 static mode_t mode_of(int flags, va_list arguments) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
 }
@@ -182,6 +197,7 @@ static mode_t mode_of(int flags, va_list arguments) {
     va_start(arguments, flags);                                   \
     const mode_t mode = mode_of(flags, arguments);                \
     va_end(arguments);                                            \
+    if (lacks_tmpfile(flags)) return -1;                          \
     if (path_is_under(AT_FDCWD, path) && fails(kOpen)) return -1; \
     return next_##name(path, flags, mode);                        \
   }
@@ -195,6 +211,7 @@ OPEN(open64)
     va_start(arguments, flags);                                 \
     const mode_t mode = mode_of(flags, arguments);              \
     va_end(arguments);                                          \
+    if (lacks_tmpfile(flags)) return -1;                        \
     if (path_is_under(folder, path) && fails(kOpen)) return -1; \
     return next_##name(folder, path, flags, mode);              \
   }

@@ -3,6 +3,7 @@ map.
 
     count(command, under=folder)              how many calls of each kind a whole run makes
     run(command, "write", 3, under=folder)    the same run, in which the third write fails
+    environment("write", 3, signal=SIGSTOP)   what to start a program with that stops at its third write
 
 The calls are intercepted by fault_shim.c, which is compiled on first use.
 """
@@ -35,10 +36,13 @@ def library():
     return _LIBRARY
 
 
-def environment(kind=None, n=0, *, lasting=False, under=None, min_bytes=0, counts="", base=None):
+def environment(
+    kind=None, n=0, *, lasting=False, under=None, min_bytes=0, signal=0, tmpfile=True, counts="", base=None
+):
     """What a program is started with, so that its n-th call of a kind fails, and every later one too if `lasting`.
 
     `under`: of files, only those below this folder count. `min_bytes`: of allocations, only those that large.
+    `signal`: the program gets it at that call, which does not fail. `tmpfile`: whether there are files without a name.
     """
     result = dict(os.environ if base is None else base)
     result["LD_PRELOAD"] = " ".join(filter(None, (str(library()), result.get("LD_PRELOAD"))))
@@ -49,6 +53,8 @@ def environment(kind=None, n=0, *, lasting=False, under=None, min_bytes=0, count
     result["RTOPK_FAULT_N"] = str(n)
     result["RTOPK_FAULT_LASTING"] = str(int(lasting))
     result["RTOPK_FAULT_MIN_BYTES"] = str(min_bytes)
+    result["RTOPK_FAULT_SIGNAL"] = str(int(signal))
+    result["RTOPK_FAULT_NO_TMPFILE"] = str(int(not tmpfile))
     if under is not None:
         result["RTOPK_FAULT_UNDER"] = os.path.realpath(under)
     return result
@@ -60,18 +66,20 @@ def _started(command, options, **fault):
     return subprocess.run([str(part) for part in command], env=environment(**fault), **options)
 
 
-def count(command, *, under=None, min_bytes=0, **options):
+def count(command, *, under=None, min_bytes=0, tmpfile=True, **options):
     """How many calls of each kind a run makes that must succeed."""
     with tempfile.NamedTemporaryFile("r") as counts:
-        done = _started(command, options, under=under, min_bytes=min_bytes, counts=counts.name)
+        done = _started(command, options, under=under, min_bytes=min_bytes, tmpfile=tmpfile, counts=counts.name)
         assert done.returncode == 0, done.stderr
         lines = (line.split() for line in counts.read().splitlines())
         return {kind: int(number) for kind, number in lines}
 
 
-def run(command, kind, n, *, lasting=False, under=None, min_bytes=0, **options):
+def run(command, kind, n, *, lasting=False, under=None, min_bytes=0, tmpfile=True, **options):
     """A run whose n-th call of a kind fails, counted from 1; a subprocess.CompletedProcess."""
-    return _started(command, options, kind=kind, n=n, lasting=lasting, under=under, min_bytes=min_bytes)
+    return _started(
+        command, options, kind=kind, n=n, lasting=lasting, under=under, min_bytes=min_bytes, tmpfile=tmpfile
+    )
 
 
 class Shim:

@@ -19,7 +19,10 @@ class Layer(NamedTuple):
 LAYERS = {
     "include": Layer(),
     "src/core": Layer(layers=("include",)),
-    "src/cpu": Layer(layers=("include", "src/core"), outside=("hwy/", "sched.h", "unistd.h")),
+    "src/cpu": Layer(
+        layers=("include", "src/core"),
+        outside=("hwy/", "dlfcn.h", "pthread.h", "sched.h", "signal.h", "sys/auxv.h", "unistd.h"),
+    ),
     "src/cuda": Layer(layers=("include", "src/core"), outside=("cuda", "cub/", "cooperative_groups")),
     "src/api": Layer(layers=("include", "src/core", "src/cpu", "src/cuda")),
     "tools": Layer(layers=("include",), outside=("*",)),

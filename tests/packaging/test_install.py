@@ -96,11 +96,28 @@ def test_find_package_refuses_another_version(installed, tmp_path):
 def test_pkg_config(installed, tmp_path, compiler, standard, source):
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not here")
-    folder = library_folder(installed)
-    flags = run("pkg-config", "--cflags", "--libs", "rtopk", PKG_CONFIG_PATH=str(folder / "pkgconfig")).split()
+    flags = flags_of(installed).split()
     program = tmp_path / "program"
     run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", CONSUMER / source, "-o", program, *flags)
-    assert ": right" in run(program, LD_LIBRARY_PATH=str(folder))
+    assert ": right" in run(program, LD_LIBRARY_PATH=str(library_folder(installed)))
+
+
+def flags_of(installed):
+    return run(
+        "pkg-config", "--cflags", "--libs", "rtopk", PKG_CONFIG_PATH=str(library_folder(installed) / "pkgconfig")
+    )
+
+
+# "static": the plugin has the library inside, with the threads that it starts.
+@pytest.mark.parametrize("kind", ["shared", "static"])
+def test_a_plugin_can_be_unloaded(installations, tmp_path, kind):
+    if shutil.which("pkg-config") is None:
+        pytest.skip("pkg-config is not here")
+    installed = installations(kind)
+    plugin, program = tmp_path / "plugin.so", tmp_path / "unload"
+    run("cc", "-std=c11", "-shared", "-fPIC", CONSUMER / "plugin.c", "-o", plugin, *flags_of(installed).split())
+    run("cc", "-D_GNU_SOURCE", CONSUMER / "unload.c", "-o", program, "-ldl")
+    assert run(program, plugin, LD_LIBRARY_PATH=str(library_folder(installed))).endswith(": right\n")
 
 
 def test_versions_agree(installed, tmp_path):

@@ -1,20 +1,35 @@
 """Runs the built program as a user would. RTOPK_PROGRAM names it; the default is build/bin/rtopk."""
 
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("RTOPK_PROGRAM", REPOSITORY / "build" / "bin" / "rtopk"))
+# How much the tests do that draw at random or go through many cases.
+SCALE = float(os.environ.get("RTOPK_TEST_SCALE", "1"))
+
+sys.path.insert(0, str(REPOSITORY / "tests" / "faults"))
+import faults  # noqa: E402
 
 
 def pytest_configure(config):
     if not PROGRAM.is_file():
         raise pytest.UsageError(f"no program at {PROGRAM}: build it first, or name it with RTOPK_PROGRAM")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How much was done, where a test has counted it."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties if report.when == "call" else ():
+            terminalreporter.write_line(f"{report.nodeid.split('::')[-1]}: {name} {value}")
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +73,37 @@ def refused(rtopk, tmp_path):
         return done.stderr
 
     return call
+
+
+needs_shim = pytest.mark.skipif(faults.library() is None, reason="there is no C compiler for the fault shim")
+
+
+def require_tmpfile(folder):
+    """Skips a test of what only files without a name can do."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError as error:
+        pytest.skip(f"this file system has no files without a name: {error.strerror}")
+
+
+@contextlib.contextmanager
+def stopped(arguments, kind, n, under, tmpfile=True, **options):
+    """The program, stopped at its n-th call of a kind for files below a folder. It goes on when the block ends."""
+    environment = faults.environment(kind, n, signal=signal.SIGSTOP, under=under, tmpfile=tmpfile)
+    process = subprocess.Popen(
+        [str(PROGRAM), *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    try:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), status
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 def bf16_to_float(bits):

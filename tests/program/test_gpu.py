@@ -4,13 +4,12 @@ import json
 import os
 import resource
 import signal
-import subprocess
 
 import numpy as np
 import pytest
 
-from conftest import PROGRAM, same_bits, top_indices
-from test_output_file import sparse_matrix, wait_for
+from conftest import needs_shim, same_bits, stopped, top_indices
+from test_output_file import MIDDLE, sparse_matrix
 from test_select import tricky_matrix
 
 pytestmark = pytest.mark.usefixtures("needs_gpu")
@@ -115,30 +114,37 @@ def test_full_disk_stops_the_pipeline(refused, tmp_path):
     )
 
 
+@needs_shim
 def test_interrupted(tmp_path):
-    command = [PROGRAM, "select", "--random", "20000000x256", "-k", "2", "--device", "cuda", "-o", tmp_path / "out.npz"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    wait_for(lambda: len(list(tmp_path.iterdir())) == 1)
-    process.send_signal(signal.SIGINT)
+    command = ["select", "--random", "100000x256", "-k", "2", "--device", "cuda", "--chunk-rows", "10000"]
+    listen = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with stopped([*command, "-o", tmp_path / "out.npz"], "write", MIDDLE, tmp_path, **listen) as process:
+        process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert list(tmp_path.iterdir()) == []
 
 
+@needs_shim
 def test_input_shortened_meanwhile(tmp_path):
-    sparse_matrix(tmp_path / "in.npy", 10_000_000, 1024)  # 40 GB
-    command = [PROGRAM, "select", tmp_path / "in.npy", "-k", "1", "--device", "cuda", "-o", tmp_path / "out.npz"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
-    os.truncate(tmp_path / "in.npy", 4096)
+    sparse_matrix(tmp_path / "in.npy", 1_000_000, 1024)  # 4 GB
+    command = ["select", tmp_path / "in.npy", "-k", "1", "--device", "cuda", "-o", tmp_path / "out.npz"]
+    with stopped(command, "write", MIDDLE, tmp_path) as process:
+        os.truncate(tmp_path / "in.npy", 4096)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 2
     assert errors.startswith("rtopk: ") and errors.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["in.npy"]
+
+
+@needs_shim
+def test_input_cut_within_its_last_page(tmp_path):
+    np.save(tmp_path / "in.npy", np.zeros((100_000, 255), np.float32))
+    command = ["select", tmp_path / "in.npy", "-k", "1", "--device", "cuda", "--chunk-rows", "10000"]
+    with stopped([*command, "-o", tmp_path / "out.npz"], "write", MIDDLE, tmp_path) as process:
+        os.truncate(tmp_path / "in.npy", (tmp_path / "in.npy").stat().st_size - 4)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 2 and "was changed while it was read" in errors
     assert [p.name for p in tmp_path.iterdir()] == ["in.npy"]
 
 

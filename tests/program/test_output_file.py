@@ -3,14 +3,16 @@
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
-import time
+import tempfile
 
 import numpy as np
 import pytest
 
-from conftest import PROGRAM
+import faults
+from conftest import PROGRAM, needs_shim, require_tmpfile, stopped
 
 
 def small(tmp_path):
@@ -50,6 +52,113 @@ def test_replaces_what_a_link_points_to(rtopk, tmp_path):
     rtopk("select", source, "-k", 1, "-o", tmp_path / "link.npz")
     assert (tmp_path / "link.npz").is_symlink()
     assert np.load(tmp_path / "real.npz")["values"].shape == (100, 1)
+
+
+def test_makes_what_a_link_points_to(rtopk, refused, tmp_path):
+    """A link to a file that is not there yet is followed, as the shell's > does."""
+    source = small(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "first.npz").symlink_to("folder/second.npz")
+    (tmp_path / "folder" / "second.npz").symlink_to("../real.npz")
+    rtopk("select", source, "-k", 1, "-o", tmp_path / "first.npz")
+    assert (tmp_path / "first.npz").is_symlink() and (tmp_path / "folder" / "second.npz").is_symlink()
+    assert not (tmp_path / "real.npz").is_symlink() and np.load(tmp_path / "real.npz")["values"].shape == (100, 1)
+    (tmp_path / "nowhere.npz").symlink_to("none/real.npz")
+    refused("select", source, "-k", 1, "-o", tmp_path / "nowhere.npz", says="No such file or directory")
+    (tmp_path / "circle.npz").symlink_to("circle.npz")
+    refused("select", source, "-k", 1, "-o", tmp_path / "circle.npz", says="Too many levels of symbolic links")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's link needs root")
+def test_link_of_another_user_in_a_shared_folder(refused, tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    (tmp_path / "shared" / "out.npz").symlink_to("../real.npz")
+    os.lchown(tmp_path / "shared" / "out.npz", 1234, 1234)
+    refused("select", small(tmp_path), "-k", 1, "-o", tmp_path / "shared" / "out.npz", says="another user's link")
+
+
+without_names = pytest.mark.parametrize("tmpfile", [True, pytest.param(False, marks=needs_shim)])
+
+
+@without_names
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755, 0o200])
+def test_mode_of_what_is_replaced_stays(rtopk, tmp_path, mode, tmpfile):
+    source = small(tmp_path)
+    target = tmp_path / "out.npz"
+    target.write_bytes(b"old")
+    target.chmod(mode)
+    environment = None if tmpfile else faults.environment(tmpfile=False)
+    rtopk("select", source, "-k", 1, "-o", target, umask=0o022, env=environment)
+    assert target.stat().st_mode & 0o7777 == mode
+    target.chmod(0o600)
+    assert np.load(target)["values"].shape == (100, 1)
+
+
+@without_names
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away needs root")
+def test_owner_of_what_is_replaced_stays(rtopk, tmp_path, tmpfile):
+    source = small(tmp_path)
+    (tmp_path / "out.npz").write_bytes(b"old")
+    os.chown(tmp_path / "out.npz", 1234, 5678)
+    rtopk("select", source, "-k", 1, "-o", tmp_path / "out.npz", env=faults.environment(tmpfile=tmpfile))
+    status = (tmp_path / "out.npz").stat()
+    assert (status.st_uid, status.st_gid) == (1234, 5678)
+    assert np.load(tmp_path / "out.npz")["values"].shape == (100, 1)
+
+
+def as_user(identity):
+    def become():
+        os.setgroups([])
+        os.setgid(identity)
+        os.setuid(identity)
+
+    return become
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="being somebody else needs root")
+def test_group_that_cannot_be_kept_passes_nothing_on():
+    """Who may write to a file by its `other` bits cannot give it its group back: ours gets no more than all others."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o777)
+        program = shutil.copy(PROGRAM, folder / "rtopk")
+        if subprocess.run(["env", program, "info"], capture_output=True, preexec_fn=as_user(1234)).returncode != 0:
+            pytest.skip("the program does not run elsewhere")
+        (folder / "out.npz").write_bytes(b"old")
+        (folder / "out.npz").chmod(0o672)
+        command = [program, "select", "--random", "10x10", "-k", "1", "-q", "-o", folder / "out.npz"]
+        subprocess.run(command, check=True, preexec_fn=as_user(1234))
+        status = (folder / "out.npz").stat()
+        assert (status.st_uid, status.st_gid) == (1234, 1234)
+        assert status.st_mode & 0o777 == 0o622
+        (folder / "out.npz").chmod(0o600)
+        os.chown(folder / "out.npz", 0, 0)
+        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=as_user(1234))
+        assert done.returncode == 2 and "it is read-only" in done.stderr
+
+
+def test_read_only_is_not_replaced(refused, tmp_path):
+    """To root neither: who takes the last write bit away wants to keep the file."""
+    source = small(tmp_path)
+    (tmp_path / "out.npz").write_bytes(b"old")
+    (tmp_path / "out.npz").chmod(0o444)
+    refused("select", source, "-k", 1, "-o", tmp_path / "out.npz", says="it is read-only")
+    refused("study", "table1", "--rows", 100, "--json", tmp_path / "out.npz", says="it is read-only")
+    assert (tmp_path / "out.npz").read_bytes() == b"old"
+
+
+@without_names
+@pytest.mark.parametrize("exists", [False, True])
+def test_longest_names(rtopk, tmp_path, tmpfile, exists):
+    limit = os.pathconf(tmp_path, "PC_NAME_MAX")
+    for size in (limit - 21, limit):
+        target = tmp_path / ("x" * (size - 4) + ".npz")
+        if exists:
+            target.write_bytes(b"old")
+        rtopk("select", "--random", "5x10", "-k", 1, "-o", target, env=faults.environment(tmpfile=tmpfile))
+        assert np.load(target)["values"].shape == (5, 1)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_permissions_follow_the_umask(rtopk, tmp_path):
@@ -106,27 +215,33 @@ def test_full_standard_output(rtopk):
     assert done.returncode == 2 and done.stderr.startswith("rtopk: ") and done.stderr.count("\n") == 1
 
 
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
+SELECT = ["select", "--random", "3000x64", "-k", "2", "--chunk-rows", "1000", "-o"]
+MIDDLE = 4  # of the writes: the space and the first chunk are written
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupted(tmp_path, number):
+# Where files have names all the time, nobody is left to remove one after a SIGKILL: test_crashes.py.
+ENDS = [
+    (number, tmpfile)
+    for number in ("INT", "TERM", "HUP", "QUIT", "ALRM", "USR1", "XCPU", "SEGV", "ABRT", "RTMAX", "KILL")
+    for tmpfile in (True, False)
+    if tmpfile or number != "KILL"
+]
+
+
+@needs_shim
+@pytest.mark.parametrize("number, tmpfile", ENDS)
+def test_interrupted(tmp_path, number, tmpfile):
+    """Whatever signal ends the program, nothing is left of an unfinished file."""
+    number = signal.Signals[f"SIG{number}"]
+    if tmpfile:
+        require_tmpfile(tmp_path)
     (tmp_path / "out.npz").write_bytes(b"what was there before")
-    command = [PROGRAM, "select", "--random", "4000000x256", "-k", "2", "-o", tmp_path / "out.npz"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # The program leaves alone what it was started to ignore, as under nohup; here it is started to listen.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
-    wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
-    process.send_signal(number)
-    process.communicate(timeout=30)
+    # The program leaves alone what it was started to ignore, as under nohup; here it is started to listen.
+    listen = None if number == signal.SIGKILL else lambda: signal.signal(number, signal.SIG_DFL)
+    with stopped([*SELECT, tmp_path / "out.npz"], "write", MIDDLE, tmp_path, tmpfile, preexec_fn=listen) as process:
+        assert len(list(tmp_path.iterdir())) == (1 if tmpfile else 2)
+        process.send_signal(number)
+    process.communicate(timeout=60)
     assert process.returncode == -number
     assert [p.name for p in tmp_path.iterdir()] == ["out.npz"]
     assert (tmp_path / "out.npz").read_bytes() == b"what was there before"
@@ -143,14 +258,14 @@ def sparse_matrix(path, rows, cols):
     os.truncate(path, 128 + rows * cols * 4)
 
 
+@needs_shim
 @pytest.mark.parametrize("threads", ["1", "4"])
 def test_input_shortened_meanwhile(tmp_path, threads):
-    sparse_matrix(tmp_path / "in.npy", 1_000_000, 1024)
-    command = [PROGRAM, "select", tmp_path / "in.npy", "-k", "1", "--device", "cpu", "-o", tmp_path / "out.npz"]
-    command += ["--threads", threads]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
-    os.truncate(tmp_path / "in.npy", 4096)
+    """By whole pages, which the system notices: a bus error. test_changed_input.py has the rest."""
+    sparse_matrix(tmp_path / "in.npy", 100_000, 1024)
+    command = ["select", tmp_path / "in.npy", "-k", "1", "--device", "cpu", "-o", tmp_path / "out.npz"]
+    with stopped([*command, "--threads", threads], "write", MIDDLE, tmp_path) as process:
+        os.truncate(tmp_path / "in.npy", 4096)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert errors.startswith("rtopk: ") and errors.count("\n") == 1

@@ -3,6 +3,8 @@
 import torch
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32]
+# Those that the package brings to the library's types, or sorts.
+OTHER_INTEGERS = [torch.int64, torch.int16, torch.int8, torch.uint8]
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -46,9 +48,10 @@ def same_bits(first, second):
 
 
 def random_tensor(shape, dtype=torch.float32, device="cpu", ties=False):
+    if not (ties or dtype.is_floating_point):
+        limits = torch.iinfo(dtype)
+        return torch.randint(limits.min, limits.max, shape, dtype=dtype).to(device)
     x = torch.randn(shape, dtype=torch.float64)
     if ties:
         x = (x * 2).round()
-    elif dtype == torch.int32:
-        x = x * 1e6
-    return x.to(dtype).to(device)
+    return (x.abs() if dtype == torch.uint8 else x).to(dtype).to(device)

@@ -59,7 +59,7 @@ def test_refusals(function):
     with pytest.raises(RuntimeError, match="accepted: 0 to 4"):
         function(torch.randn(3, 4), 5)
     with pytest.raises(RuntimeError, match="accepted"):
-        function(torch.zeros(3, 4, dtype=torch.int64), 1)
+        function(torch.zeros(3, 4, dtype=torch.bool), 1)
     with pytest.raises(TypeError, match="must be Tensor"):
         function([1.0, 2.0], 1)
     with pytest.raises(RuntimeError, match="max_iter"):

@@ -241,3 +241,16 @@ def test_refusals_name_the_argument(change, message):
             setattr(graph, name, value)
     with pytest.raises((RuntimeError, ValueError), match=message):
         aggregate(graph, **arguments)
+
+
+def test_weights_that_want_a_gradient_are_refused_by_the_operators_too():
+    graph = graph_of([2, 3], 4, weighted=True)
+    values, selectors = features(4, 8, 2)
+    weights = graph.weights.clone().requires_grad_()
+    with pytest.raises(ValueError, match="weights requires a gradient"):
+        OPS.aggregate(graph.row_starts, graph.columns, weights, values, selectors, 8, False, True)
+    transposed = graph.t_row_starts, graph.t_columns, graph.t_weights
+    with pytest.raises(ValueError, match="weights requires a gradient"):
+        OPS.aggregate_backward(
+            graph.row_starts, graph.columns, weights, *transposed, torch.randn(2, 8), selectors, False, True
+        )

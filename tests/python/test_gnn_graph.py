@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import rtopk
-from rtopk.gnn import Dataset, Graph, GraphError
+from rtopk.gnn import Dataset, Graph, GraphError, SparseFeatures
 
 
 def dense(graph):
@@ -66,6 +66,11 @@ def test_every_node_has_one_self_loop(weighted):
     graph = random_graph(weighted=weighted)
     expected = dense(graph)
     expected.fill_diagonal_(1)
+    if weighted:  # a loop that is there keeps its weight; of several, the last one is kept
+        for row in range(graph.num_nodes):
+            for edge in range(int(graph.row_starts[row]), int(graph.row_starts[row + 1])):
+                if graph.columns[edge] == row:
+                    expected[row, row] = graph.weights[edge].double()
     assert torch.equal(dense(graph.with_self_loops()), expected)
 
 
@@ -73,15 +78,16 @@ def test_every_node_has_one_self_loop(weighted):
 def test_the_weights_of_a_convolution(weighted):
     graph = random_graph(weighted=weighted).with_self_loops()
     matrix = dense(graph)
-    expected = matrix / (matrix.sum(1, keepdim=True) * matrix.sum(0, keepdim=True)).sqrt()
+    into = matrix.sum(1)
+    expected = matrix / (into[:, None] * into[None, :]).sqrt()
     torch.testing.assert_close(dense(graph.gcn_normalized()), expected, rtol=1e-6, atol=0)
 
 
 def test_weights_of_a_convolution_that_add_up_to_nothing_or_less():
     edges = torch.tensor([[0, 1, 2], [1, 2, 1]])
     weights = Graph.from_edge_index(edges, 3, torch.tensor([0.0, 1.0, 0.0])).gcn_normalized().weights
-    assert weights.tolist() == [0, 0, 1]  # by row and column: 0 to 1, 2 to 1, 1 to 2
-    with pytest.raises(ValueError, match="the weights at node 1 add up to -2; accepted: 0 or more"):
+    assert weights.tolist() == [0, 0, 0]  # nothing goes into node 0, nor, by weight, into node 1
+    with pytest.raises(ValueError, match="the weights into node 1 add up to -2; accepted: 0 or more"):
         Graph.from_edge_index(edges, 3, torch.tensor([0.0, 1.0, -2.0])).gcn_normalized()
 
 
@@ -136,6 +142,8 @@ def test_matrices_for_dense_features():
         (([0, 1], [1]), "columns go from 1 to 1; accepted: 0 to 0"),
         (([0, 1], [-1]), "columns go from -1"),
         (([], []), "row_starts is empty"),
+        (([0, 2**62 + 2**31 - 1, -(2**62), 1], [0]), "row_starts falls at row 1"),  # differences wrap around
+        (([0, 2**63 - 1, -(2**63), 1], [0]), "row_starts falls at row 1"),
     ],
 )
 def test_bad_rows_are_refused(arguments, text):
@@ -164,10 +172,30 @@ def test_other_bad_arguments_are_refused():
         Graph.from_edge_index([[0], [1]])
     with pytest.raises(ValueError, match="type torch.bool"):
         Graph.from_edge_index(edges.bool())
-    with pytest.raises(ValueError, match="num_nodes is -1; accepted: 0 or more"):
-        Graph.from_edge_index(edges[:, :0], -1)
+    for nodes in (-1, 2.5, 2**62, "3"):
+        with pytest.raises(ValueError, match="num_nodes is .*; accepted: 0 to 3037000499"):
+            Graph.from_edge_index(edges[:, :0], nodes)
+    for tensor in (edges.to_sparse(), edges.to("meta")):
+        with pytest.raises(ValueError, match="edge_index is .* of torch.int64, .* on "):
+            Graph.from_edge_index(tensor)
+    with pytest.raises(ValueError, match="columns is .* of torch.int64, torch.strided on meta"):
+        Graph(torch.tensor([0, 1]), torch.tensor([0]).to("meta"))
     with pytest.raises(ValueError, match="reduce is 'max'"):
         Graph.from_edge_index(edges).matrices("max")
+
+
+@pytest.mark.parametrize(
+    "starts, columns, values, cols, text",
+    [
+        ([0, 2**62 + 2**31 - 1, -(2**62), 1], [0], [1.0], 3, "row_starts falls at row 1"),
+        ([0, 1], [3], [1.0], 3, "columns go from 3 to 3; accepted: 0 to 2"),
+        ([0, 1], [0], [1.0, 2.0], 3, r"values is \[2\] of torch.float32"),
+        ([0, 1], [0], [1], 3, "values is .* of torch.int64"),
+    ],
+)
+def test_bad_sparse_features_are_refused(starts, columns, values, cols, text):
+    with pytest.raises(ValueError, match=text):
+        SparseFeatures(torch.tensor(starts), torch.tensor(columns), torch.tensor(values), cols)
 
 
 def pyg_data(**fields):

@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 from rtopk.gnn import GraphError, cli, page, study  # noqa: E402
-from rtopk.gnn.training import TrainingError, recipe_for  # noqa: E402
+from rtopk.gnn.recipe import TrainingError, recipe_for  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]

@@ -19,17 +19,9 @@ import rtopk  # noqa: E402
 from rtopk.gnn import MaxKGNN, cli, load  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.measure import measure  # noqa: E402
+from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for  # noqa: E402
 from rtopk.gnn.rows import CompactMaxK, DenseMaxK  # noqa: E402
-from rtopk.gnn.training import (  # noqa: E402
-    Interruption,
-    Recipe,
-    Trainer,
-    TrainingError,
-    _loss_on,
-    recipe_for,
-    score,
-    train,
-)
+from rtopk.gnn.training import Interruption, Trainer, _loss_on, score, train  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -424,9 +416,11 @@ def test_a_disk_that_is_full_costs_no_more_than_it_must(tmp_path):
         line, env=environment, capture_output=True, text=True, timeout=300,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
     )  # fmt: skip
-    assert done.returncode == 1 and re.search(r"^error: .*cannot write .*best\.pt: ", done.stderr)
+    assert done.returncode == 1 and re.search(r"^error: .*cannot write .*checkpoint\.pt: ", done.stderr)
     assert done.stderr.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["epochs_done"] == 2 and result["files"] == {} and not result["finished"]
 
 
 def test_a_run_is_not_written_over(cora, tmp_path, capsys):

@@ -122,3 +122,40 @@ print("done")
         [sys.executable, "-c", code, Path(rtopk.__file__).parents[1]], capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "done\n", done.stderr
+
+
+TRACED = {
+    "MaxK, few of many": rtopk.nn.MaxK(2),
+    "MaxK, half": rtopk.nn.MaxK(32),
+    "TopK": rtopk.nn.TopK(4),
+    "TopK, unsorted and early": rtopk.nn.TopK(4, sorted=False, max_iter=3, index_dtype=torch.int32),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("name", [*TRACED, "compact"])
+@pytest.mark.parametrize("trained", [False, True])
+def test_traced_by_torch_jit(name, trained):
+    """Its check traces again without gradients, and wants the same graph."""
+    up = torch.nn.Linear(16, 64).requires_grad_(trained)
+    if name == "compact":
+        model = torch.nn.Sequential(up, Values())
+    else:
+        model = torch.nn.Sequential(up, TRACED[name])
+    traced = torch.jit.trace(model, (torch.randn(4, 16),))
+
+    def results(run, x):
+        x = x.clone().requires_grad_()
+        output = run(x)
+        parts = [output] if isinstance(output, torch.Tensor) else list(output)
+        parts[0].square().sum().backward()
+        return [*(part.detach() for part in parts), x.grad]
+
+    x = torch.randn(9, 16)
+    for ours, eager in zip(results(traced, x), results(model, x), strict=True):
+        assert torch.equal(ours, eager)
+
+
+class Values(torch.nn.Module):
+    def forward(self, x):
+        return rtopk.compact(x, 5).values

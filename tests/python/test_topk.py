@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import rtopk
-from oracle import DTYPES, by_index, random_tensor, same_bits, sorted_topk
+from oracle import DTYPES, OTHER_INTEGERS, by_index, mask_of, random_tensor, same_bits, sorted_topk
 
 SHAPES = [(1,), (7,), (3, 5), (2, 3, 8), (2, 1, 3, 4), (300, 33), (4, 1000), (2, 3000)]
 
@@ -18,7 +18,7 @@ def expect(result, expected):
     assert result.values.is_contiguous() and result.indices.is_contiguous()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + OTHER_INTEGERS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_dimension_and_order(shape, dtype, device):
     for ties in (False, True):
@@ -31,10 +31,10 @@ def test_every_dimension_and_order(shape, dtype, device):
                     expect(rtopk.topk(x, k, dim, largest, sorted=False), by_index(*expected, dim))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + OTHER_INTEGERS)
 def test_equals_torch_where_torch_is_unique(dtype, device):
-    x = torch.stack([torch.randperm(200) for _ in range(20)]).to(dtype).to(device)
-    for k in (1, 5, 200):
+    x = torch.stack([torch.randperm(100) for _ in range(20)]).to(dtype).to(device)
+    for k in (1, 5, 100):
         ours, theirs = rtopk.topk(x, k), torch.topk(x, k)
         assert torch.equal(ours.values, theirs.values)
         assert torch.equal(ours.indices, theirs.indices)
@@ -52,6 +52,59 @@ def test_the_signature_begins_as_torchs():
     assert names == "input k dim largest sorted max_iter epsilon index_dtype out".split()
     x = torch.randn(3, 4)
     expect(rtopk.topk(input=x, k=2, dim=0, largest=False, sorted=True), torch.topk(x, 2, 0, False, True))
+
+
+@pytest.mark.parametrize("dtype", OTHER_INTEGERS)
+@pytest.mark.parametrize("function", [rtopk.topk_mask, rtopk.maxk, rtopk.compact])
+def test_other_integers_in_every_form(function, dtype, device):
+    x = random_tensor((40, 300), dtype, device, ties=dtype == torch.int64)
+    for k in (1, 7, 300):
+        for largest in (True, False):
+            mask = mask_of(x, k, -1, largest)
+            if function is rtopk.compact:
+                values, selectors = function(x, k, largest)
+                assert selectors.dtype == torch.uint16 and values.dtype == dtype
+                assert torch.equal(selectors.long(), mask.nonzero()[:, 1].view(40, k))
+                assert torch.equal(values, x[mask].view(40, k))
+            else:
+                expected = mask if function is rtopk.topk_mask else torch.where(mask, x, 0)
+                assert same_bits(function(x, k, largest=largest), expected)
+
+
+@pytest.mark.parametrize("dtype", OTHER_INTEGERS)
+def test_other_integers_everywhere(dtype, device):
+    x = random_tensor((3, 6, 50), dtype, device)
+    expected = sorted_topk(x, 4)
+    expect(torch.vmap(lambda rows: rtopk.topk(rows, 4))(x), expected)
+    torch.compiler.reset()
+    expect(torch.compile(lambda x: rtopk.topk(x, 4), backend="aot_eager", fullgraph=True)(x), expected)
+    out = torch.empty(0, dtype=dtype, device=device), torch.empty(0, dtype=torch.int64, device=device)
+    rtopk.topk(x, 4, out=out)
+    assert same_bits(out[0], expected[0]) and same_bits(out[1], expected[1])
+    narrow = rtopk.topk(x, 4, index_dtype=torch.int32)
+    assert narrow.indices.dtype == torch.int32 and torch.equal(narrow.indices.long(), expected[1])
+    with rtopk.accelerate():  # torch keeps them
+        assert same_bits(torch.topk(x, 4).values, expected[0])
+    if dtype == torch.int64:
+        with pytest.raises(RuntimeError, match="max_iter and epsilon .* accepted: neither"):
+            rtopk.topk(x, 4, max_iter=3)
+    else:
+        early = rtopk.topk(x, 4, max_iter=3)
+        assert same_bits(early.values.int(), rtopk.topk(x.int(), 4, max_iter=3).values)
+
+
+REFUSED = [torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.complex64, torch.float8_e5m2]
+
+
+@pytest.mark.parametrize("dtype", REFUSED)
+def test_types_that_torch_refuses(dtype, device):
+    x = torch.zeros(4, dtype=dtype, device=device)
+    with pytest.raises(RuntimeError) as theirs:
+        torch.topk(x, 2)
+    for arguments in ((2,), (2, 0, True, False)):
+        with pytest.raises(RuntimeError, match=f"{dtype}; accepted: bfloat16, .* uint8") as ours:
+            rtopk.topk(x, *arguments)
+        assert ours.type is theirs.type
 
 
 @pytest.mark.parametrize("k", [0, 1])
@@ -176,45 +229,6 @@ def test_early_stopping_is_the_papers_algorithm():
         assert torch.equal(indices, torch.stack([early_stopped_row(row, 16, max_iter) for row in x]))
 
 
-# ---- out= ----
-
-
-def test_out(device):
-    x = random_tensor((6, 50), device=device)
-    values, indices = torch.empty(6, 4, device=device), torch.empty(6, 4, dtype=torch.int64, device=device)
-    result = rtopk.topk(x, 4, out=(values, indices))
-    assert isinstance(result, torch.return_types.topk_out)
-    assert result.values is values and result.indices is indices
-    assert same_bits(values, torch.topk(x, 4).values) and torch.equal(indices, torch.topk(x, 4).indices)
-
-
-def test_out_that_is_not_contiguous_or_not_last(device):
-    x = random_tensor((6, 50, 3), device=device)
-    values, indices = (
-        torch.empty(3, 4, 6, device=device).permute(2, 1, 0),
-        torch.empty(6, 4, 3, dtype=torch.int64, device=device),
-    )
-    rtopk.topk(x, 4, 1, out=(values, indices))
-    expected = sorted_topk(x, 4, 1)
-    assert torch.equal(values, expected[0]) and torch.equal(indices, expected[1])
-
-
-def test_out_is_resized_as_torch_does():
-    x = torch.randn(3, 8)
-    values, indices = torch.empty(0), torch.empty(0, dtype=torch.int64)
-    rtopk.topk(x, 2, out=(values, indices))
-    assert values.shape == indices.shape == (3, 2)
-    with pytest.warns(UserWarning, match="resized"):
-        rtopk.topk(x, 3, out=(values, indices))
-    assert torch.equal(values, torch.topk(x, 3).values)
-
-
-def test_out_that_overlaps_the_input_is_refused():
-    x = torch.randn(64)
-    with pytest.raises(RuntimeError, match="overlap"):
-        rtopk.topk(x, 4, out=(x[:4], torch.empty(4, dtype=torch.int64)))
-
-
 # ---- Errors ----
 
 BAD_CALLS = {
@@ -257,8 +271,8 @@ def test_errors_say_what_would_be_accepted():
     x = torch.randn(3, 4)
     with pytest.raises(RuntimeError, match=r"k is 5; accepted: 0 to 4"):
         rtopk.topk(x, 5)
-    with pytest.raises(RuntimeError, match=r"float32, float16, bfloat16, float64, int32"):
-        rtopk.topk(x.to(torch.int64), 1)
+    with pytest.raises(RuntimeError, match=r"float32, float16, bfloat16, float64, int32, int64"):
+        rtopk.maxk(x.to(torch.bool), 1)
     with pytest.raises(RuntimeError, match=r"max_iter"):
         rtopk.topk(x, 1, max_iter=-1)
     with pytest.raises(RuntimeError, match=r"epsilon"):

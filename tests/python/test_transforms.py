@@ -32,12 +32,6 @@ def test_opcheck(name, device):
     torch.library.opcheck(operator, (torch.randn(8, 5, device=device).t(), *OPERATOR_CALLS[name][0]))
 
 
-def test_opcheck_out(device):
-    out = torch.empty(5, 3, device=device), torch.empty(5, 3, dtype=torch.int64, device=device)
-    arguments = (torch.randn(5, 8, device=device), 3, -1, True, True, 0, 0.0, *out)
-    torch.library.opcheck(torch.ops.rtopk.topk_out.default, arguments)
-
-
 def test_fake_tensors():
     with FakeTensorMode():
         x = torch.empty(1 << 20, 1 << 20, dtype=torch.bfloat16)

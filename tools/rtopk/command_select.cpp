@@ -120,7 +120,7 @@ void print_summary(const SelectOptions& options, const Problem& problem, const P
              timing.select_s > 0.0 ? bytes / timing.select_s * 1e-9 : 0.0, rows > 0.0 ? timing.passes / rows : 0.0,
              seconds_text(timing.total_s));
   if (!options.output.empty()) {
-    fmt::print("wrote {}  {}\n", options.output, bytes_text(static_cast<double>(file_bytes)));
+    fmt::print("wrote {}  {}\n", printable(options.output), bytes_text(static_cast<double>(file_bytes)));
   }
 }
 
@@ -171,6 +171,7 @@ int select(const SelectOptions& options) {
   };
   const ChunkedRun done = select_in_chunks(*source, problem, traits, options.chunk_rows, take);
   timing.select_s = done.select_s;
+  source->require_unchanged();
   if (file) file->commit();
   progress.clear();
   timing.total_s = seconds_since(start);

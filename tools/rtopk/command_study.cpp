@@ -47,7 +47,7 @@ std::vector<const StudyPart*> chosen_parts(const std::vector<std::string>& names
 
 Json header_json(const StudySetting& setting) {
   const Machine& machine = setting.machine;
-  Json json;
+  Json json = Json::object();
   json["command"] = command_line();
   json["version"] = version();
   json["date"] = date_utc();
@@ -97,7 +97,7 @@ int study(const StudyOptions& options) {
   if (file) {
     file->write_at(0, text);
     file->commit();
-    if (print) fmt::print("wrote {}\n", options.json);
+    if (print) fmt::print("wrote {}\n", printable(options.json));
   } else {
     fmt::print("{}", text);
   }

@@ -9,12 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <rtopk/rtopk.hpp>
 
+#include "blocked_signals.hpp"
 #include "chunked_selection.hpp"
 #include "cuda_device.hpp"
 #include "failure.hpp"
@@ -188,7 +190,7 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
 
   ChunkedRun result{.plan = cut.whole};
   Turns turns(cut.slots);
-  std::thread sender([&] {
+  const auto send = [&] {
     try {
       gpu::use(ordinal);
       for (std::int64_t chunk = 0; chunk < cut.chunks && turns.wait_until_free(chunk); ++chunk) {
@@ -199,7 +201,14 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
     } catch (...) {
       turns.stop(std::current_exception());
     }
-  });
+  };
+  std::thread sender;
+  try {
+    const BlockedSignals blocked;  // the thread inherits them
+    sender = std::thread(send);
+  } catch (const std::system_error& error) {
+    fail("cannot start a thread that reads the matrix: {}", error.code().message());
+  }
   try {
     for (std::int64_t chunk = 0; chunk < cut.chunks && turns.wait_until_queued(chunk); ++chunk) {
       Slot& slot = slot_of(chunk);

@@ -1,9 +1,15 @@
 // The program rtopk: reads the command line, runs one command, and turns every error into one line and an exit code.
+#include <array>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
+
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -14,18 +20,50 @@
 #include "help_formatter.hpp"
 #include "options.hpp"
 #include "signals.hpp"
+#include "text.hpp"
 
 namespace {
 
 using namespace rtopk::tool;
 
-int fail_with(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';  // one line, whatever is in a file's name
-  }
-  std::fputs(("rtopk: " + text + "\n").c_str(), stderr);
+constexpr const char* no_memory = "not enough memory";
+
+/// One line, whatever is in a file's name. There may be no memory left: it allocates nothing.
+int fail_with(std::string_view text) noexcept {
+  std::array<char, 4096> line{};
+  std::size_t size = 0;
+  const auto add = [&](std::string_view piece) {
+    if (size + piece.size() > line.size()) {
+      std::fwrite(line.data(), 1, size, stderr);
+      size = 0;
+    }
+    size += piece.copy(line.data() + size, piece.size());
+  };
+  add("rtopk: ");
+  while (!text.empty()) add(PrintableCharacter(text).view());
+  add("\n");
+  std::fwrite(line.data(), 1, size, stderr);
   return exit_bad_input;
 }
+
+std::terminate_handler abort_with_a_report = nullptr;
+
+/// Where nobody can catch: in objects that are made before main, or in what promises not to throw. That the memory is used
+/// up is no reason for a core dump there either.
+[[noreturn]] void end_outside_of_main() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    remove_unfinished();
+    ::_exit(fail_with(no_memory));
+  } catch (...) {
+  }
+  abort_with_a_report();
+  std::abort();
+}
+
+// 101: the first number that is not the system's, so before any object is made.
+[[gnu::constructor(101)]] void prepare_to_end() { abort_with_a_report = std::set_terminate(end_outside_of_main); }
 
 int run_program(int argc, char** argv) {
   CLI::App app{"Row-wise top-k selection: the k largest elements of every row of a matrix, with their indices.",
@@ -61,7 +99,8 @@ int run_program(int argc, char** argv) {
     const std::string command = where == &app ? "rtopk" : "rtopk " + where->get_name();
     return fail_with(fmt::format("{} (see {} --help)", error.what(), command));
   }
-  if (!chosen) return fail_with("a command is needed: select, verify, bench, plan, study, soak or info (see rtopk --help)");
+  if (!chosen)
+    return fail_with("a command is needed: select, verify, bench, plan, study, soak or info (see rtopk --help)");
   return chosen();
 }
 
@@ -73,7 +112,7 @@ int main(int argc, char** argv) {
   try {
     code = run_program(argc, argv);
   } catch (const std::bad_alloc&) {
-    return fail_with("not enough memory");
+    return fail_with(no_memory);
   } catch (const std::exception& error) {
     return fail_with(error.what());
   }

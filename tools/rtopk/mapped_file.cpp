@@ -29,32 +29,40 @@ void advise(std::span<const std::byte> part, int advice, bool whole_pages_only) 
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) {
-  // O_NONBLOCK: opening a named pipe must end in a message, not in waiting for a writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail("cannot read '{}': {}", path, std::strerror(errno));
-  struct stat status {};
-  const int stat_result = ::fstat(descriptor, &status);
-  const int stat_error = errno;
-  const bool regular = stat_result == 0 && S_ISREG(status.st_mode);
-  void* address = nullptr;
-  int map_error = 0;
-  if (regular && status.st_size > 0) {
-    size_ = static_cast<std::size_t>(status.st_size);
-    address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    map_error = errno;
+MappedFile::MappedFile(const std::string& path)
+    // O_NONBLOCK: opening a named pipe must end in a message, not in waiting for a writer.
+    : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (!file_.is_open() || ::fstat(file_.get(), &status_) != 0) {
+    fail("cannot read '{}': {}", path, std::strerror(errno));
   }
-  ::close(descriptor);  // the mapping stays
-  if (stat_result != 0) fail("cannot read '{}': {}", path, std::strerror(stat_error));
-  if (S_ISDIR(status.st_mode)) fail("cannot read '{}': it is a directory", path);
-  if (!regular) fail("cannot read '{}': it is not a regular file, so it cannot be mapped into memory", path);
-  if (address == MAP_FAILED) fail("cannot map '{}' into memory: {}", path, std::strerror(map_error));
+  if (S_ISDIR(status_.st_mode)) fail("cannot read '{}': it is a directory", path);
+  if (!S_ISREG(status_.st_mode)) {
+    fail("cannot read '{}': it is not a regular file, so it cannot be mapped into memory", path);
+  }
+  if (status_.st_size == 0) return;
+  const auto size = static_cast<std::size_t>(status_.st_size);
+  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_.get(), 0);
+  if (address == MAP_FAILED) fail("cannot map '{}' into memory: {}", path, std::strerror(errno));
   data_ = static_cast<const std::byte*>(address);
-  identity_ = {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
+  size_ = size;
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+FileIdentity MappedFile::identity() const noexcept {
+  return {static_cast<std::uint64_t>(status_.st_dev), static_cast<std::uint64_t>(status_.st_ino)};
+}
+
+void MappedFile::require_unchanged() const {
+  struct stat now {};
+  if (::fstat(file_.get(), &now) != 0) fail("cannot read '{}': {}", path_, std::strerror(errno));
+  const bool same_time = now.st_mtim.tv_sec == status_.st_mtim.tv_sec && now.st_mtim.tv_nsec == status_.st_mtim.tv_nsec;
+  if (now.st_size == status_.st_size && same_time) return;
+  fail("'{}' was changed while it was read{}; nothing is made of it", path_,
+       now.st_size == status_.st_size ? std::string()
+                                      : fmt::format(" (from {} bytes to {})", status_.st_size, now.st_size));
 }
 
 void MappedFile::will_need(std::span<const std::byte> part) const noexcept { advise(part, MADV_WILLNEED, false); }

@@ -6,6 +6,10 @@
 #include <span>
 #include <string>
 
+#include <sys/stat.h>
+
+#include "descriptor.hpp"
+
 namespace rtopk::tool {
 
 /// Which file, whatever its name.
@@ -24,7 +28,12 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
-  [[nodiscard]] FileIdentity identity() const noexcept { return identity_; }
+  [[nodiscard]] FileIdentity identity() const noexcept;
+
+  /// Throws Failure if the file was written to or changed its size since it was opened: what was read may then be half of
+  /// one content and half of another. Told by its size and by when it was last written to, as finely as the file system
+  /// keeps that. (Where the system reads beyond the end, the program ends at once: signals.cpp.)
+  void require_unchanged() const;
 
   /// Says that `part` will be read soon: the system may start reading it.
   void will_need(std::span<const std::byte> part) const noexcept;
@@ -34,7 +43,9 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  FileIdentity identity_{};
+  std::string path_;
+  Descriptor file_;  // the file itself, whatever becomes of its name
+  struct stat status_ {};
 };
 
 }  // namespace rtopk::tool

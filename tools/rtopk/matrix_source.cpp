@@ -5,8 +5,11 @@
 #include <cstring>
 #include <limits>
 
+#include <unistd.h>
+
 #include "failure.hpp"
 #include "npy.hpp"
+#include "text.hpp"
 
 namespace rtopk::tool {
 namespace {
@@ -85,6 +88,7 @@ class FileMatrix final : public MatrixSource {
     copy_bytes(part.data(), to, part.size(), pool_);
   }
 
+  void require_unchanged() const override { file_.require_unchanged(); }
   [[nodiscard]] std::optional<FileIdentity> identity() const override { return file_.identity(); }
 
  private:
@@ -117,6 +121,13 @@ class RandomMatrix final : public MatrixSource {
       : spec_(spec), pool_(pool) {
     if (cols > 0 && rows > std::numeric_limits<std::int64_t>::max() / 8 / cols) {
       fail("--random {}x{} is too large", rows, cols);
+    }
+    // One row at least is in memory at a time. A file that names a random matrix may name any.
+    const auto memory =
+        static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    if (static_cast<std::uint64_t>(cols) > memory / size_of(spec.dtype)) {
+      fail("--random {}x{} is too large: this machine has {} of memory, too little for a row", rows, cols,
+           bytes_text(static_cast<double>(memory)));
     }
     rows_ = rows;
     cols_ = cols;
@@ -158,27 +169,6 @@ void fill_random(const RandomSpec& spec, std::int64_t first, std::int64_t count,
     const std::int64_t begin = i * block;
     fill_random(spec, first + begin, std::min(block, count - begin), static_cast<std::byte*>(out) + begin * size);
   });
-}
-
-const char* npy_descr(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::f32: return "<f4";
-    case DType::f16: return "<f2";
-    case DType::bf16: return "<u2";
-    case DType::f64: return "<f8";
-    case DType::i32: return "<i4";
-  }
-  return "?";
-}
-
-const char* npy_descr(IndexType type) noexcept {
-  switch (type) {
-    case IndexType::i32: return "<i4";
-    case IndexType::i64: return "<i8";
-    case IndexType::u8: return "|u1";
-    case IndexType::u16: return "<u2";
-  }
-  return "?";
 }
 
 }  // namespace rtopk::tool

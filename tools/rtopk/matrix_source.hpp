@@ -23,6 +23,9 @@ class MatrixSource {
   virtual const void* rows_at(std::int64_t first, std::int64_t count) = 0;
   /// The same rows, into memory of the caller. Not at the same time as rows_at.
   virtual void read(std::int64_t first, std::int64_t count, void* to) = 0;
+  /// Throws Failure if there is a file behind it that changed since it was opened. Asked when everything was read, before
+  /// anything is made of it.
+  virtual void require_unchanged() const {}
   /// The file behind it, if there is one.
   [[nodiscard]] virtual std::optional<FileIdentity> identity() const { return std::nullopt; }
 
@@ -53,9 +56,5 @@ class MatrixSource {
 
 /// The same elements for a caller with its own buffer.
 void fill_random(const RandomSpec& spec, std::int64_t first, std::int64_t count, void* out, ThreadPool& pool);
-
-/// What NumPy calls `dtype` in a file; bf16 is written as uint16.
-[[nodiscard]] const char* npy_descr(DType dtype) noexcept;
-[[nodiscard]] const char* npy_descr(IndexType type) noexcept;
 
 }  // namespace rtopk::tool

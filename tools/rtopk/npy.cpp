@@ -12,6 +12,8 @@ namespace {
 constexpr std::array<unsigned char, 6> magic = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 constexpr std::size_t max_dimensions = 64;  // NumPy's own limit
 constexpr std::size_t max_descr = 1000;     // an error message quotes it
+// All that version 1 can say. A header of 64 extents needs 1500 bytes; NumPy itself reads up to 10000.
+constexpr std::uint64_t max_header_bytes = 65535;
 
 /// The header is a Python dict literal. This reads the subset that NumPy writes: string keys; strings, True, False and
 /// tuples of whole numbers as values.
@@ -156,6 +158,10 @@ NpyHeader parse_npy_header(std::span<const std::byte> file) {
   for (std::size_t i = 0; i < length_bytes; ++i) length |= byte_at(length_at + i) << (8 * i);
   const std::size_t text_at = length_at + length_bytes;
   if (length > file.size() - text_at) throw NpyError("truncated .npy file: it ends within its header");
+  if (length > max_header_bytes) {
+    throw NpyError("malformed .npy header: it takes " + std::to_string(length) + " bytes; accepted: at most " +
+                   std::to_string(max_header_bytes));
+  }
 
   NpyHeader header;
   header.data_offset = text_at + static_cast<std::size_t>(length);

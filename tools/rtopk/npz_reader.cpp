@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "zip_format.hpp"
 
@@ -11,6 +12,8 @@ namespace rtopk::tool {
 namespace {
 
 using Bytes = std::span<const std::byte>;
+
+constexpr std::uint64_t max_entries = 65535;  // as many as a zip file has without ZIP64
 
 [[noreturn]] void damaged(const char* what) { throw NpyError(std::string("damaged .npz file: ") + what); }
 
@@ -110,12 +113,14 @@ Entry read_entry(Bytes file, std::uint64_t& at) {
   return entry;
 }
 
-Bytes entry_bytes(Bytes file, const Entry& entry) {
-  if ((entry.flags & zip::flag_encrypted) != 0) throw NpyError("'" + entry.name + "' is encrypted");
-  if (entry.method != zip::method_stored) {
-    throw NpyError("'" + entry.name + "' is compressed (save with numpy.savez, not savez_compressed)");
-  }
-  if (entry.stored_size != entry.size) damaged("a stored entry has two sizes");
+/// Where an entry is in the file: its local record, and what is stored.
+struct Extent {
+  std::uint64_t begin = 0;
+  std::uint64_t data = 0;
+  std::uint64_t end = 0;
+};
+
+Extent find_extent(Bytes file, const Entry& entry) {
   if (get(file, entry.local_at, 4) != zip::local_signature) damaged("an entry is not where its directory says");
   // The local record's extra fields may differ in length from the directory's.
   const std::uint64_t name_bytes = get(file, entry.local_at + 26, 2);
@@ -124,30 +129,58 @@ Bytes entry_bytes(Bytes file, const Entry& entry) {
   if (std::string_view(reinterpret_cast<const char*>(name.data()), name.size()) != entry.name) {
     damaged("an entry has two names");
   }
-  return part(file, entry.local_at + zip::local_bytes + name_bytes + extra_bytes, entry.size);
+  const std::uint64_t data = entry.local_at + zip::local_bytes + name_bytes + extra_bytes;
+  return {.begin = entry.local_at, .data = data, .end = data + part(file, data, entry.stored_size).size()};
+}
+
+void require_apart(std::vector<Extent>& extents) {
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin < extents[i - 1].end) damaged("two entries overlap");
+  }
+}
+
+NpzArray read_array(Bytes file, const Entry& entry, const Extent& extent) {
+  if ((entry.flags & zip::flag_encrypted) != 0) throw NpyError("'" + entry.name + "' is encrypted");
+  if (entry.method != zip::method_stored) {
+    throw NpyError("'" + entry.name + "' is compressed (save with numpy.savez, not savez_compressed)");
+  }
+  if (entry.stored_size != entry.size) damaged("a stored entry has two sizes");
+  NpzArray array;
+  array.entry = part(file, extent.data, entry.size);
+  array.crc = entry.crc;
+  try {
+    array.header = parse_npy_header(array.entry);
+    array.data = npy_data(array.header, array.entry);
+  } catch (const NpyError& error) {
+    throw NpyError("array '" + entry.name + "': " + error.what());
+  }
+  return array;
 }
 
 }  // namespace
 
-std::map<std::string, NpzArray> parse_npz(Bytes file) {
+NpzArrays parse_npz(Bytes file, std::span<const std::string_view> wanted) {
   const Directory directory = find_directory(file);
-  std::map<std::string, NpzArray> arrays;
+  if (directory.entries > max_entries) {
+    throw NpyError("it has " + std::to_string(directory.entries) + " entries; accepted: at most " +
+                   std::to_string(max_entries));
+  }
+  NpzArrays arrays;
+  std::vector<Extent> extents;
   std::uint64_t at = directory.offset;
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     const Entry entry = read_entry(file, at);
+    extents.push_back(find_extent(file, entry));
     constexpr std::string_view suffix = ".npy";
     if (!entry.name.ends_with(suffix)) continue;
-    NpzArray array;
-    array.entry = entry_bytes(file, entry);
-    array.crc = entry.crc;
-    try {
-      array.header = parse_npy_header(array.entry);
-      array.data = npy_data(array.header, array.entry);
-    } catch (const NpyError& error) {
-      throw NpyError("array '" + entry.name + "': " + error.what());
+    const std::string name = entry.name.substr(0, entry.name.size() - suffix.size());
+    if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
+    if (!arrays.emplace(name, read_array(file, entry, extents.back())).second) {
+      damaged("it has two arrays of the same name");
     }
-    arrays[entry.name.substr(0, entry.name.size() - suffix.size())] = std::move(array);
   }
+  require_apart(extents);
   return arrays;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "npy.hpp"
 
@@ -19,8 +20,12 @@ struct NpzArray {
   std::uint32_t crc = 0;
 };
 
-/// Every array by its name (without ".npy"). Entries must be stored, not compressed: numpy.savez does that. Checksums
-/// are not computed here, since that means reading everything.
-[[nodiscard]] std::map<std::string, NpzArray> parse_npz(std::span<const std::byte> file);
+using NpzArrays = std::map<std::string, NpzArray>;
+
+/// Those of the arrays `wanted` (names without ".npy") that the file has. They must be stored, not compressed:
+/// numpy.savez does that. Of other entries nothing is read but where they are; no two entries may share a byte, so that
+/// reading all of them takes no longer than reading the file. Checksums are not computed here, since that means reading
+/// everything.
+[[nodiscard]] NpzArrays parse_npz(std::span<const std::byte> file, std::span<const std::string_view> wanted);
 
 }  // namespace rtopk::tool

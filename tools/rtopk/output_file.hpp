@@ -1,4 +1,5 @@
-// A file that appears whole or not at all: written under a temporary name next to the target, renamed at the end.
+// A file that appears whole or not at all. It is written without a name where the system can do that, so that nothing is
+// left of it however the program ends; elsewhere under a temporary name next to the target.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +8,17 @@
 #include <span>
 #include <string>
 
+#include "descriptor.hpp"
 #include "mapped_file.hpp"
+#include "target_file.hpp"
 
 namespace rtopk::tool {
 
 class OutputFile {
  public:
-  /// Creates the temporary file. Throws Failure, also if `target` is the file `input`.
+  /// Creates the file, still out of sight. Throws Failure, also if `target` is the file `input`.
   explicit OutputFile(const std::string& target, std::optional<FileIdentity> input = std::nullopt);
-  ~OutputFile();  ///< Removes the temporary file unless commit() was reached.
+  ~OutputFile();  ///< Nothing is left unless commit() was reached.
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
@@ -24,16 +27,21 @@ class OutputFile {
   void reserve(std::uint64_t bytes);
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   void write_at(std::uint64_t offset, const std::string& bytes);
-  /// Everything is on the disk and under the target's name when it returns.
+  /// Everything is on the disk and under the target's name when it returns. A file that is replaced passes on its mode,
+  /// owner and group.
   void commit();
 
  private:
+  void take_attributes(const FileAttributes& replaced);
+  [[nodiscard]] bool has_no_name() const noexcept { return !unnamed_.empty(); }
+  void remove_temporary() noexcept;
   [[noreturn]] void fail_writing(int error) const;
 
-  std::string shown_;   // the target as the user named it
-  std::string target_;  // with links resolved
-  std::string temporary_;
-  int descriptor_ = -1;
+  TargetFile target_;
+  Descriptor file_;
+  std::string unnamed_;     // how a file without a name is called; empty: it has one
+  std::string temporary_;   // its name, or the one that it has for a moment, in the target's folder
+  bool left_over_ = false;  // whether there is a file of that name
 };
 
 }  // namespace rtopk::tool

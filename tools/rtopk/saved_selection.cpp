@@ -1,9 +1,14 @@
 #include "saved_selection.hpp"
 
+#include <array>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
 #include <nlohmann/json.hpp>
 
+#include "crc32.hpp"
 #include "failure.hpp"
-#include "matrix_source.hpp"
 #include "names.hpp"
 #include "text.hpp"
 
@@ -12,19 +17,56 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The longest file name, every byte of it written as \uXXXX, takes 24576 characters of 4 bytes.
+constexpr std::uint64_t max_meta_bytes = std::uint64_t{256} << 10;
+
+/// What NumPy calls the type in a file; bf16 is written as uint16.
+const char* npy_descr(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f32: return "<f4";
+    case DType::f16: return "<f2";
+    case DType::bf16: return "<u2";
+    case DType::f64: return "<f8";
+    case DType::i32: return "<i4";
+  }
+  return "?";
+}
+
+const char* npy_descr(IndexType type) noexcept {
+  switch (type) {
+    case IndexType::i32: return "<i4";
+    case IndexType::i64: return "<i8";
+    case IndexType::u8: return "|u1";
+    case IndexType::u16: return "<u2";
+  }
+  return "?";
+}
+
 template <typename T>
 T known(std::optional<T> value, const char* key) {
   if (!value) fail("its meta text has a value of '{}' that is not known here", key);
   return *value;
 }
 
+/// Every number of a meta text is checked before it becomes one of ours: a JSON number can be anything.
+std::int64_t whole_number(const Json& json, const char* key, std::int64_t largest) {
+  const Json& value = json.at(key);
+  const bool whole = value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(largest);
+  if (!whole) {
+    fail("its meta text has {} as '{}'; accepted: a whole number from 0 to {}",
+         value.is_number() ? value.dump() : value.type_name(), key, largest);
+  }
+  return value.get<std::int64_t>();
+}
+
 Meta meta_from(const Json& json) {
   const auto text = [&](const char* key) { return json.at(key).get<std::string>(); };
+  constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
   Meta meta;
   Problem& problem = meta.problem;
-  problem.rows = json.at("rows").get<std::int64_t>();
-  problem.cols = json.at("cols").get<std::int64_t>();
-  problem.k = json.at("k").get<std::int64_t>();
+  problem.rows = whole_number(json, "rows", any_size);
+  problem.cols = whole_number(json, "cols", any_size);
+  problem.k = whole_number(json, "k", any_size);
   problem.dtype = known(value_named<DType>(text("dtype")), "dtype");
   problem.direction = known(value_named<Direction>(text("direction")), "direction");
   problem.order = known(value_named<Order>(text("order")), "order");
@@ -33,20 +75,27 @@ Meta meta_from(const Json& json) {
   problem.values = json.at("values").get<bool>();
   problem.indices = json.at("indices").get<bool>();
   problem.passes = json.at("passes").get<bool>();
-  problem.max_iter = json.at("max_iter").get<std::int32_t>();
-  problem.epsilon = json.at("epsilon").get<double>();
+  problem.max_iter =
+      static_cast<std::int32_t>(whole_number(json, "max_iter", std::numeric_limits<decltype(problem.max_iter)>::max()));
+  problem.epsilon = json.at("epsilon").get<double>();  // the library checks its range
   problem.search = known(value_named<Search>(text("search")), "search");
   const Json& input = json.at("input");
   if (input.contains("file")) {
     meta.provenance.file = input.at("file").get<std::string>();
   } else {
+    const Json& seed = input.at("seed");
+    if (!seed.is_number_unsigned()) fail("its meta text has a 'seed' that is no whole number from 0 to 2^64 - 1");
     meta.provenance.random =
         RandomInput{.rows = problem.rows,
                     .cols = problem.cols,
                     .distribution = known(value_named<Distribution>(input.at("random").get<std::string>()), "random"),
-                    .seed = input.at("seed").get<std::uint64_t>()};
+                    .seed = seed.get<std::uint64_t>()};
   }
   return meta;
+}
+
+void check_sum(const std::string& array_name, const NpzArray& array) {
+  if (crc32(0, array.entry) != array.crc) fail("the checksum of its array '{}' is wrong", array_name);
 }
 
 }  // namespace
@@ -80,7 +129,8 @@ std::vector<ArraySpec> arrays_of(const Problem& problem) {
 }
 
 std::string meta_text(const Problem& problem, const Provenance& provenance) {
-  Json json;
+  // An object from the start: a null value that becomes one (by operator[]) does not survive a lack of memory.
+  Json json = Json::object();
   json["program"] = "rtopk";
   json["version"] = version();
   json["rows"] = problem.rows;
@@ -106,6 +156,12 @@ std::string meta_text(const Problem& problem, const Provenance& provenance) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
+NpzArrays parse_saved(std::span<const std::byte> file) {
+  constexpr auto names =
+      std::to_array<std::string_view>({meta_name, "values", "indices", "selectors", "dense", "mask", "passes"});
+  return parse_npz(file, names);
+}
+
 std::optional<Meta> read_meta(const NpzArrays& arrays) {
   const auto found = arrays.find(meta_name);
   if (found == arrays.end()) return std::nullopt;
@@ -113,9 +169,15 @@ std::optional<Meta> read_meta(const NpzArrays& arrays) {
   if (array.header.kind != 'U' || !array.header.shape.empty() || array.header.byte_order == '>') {
     fail("its array 'meta' is not a text");
   }
+  if (array.header.data_bytes > max_meta_bytes) {
+    fail("its array 'meta' takes {} bytes; accepted: at most {}", array.header.data_bytes, max_meta_bytes);
+  }
+  check_sum(meta_name, array);
   std::string text;
   for (std::size_t i = 0; i + 4 <= array.data.size(); i += 4) {  // UTF-32; ours is ASCII
-    text += std::to_integer<int>(array.data[i]) == 0 ? ' ' : static_cast<char>(array.data[i]);
+    std::uint32_t character = 0;
+    std::memcpy(&character, array.data.data() + i, sizeof character);
+    text += character == 0 ? ' ' : character < 0x80 ? static_cast<char>(character) : '\xff';
   }
   try {
     return meta_from(Json::parse(text));
@@ -161,6 +223,7 @@ Results find_results(const NpzArrays& arrays, const Problem& problem, const std:
       fail("its array '{}' has shape {}, not {}", spec.name, shape_text(header.shape), shape_text(shape));
     }
     if (header.fortran_order && shape.size() > 1) fail("its array '{}' is in Fortran order", spec.name);
+    check_sum(spec.name, found->second);
     const void* data = found->second.data.data();
     switch (spec.part) {
       case Part::values: results.values = data; break;

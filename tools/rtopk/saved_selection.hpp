@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,7 +47,8 @@ struct Meta {
   Provenance provenance;
 };
 
-using NpzArrays = std::map<std::string, NpzArray>;
+/// The arrays that a saved selection may have; nothing else of a file is looked at. Throws NpyError.
+[[nodiscard]] NpzArrays parse_saved(std::span<const std::byte> file);
 
 /// Reads `meta`; nothing if the file has none. Throws Failure if it has one that makes no sense.
 [[nodiscard]] std::optional<Meta> read_meta(const NpzArrays& arrays);
@@ -55,7 +56,8 @@ using NpzArrays = std::map<std::string, NpzArray>;
 /// For a file that says nothing itself: form, k and types as its arrays show them.
 [[nodiscard]] Problem guess_problem(const NpzArrays& arrays, std::int64_t rows, std::int64_t cols, DType dtype);
 
-/// Finds every array that `problem` asks for, of the type and shape that it must have. Throws Failure.
+/// Finds every array that `problem` asks for, of the type and shape that it must have, and checks its sum: reads as much
+/// as `problem` asks for and no more. Throws Failure.
 [[nodiscard]] Results find_results(const NpzArrays& arrays, const Problem& problem,
                                    const std::vector<std::int64_t>& leading_shape);
 

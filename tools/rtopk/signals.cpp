@@ -1,5 +1,7 @@
 #include "signals.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -12,14 +14,11 @@ namespace rtopk::tool {
 namespace {
 
 // A handler may touch little more than this: no heap, no locks.
-char unfinished_path[4096];
+char unfinished_name[64];
+int unfinished_folder = -1;
 std::atomic<bool> unfinished{false};
 std::atomic<bool> ending{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
-
-void remove_unfinished() noexcept {
-  if (unfinished.exchange(false)) ::unlink(unfinished_path);
-}
 
 extern "C" void end_by_signal(int number) {
   remove_unfinished();
@@ -39,7 +38,8 @@ extern "C" void end_by_bus_error(int) {
 
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
-  if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) return;  // nohup: keep ignoring
+  // nohup ignores some, profilers and sanitizers have handlers: what is not the default stays as it is.
+  if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   action = {};
   action.sa_handler = handler;
   ::sigemptyset(&action.sa_mask);
@@ -49,17 +49,27 @@ void handle(int number, void (*handler)(int)) {
 }  // namespace
 
 void install_signal_handlers() noexcept {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) handle(number, end_by_signal);
   handle(SIGBUS, end_by_bus_error);
+  // Every other signal whose default is to end the program.
+  constexpr std::array others = {SIGBUS,  SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN,
+                                 SIGTTOU, SIGCONT, SIGCHLD, SIGURG,  SIGWINCH};
+  for (int number = 1; number < NSIG; ++number) {
+    if (std::find(others.begin(), others.end(), number) == others.end()) handle(number, end_by_signal);
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit becomes an error of write, like a full disk
 }
 
-void remove_on_signal(const char* path) noexcept {
+void remove_unfinished() noexcept {
+  if (unfinished.exchange(false)) ::unlinkat(unfinished_folder, unfinished_name, 0);
+}
+
+void remove_on_signal(int folder, const char* name) noexcept {
   unfinished = false;
-  if (path == nullptr) return;
-  const std::size_t size = std::strlen(path) + 1;
-  if (size > sizeof unfinished_path) return;
-  std::memcpy(unfinished_path, path, size);
+  if (name == nullptr) return;
+  const std::size_t size = std::strlen(name) + 1;
+  if (size > sizeof unfinished_name) return;
+  std::memcpy(unfinished_name, name, size);
+  unfinished_folder = folder;
   unfinished = true;
 }
 

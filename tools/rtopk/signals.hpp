@@ -6,8 +6,11 @@ namespace rtopk::tool {
 /// Installs the handlers. Called once, at the start.
 void install_signal_handlers() noexcept;
 
-/// Names the one file to remove if a signal ends the program; null: none. Copies the path, which must be shorter than
-/// 4096 bytes.
-void remove_on_signal(const char* path) noexcept;
+/// Says which one file to remove if a signal ends the program: `name` in an open folder. Copies the name, which must be
+/// shorter than 64 bytes; null: none.
+void remove_on_signal(int folder, const char* name) noexcept;
+
+/// Removes it now: for any other end of the program at which no destructor runs.
+void remove_unfinished() noexcept;
 
 }  // namespace rtopk::tool

@@ -1,12 +1,21 @@
 #include "thread_pool.hpp"
 
 #include <cstring>
+#include <new>
+#include <system_error>
 #include <utility>
+
+#include "blocked_signals.hpp"
 
 namespace rtopk::tool {
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  const BlockedSignals blocked;
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {  // the system has no more of them
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 ThreadPool::~ThreadPool() {

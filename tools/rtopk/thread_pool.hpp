@@ -15,7 +15,8 @@ namespace rtopk::tool {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  ///< The calling thread is one of them.
+  /// The calling thread is one of them. Where the system does not have so many, those that could be started do the work.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

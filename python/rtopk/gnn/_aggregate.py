@@ -57,10 +57,12 @@ def check_aggregation(graph, reduce: str) -> None:
     """What every sum over neighbours asks of its graph and its kind."""
     if reduce not in _REDUCTIONS:
         raise ValueError(f"reduce is {reduce!r}; accepted: {' or '.join(map(repr, _REDUCTIONS))}")
-    if graph.weights is not None and graph.weights.requires_grad:
-        raise ValueError(
-            "graph.weights requires a gradient, which an aggregation does not have; accepted: weights.detach()"
-        )
+    _check_weights("graph.weights", graph.weights)
+
+
+def _check_weights(name, weights) -> None:
+    if weights is not None and weights.requires_grad:
+        raise ValueError(f"{name} requires a gradient, which an aggregation does not have; accepted: weights.detach()")
 
 
 # ---- Shapes ----
@@ -85,7 +87,8 @@ def _fake_transpose_graph(row_starts, columns, weights, n):
 
 @register_fake("rtopk::_add_product")
 def _fake_add_product(onto, values, selectors, matrix):
-    return None
+    devices = {tensor.device for tensor in (onto, values, selectors, matrix)}
+    torch._check(len(devices) == 1, lambda: f"tensors are on {devices}; accepted: all on one device")
 
 
 @register_fake("rtopk::_product_values_gradient")
@@ -137,6 +140,7 @@ def _empty_like(tensor):
 
 def _save_aggregate(ctx, inputs, output):
     row_starts, columns, weights, _, selectors, ctx.cols, ctx.mean, ctx.deterministic, *transposed = inputs
+    _check_weights("weights", weights)
     ctx.save_for_backward(row_starts, columns, weights, selectors, *transposed)
 
 
@@ -152,6 +156,8 @@ def _backward_aggregate(ctx, grad):
 
 def _save_backward(ctx, inputs, output):
     *graphs, _, selectors, ctx.mean, ctx.deterministic = inputs
+    _check_weights("weights", graphs[2])
+    _check_weights("t_weights", graphs[5])
     ctx.cols = inputs[6].shape[1]
     ctx.save_for_backward(*graphs, selectors)
 

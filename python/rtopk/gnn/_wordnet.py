@@ -52,6 +52,8 @@ def build(folder: Path = FOLDER) -> Dataset:
                 raise GraphError(
                     f"{path}, line {number}: the lexicographer file is {lexicographer_file}; accepted: 0 to 99"
                 )
+            if key in nodes:
+                raise GraphError(f"{path}, line {number}: the synset {key[1]} is there twice")
             nodes[key] = len(classes)
             classes.append(lexicographer_file)
             pointers.append(targets)

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import torch
 
+from .._info import __version__
 from . import study
-from .data import DATA_VARIABLE, GraphError, load
+from ._atomic import locked
+from ._text import Refusal, printable
+from .data import DATA_VARIABLE, load
 from .layers import MODELS
-from .training import PRECISIONS, Trainer, TrainingError, recipe_for, train
+from .recipe import PRECISIONS, recipe_for
+from .training import CHECKPOINT, Trainer, train
 
 _GRAPHS = f"""\
 A graph is one of these:
@@ -34,7 +38,7 @@ and learning; others have 3 layers, dropout 0.5, lr 0.003, 200 epochs. Options c
 In the folder --out there are afterwards result.json (every figure), best.pt (the parameters with the best validation)
 and checkpoint.pt, from which --resume goes on. On a CPU, and on a GPU with --deterministic, that gives the same bits as
 a run without a break. Ctrl-C or SIGTERM ends the epoch, saves all of them and stops. A run that was stopped, or that
-has another recipe, is not written over: --resume it, or give another --out.
+has another recipe, is not written over: --resume it, or give another --out. One run at a time writes to a folder.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32
@@ -62,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m rtopk.gnn",
         description="MaxK graph networks on compact sparse rows: training, and a study of it.",
     )
+    parser.add_argument("--version", action="version", version=f"rtopk {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
 
@@ -136,21 +141,8 @@ def _train(arguments: argparse.Namespace) -> int:
     name = dataset.name.replace(" ", "")
     out = arguments.out or Path("runs") / f"{name}-{recipe.model}-{label}-seed{recipe.seed}"
     trainer = Trainer(dataset, recipe, device)
-    checkpoint = out / "checkpoint.pt"
-    if not checkpoint.exists():
-        if arguments.resume:
-            print(f"there is no {checkpoint}: from the beginning")
-    elif arguments.resume:
-        trainer.resume(checkpoint)
-        print(f"going on after epoch {trainer.epoch}")
-    else:
-        trainer.check_replaces(checkpoint)
-    print(
-        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.selection}, on"
-        f" {device}; results in {out}",
-        flush=True,
-    )
-    finished = train(trainer, out)
+    with locked(out):
+        finished = _train_in(out, trainer, arguments.resume)
     metric = trainer.result()["metric"]
     if trainer.best is None:
         print(f"stopped after epoch {trainer.epoch}, before the first evaluation; --resume goes on")
@@ -164,9 +156,27 @@ def _train(arguments: argparse.Namespace) -> int:
     return 0 if finished else 130
 
 
+def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
+    checkpoint, recipe = out / CHECKPOINT, trainer.recipe
+    if not checkpoint.exists():
+        if resume:
+            print(f"there is no {printable(checkpoint)}: from the beginning")
+    elif resume:
+        trainer.resume(checkpoint)
+        print(f"going on after epoch {trainer.epoch}")
+    else:
+        trainer.check_replaces(checkpoint)
+    print(
+        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.selection}, on"
+        f" {trainer.device}; results in {printable(out)}",
+        flush=True,
+    )
+    return train(trainer, out, has_lock=True)
+
+
 def _study(arguments: argparse.Namespace) -> int:
     if arguments.page_only:
-        print(f"page: {study.draw(arguments.out)}")
+        print(f"page: {printable(study.draw(arguments.out))}")
         return 0
     plan = study.Plan(
         graphs=arguments.graph,
@@ -184,7 +194,7 @@ def _study(arguments: argparse.Namespace) -> int:
         scale=arguments.scale,
         time_limit=arguments.time_limit,
     )
-    print(f"page: {study.draw(arguments.out)}")
+    print(f"page: {printable(study.draw(arguments.out))}")
     return 0 if finished else 130
 
 
@@ -192,11 +202,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return arguments.run(arguments)
-    except (GraphError, TrainingError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (Refusal, OSError) as error:
+        print(f"error: {printable(error)}", file=sys.stderr)
         return 1
     except (RuntimeError, MemoryError) as error:
         # torch's for a GPU is one of its own, its for a CPU is none.
@@ -204,7 +211,7 @@ def main(argv: list[str] | None = None) -> int:
         if not out_of_memory:
             raise
         reason = str(error).splitlines()[0] if str(error) else "there is not enough memory."
-        print(f"error: {reason} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
+        print(f"error: {printable(reason)} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from ._text import Refusal, printable
 from .graph import Graph
 from .layers import SparseFeatures
 
@@ -16,10 +17,10 @@ DATA_VARIABLE = "RTOPK_DATA"
 MASKS = ("train_mask", "val_mask", "test_mask")
 
 # A network has an output for each class; larger numbers are ids of something else.
-_MOST_CLASSES = 1 << 16
+MOST_CLASSES = 1 << 16
 
 
-class GraphError(ValueError):
+class GraphError(Refusal):
     """A graph that cannot be had: the text says which one, what is wrong, and what would help."""
 
 
@@ -63,6 +64,10 @@ class Dataset:
         missing = [field for field in ("edge_index", "x", "y") if getattr(data, field, None) is None]
         if missing:
             raise GraphError(f"{name}: the Data object has no {', '.join(missing)}")
+        for field in ("edge_index", "x", "y", *MASKS):
+            value = getattr(data, field, None)
+            if value is not None and (not isinstance(value, torch.Tensor) or value.device.type == "meta"):
+                raise GraphError(f"{name}: {field} is {type(value).__name__}; accepted: a tensor with elements")
         masks = [getattr(data, field, None) for field in MASKS]
         labels = data.y.flatten() if data.y.dim() == 2 and data.y.shape[1] == 1 else data.y
         try:
@@ -83,6 +88,7 @@ class Dataset:
 def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=(None, None, None)) -> Dataset:
     """A Dataset whose parts fit together, or a GraphError. Without masks half of the nodes, drawn once for all, are for
     training and a quarter each for validation and test."""
+    name = printable(name)  # of a file, whoever named it; it goes to terminals, pages and names of folders
     nodes = graph.num_nodes
     if nodes == 0:
         raise GraphError(f"{name}: there are no nodes")
@@ -91,20 +97,23 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
             raise GraphError(f"{name}: {what} for {count} nodes, and the graph has {nodes}")
     if features.shape[1] == 0:
         raise GraphError(f"{name}: there are no features; accepted: one or more a node")
+    if labels.layout != torch.strided or labels.is_complex():
+        raise GraphError(f"{name}: the labels are {labels.dtype}, {labels.layout}; accepted: a dense tensor of numbers")
     if labels.dim() == 1:
         least, most = labels.min().item(), labels.max().item()
-        if labels.is_floating_point() or labels.dtype == torch.bool or least < 0 or most >= _MOST_CLASSES:
+        if labels.is_floating_point() or labels.dtype == torch.bool or least < 0 or most >= MOST_CLASSES:
             raise GraphError(
                 f"{name}: the labels are not classes: {labels.dtype} from {least} to {most}; accepted: integers from 0"
-                f" to {_MOST_CLASSES - 1}"
+                f" to {MOST_CLASSES - 1}"
             )
         labels, classes = labels.long(), most + 1
     elif labels.dim() == 2:
-        labels, classes = labels.float(), labels.shape[1]
+        classes = labels.shape[1]
         other = (labels != 0) & (labels != 1)
         if classes == 0 or bool(other.any()):
-            found = f"{labels[other][0]:g} is among them" if classes else "they have no columns"
+            found = f"{float(labels[other][0]):g} is among them" if classes else "they have no columns"
             raise GraphError(f"{name}: the labels are not rows of zeros and ones: {found}")
+        labels = labels.float()
     else:
         raise GraphError(f"{name}: the labels have {labels.dim()} dimensions; accepted: 1, or 2 for several a node")
     missing = [field for field, mask in zip(MASKS, masks, strict=True) if mask is None]

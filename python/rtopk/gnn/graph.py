@@ -10,6 +10,9 @@ import torch
 from .._registrations import selector_dtype
 from ._aggregate import check_aggregation
 
+# Edges are sorted by row · nodes + column, in 64 bits.
+_MOST_NODES = 3_037_000_499
+
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -48,7 +51,8 @@ class Graph:
             check: False where the arrays are known to be good.
         """
         if check:
-            _check_csr(row_starts, columns, weights)
+            check_csr(row_starts, columns)
+            check_weights("weights", weights, columns)
         nodes = row_starts.numel() - 1
         index = index_type(max(nodes, columns.numel()))
         self.row_starts = row_starts.to(index).contiguous()
@@ -65,8 +69,8 @@ class Graph:
         cls, edge_index: torch.Tensor, num_nodes: int | None = None, edge_weight: torch.Tensor | None = None
     ) -> Graph:
         """From PyTorch Geometric's form: sources and targets as two rows. A target gathers from its sources."""
-        if not isinstance(edge_index, torch.Tensor):
-            raise ValueError(f"edge_index is {type(edge_index).__name__}; accepted: a tensor with two rows of integers")
+        if not _is_plain(edge_index):
+            raise ValueError(f"edge_index is {_described(edge_index)}; accepted: a tensor with two rows of integers")
         if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in _INTEGERS:
             raise ValueError(
                 f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of"
@@ -76,11 +80,12 @@ class Graph:
         least, most = (int(edge_index.min()), int(edge_index.max())) if edge_index.numel() else (0, -1)
         if num_nodes is None:
             num_nodes = most + 1
-        if num_nodes < 0:
-            raise ValueError(f"num_nodes is {num_nodes}; accepted: 0 or more")
+        if not hasattr(num_nodes, "__index__") or not 0 <= num_nodes <= _MOST_NODES:
+            raise ValueError(f"num_nodes is {num_nodes}; accepted: 0 to {_MOST_NODES}")
+        num_nodes = int(num_nodes)
         if least < 0 or most >= num_nodes:
             raise ValueError(f"edge_index names nodes {least} to {most}; accepted: 0 to {num_nodes - 1}")
-        _check_weights("edge_weight", edge_weight, source)
+        check_weights("edge_weight", edge_weight, source)
         order = torch.argsort(target * num_nodes + source, stable=True)
         weights = None if edge_weight is None else edge_weight[order]
         return cls(_starts(target, num_nodes), source[order], weights, check=False)
@@ -91,7 +96,8 @@ class Graph:
         return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
     def with_self_loops(self) -> Graph:
-        """The same with exactly one edge of weight 1 from every node to itself. Made once."""
+        """The same with one edge from every node to itself: the last one that the graph has, with its weight, else a new
+        one of weight 1. Made once. PyTorch Geometric's ``add_remaining_self_loops`` does the same."""
         return self._once("self loops", self._add_self_loops)
 
     def _add_self_loops(self) -> Graph:
@@ -100,37 +106,32 @@ class Graph:
         loops = torch.arange(self.num_nodes, device=columns.device)
         weights = self.weights
         if weights is not None:
-            weights = torch.cat([weights[others], weights.new_ones(self.num_nodes)])
+            last = torch.full((self.num_nodes,), -1, device=columns.device)
+            own = (~others).nonzero().squeeze(1)
+            last.scatter_reduce_(0, rows[own], own, "amax")
+            of_loops = torch.where(last < 0, weights.new_ones(()), weights[last.clamp(min=0)])
+            weights = torch.cat([weights[others], of_loops])
         edges = torch.stack([torch.cat([columns[others], loops]), torch.cat([rows[others], loops])])
         return Graph.from_edge_index(edges, self.num_nodes, weights)
 
     def gcn_normalized(self) -> Graph:
-        """The same with the symmetric weights of a graph convolution: w / sqrt(weight into i · weight out of j). Made
-        once."""
+        """The same with the weights of a graph convolution, as PyTorch Geometric's ``GCNConv`` has them: w divided by
+        sqrt(weight into i · weight into j), for the edge over which node i gathers from node j. Made once."""
         return self._once("normalized", self._normalize)
 
     def _normalize(self) -> Graph:
         rows, columns = self._rows(), self.columns.long()
         weights = torch.ones(self.num_edges, device=columns.device) if self.weights is None else self.weights
         # In float64, where the sums of a million edges are exact for graphs without weights.
-        totals = [
-            torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device).index_add_(
-                0, nodes, weights.double()
-            )
-            for nodes in (rows, columns)
-        ]
-        for total in totals if self.weights is not None else ():
-            if bool((total < 0).any()):
-                node = int((total < 0).nonzero()[0])
-                raise ValueError(f"the weights at node {node} add up to {float(total[node]):g}; accepted: 0 or more")
+        total = torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device)
+        total.index_add_(0, rows, weights.double())
+        if bool((total < 0).any()):
+            node = int((total < 0).nonzero()[0])
+            raise ValueError(f"the weights into node {node} add up to {float(total[node]):g}; accepted: 0 or more")
         # Where they add up to nothing, nothing is gathered.
-        scale = [total.rsqrt().masked_fill_(total == 0, 0) for total in totals]
-        return Graph(
-            self.row_starts,
-            self.columns,
-            (weights.double() * (scale[0][rows] * scale[1][columns])).to(weights.dtype),
-            check=False,
-        )
+        scale = total.rsqrt().masked_fill_(total == 0, 0)
+        normalized = (weights.double() * (scale[rows] * scale[columns])).to(weights.dtype)
+        return Graph(self.row_starts, self.columns, normalized, check=False)
 
     def beside_identity(self) -> SimpleNamespace:
         """The matrix [A I], and its transpose, as aggregate() takes them: a node gathers from its neighbours in one lot
@@ -296,43 +297,69 @@ def _starts(rows: torch.Tensor, num_rows: int) -> torch.Tensor:
     return starts
 
 
-def _check_csr(row_starts, columns, weights) -> None:
+def check_csr(row_starts, columns, num_columns: int | None = None) -> None:
+    """A ValueError where compressed rows of a user are not good. Without a number of columns, of a square matrix."""
     for name, tensor in (("row_starts", row_starts), ("columns", columns)):
-        if not isinstance(tensor, torch.Tensor) or tensor.dim() != 1 or tensor.dtype not in (torch.int32, torch.int64):
-            what = (
-                f"{list(tensor.shape)} of {tensor.dtype}" if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            )
-            raise ValueError(f"{name} is {what}; accepted: a tensor with one dimension of int32 or int64")
-    problem = csr_problem(row_starts, columns, row_starts.numel() - 1)
+        if not _is_plain(tensor) or tensor.dim() != 1 or tensor.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"{name} is {_described(tensor)}; accepted: a tensor with one dimension of int32 or int64")
+    _check_device("columns", columns, row_starts)
+    problem = csr_problem(row_starts, columns, row_starts.numel() - 1 if num_columns is None else num_columns)
     if problem:
         raise ValueError(problem)
-    _check_weights("weights", weights, columns)
 
 
-def _check_weights(name: str, weights, columns: torch.Tensor) -> None:
+def check_weights(name: str, weights, columns: torch.Tensor) -> None:
     if weights is None:
         return
     if not isinstance(weights, torch.Tensor):
         raise ValueError(f"{name} is {type(weights).__name__}; accepted: a tensor, or None")
-    if weights.shape != columns.shape or not weights.is_floating_point():
+    if not _is_plain(weights) or weights.shape != columns.shape or not weights.is_floating_point():
         raise ValueError(
-            f"{name} is {list(weights.shape)} of {weights.dtype}; accepted: a floating-point number for each of"
-            f" {columns.numel()} edges"
+            f"{name} is {_described(weights)}; accepted: a floating-point number for each of {columns.numel()} edges"
         )
+    _check_device(name, weights, columns)
+
+
+def _is_plain(tensor) -> bool:
+    """Whether it is a tensor whose elements lie in memory one by one."""
+    return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
+def _described(tensor) -> str:
+    if not isinstance(tensor, torch.Tensor):
+        return type(tensor).__name__
+    how = "" if _is_plain(tensor) else f", {tensor.layout} on {tensor.device}"
+    return f"{list(tensor.shape)} of {tensor.dtype}{how}"
+
+
+def _check_device(name: str, tensor: torch.Tensor, other: torch.Tensor) -> None:
+    if tensor.device != other.device:
+        raise ValueError(f"{name} is on {tensor.device}; accepted: {other.device}, where the rest is")
 
 
 def csr_problem(row_starts: torch.Tensor, columns: torch.Tensor, num_columns: int) -> str | None:
     """What is wrong with compressed rows, or None."""
+    return starts_problem(row_starts, columns.numel()) or columns_problem(columns, num_columns)
+
+
+def starts_problem(row_starts: torch.Tensor, entries: int) -> str | None:
+    """What is wrong with the starts of rows that have so many entries together, or None."""
     if row_starts.numel() == 0:
         return "row_starts is empty; accepted: one more than there are rows"
-    if int(row_starts[0]) != 0 or int(row_starts[-1]) != columns.numel():
+    if int(row_starts[0]) != 0 or int(row_starts[-1]) != entries:
         return (
             f"row_starts goes from {int(row_starts[0])} to {int(row_starts[-1])}; accepted: from 0 to the number of"
-            f" entries, {columns.numel()}"
+            f" entries, {entries}"
         )
-    if bool((row_starts.diff() < 0).any()):
-        row = int((row_starts.diff() < 0).nonzero()[0])
+    # Compared, not subtracted: a difference may wrap around. Together with both ends this bounds every one.
+    falls = row_starts[1:] < row_starts[:-1]
+    if bool(falls.any()):
+        row = int(falls.nonzero()[0])
         return f"row_starts falls at row {row}; accepted: each at least as large as the one before"
+    return None
+
+
+def columns_problem(columns: torch.Tensor, num_columns: int) -> str | None:
     if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= num_columns):
         return f"columns go from {int(columns.min())} to {int(columns.max())}; accepted: 0 to {num_columns - 1}"
     return None

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .graph import Graph, csr_matrices, csr_product, index_type
+from .graph import Graph, check_csr, check_weights, csr_matrices, csr_product, index_type
 from .linear import Linear
 from .norm import fuses, normalized
 from .rows import CompactMaxK, DenseMaxK
@@ -114,7 +114,7 @@ class MaxKSAGEConv(_MaxKConv):
 
 
 class MaxKGCNConv(_MaxKConv):
-    """Graph convolution: a linear map, MaxK, the sum with the symmetric weights of the graph, a bias.
+    """Graph convolution: a linear map, MaxK, the sum with the weights of :meth:`Graph.gcn_normalized`, a bias.
 
     Self loops are the graph's own affair: :meth:`Graph.with_self_loops`.
     """
@@ -150,6 +150,8 @@ class SparseFeatures:
     """Input features with few entries (bags of words), as a sparse matrix and its transpose."""
 
     def __init__(self, row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, cols: int) -> None:
+        check_csr(row_starts, columns, cols)
+        check_weights("values", values, columns)
         index = index_type(max(row_starts.numel(), columns.numel(), cols))
         self.matrices = csr_matrices(row_starts.to(index), columns.to(index), values, cols)
         self.shape = self.matrices[0].shape

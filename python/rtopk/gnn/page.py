@@ -9,7 +9,7 @@ from dataclasses import asdict
 from html import escape
 
 from ._generated import SHAPES
-from .training import Recipe
+from .recipe import Recipe
 
 # As published: table 4 of the RTop-K paper (ICLR 2025), an RTX A6000, N = nodes, M = 256, k = 32.
 PUBLISHED = {

@@ -13,9 +13,13 @@ import torch
 
 from .._info import info
 from . import page
+from ._atomic import check_replaceable, locked, write_whole
+from ._results import read_results
+from ._text import printable
 from .data import Dataset, load
 from .measure import measure
-from .training import Recipe, Trainer, TrainingError, check_recipe, environment, recipe_for, write_json, write_whole
+from .recipe import Recipe, TrainingError, check_recipe, recipe_for
+from .training import Trainer, environment
 
 RESULTS = "results.json"
 PAGE = "index.html"
@@ -103,19 +107,10 @@ class Results:
     def add(self, kind: str, graph: str, recipe: Recipe, **figures) -> None:
         entry = {"graph": graph, "selection": recipe.selection, "recipe": asdict(recipe)}
         self.content[kind].append(entry | figures)
-        write_json(self.path, self.content)
+        self.write()
 
-
-def read_results(path: Path) -> dict:
-    try:
-        content = json.loads(path.read_text())
-        for kind in ("timings", "runs"):
-            for entry in content[kind]:
-                entry["graph"], entry["selection"], entry["recipe"]["model"]
-        content["environment"], content["graphs"]
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise TrainingError(f"{path} cannot be read as results of a study: {error!r}") from error
-    return content
+    def write(self) -> None:
+        write_whole(self.path, (json.dumps(self.content, indent=1) + "\n").encode())
 
 
 def run(
@@ -130,6 +125,13 @@ def run(
     """Does what is missing in the results of `out`, until the time is over. False if Ctrl-C stopped it."""
     if time_limit is not None and not time_limit >= 0:
         raise TrainingError(f"time_limit is {time_limit}; accepted: 0 seconds or more")
+    with locked(out):
+        for name in (RESULTS, PAGE):
+            check_replaceable(out / name)  # before hours are spent
+        return _run_plan(plan, out, device, data, scale, time_limit)
+
+
+def _run_plan(plan: Plan, out: Path, device: torch.device, data, scale: float, time_limit: float | None) -> bool:
     start = time.monotonic()
     results = Results(out / RESULTS)
     datasets = [load(graph, data, scale=scale, device=device) for graph in plan.graphs]
@@ -150,8 +152,8 @@ def run(
     # What was asked for twice is done once.
     todo = list({(kind, dataset.name, recipe): (kind, dataset, recipe) for kind, dataset, recipe in todo}.values())
     todo = [entry for entry in todo if not results.has(entry[0], entry[1].name, entry[2])]
-    write_json(results.path, results.content)
-    print(f"{len(todo)} to do, on {device}; results in {results.path}", flush=True)
+    results.write()
+    print(f"{len(todo)} to do, on {device}; results in {printable(results.path)}", flush=True)
     try:
         for done, (kind, dataset, recipe) in enumerate(todo, 1):
             if time_limit is not None and time.monotonic() - start > time_limit:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import os
 import platform
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import torch
@@ -19,62 +17,16 @@ import torch.nn.functional as F
 
 from .._info import __version__
 from . import capture
+from ._atomic import check_replaceable, locked, write_together, write_whole
+from ._checkpoint import Checkpoint, digest, tensor_bytes
+from ._checkpoint import read as read_checkpoint
 from .data import Dataset
 from .layers import MaxKGNN
+from .recipe import Recipe, TrainingError, check_recipe
 
-_MOST_COLUMNS = 1 << 16  # that a selector tells apart
-_MOST_PASSES = 10_000  # of a selection
-PRECISIONS = ("highest", "high", "medium")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What is trained, and how."""
-
-    model: str = "sage"
-    hidden: int = 256
-    k: int = 32
-    layers: int = 3
-    dropout: float = 0.5
-    lr: float = 3e-3
-    epochs: int = 200
-    self_loops: bool = True
-    max_iter: int | None = None  # None: exact
-    baseline: str | None = None  # "dense": torch.topk, a mask and torch's sparse product
-    seed: int = 97
-    eval_every: int = 1  # epochs
-    precision: str = "highest"  # of products of float32 matrices, as torch.set_float32_matmul_precision has it
-
-    @property
-    def selection(self) -> str:
-        """The top-k in a word, as tables and figures name it."""
-        return self.baseline or ("exact" if self.max_iter is None else f"max_iter {self.max_iter}")
-
-
-# MaxK-GNN's own settings for the graphs of the paper's last table. Adam without weight decay and a LayerNorm in every
-# layer go for all.
-_PUBLISHED = {
-    "flickr": {"layers": 3, "dropout": 0.2, "lr": 1e-3, "epochs": 400},
-    "yelp": {"hidden": 384, "layers": 4, "dropout": 0.1, "lr": 1e-3, "epochs": 3000},
-    "reddit": {"layers": 4, "dropout": 0.5, "lr": 1e-2, "epochs": 3000},
-    "products": {"layers": 3, "dropout": 0.5, "lr": 3e-3, "epochs": 500},
-}
-
-
-def recipe_for(graph: str, model: str, **changes) -> Recipe:
-    """The recipe of a graph, with what a user wants otherwise. Graphs that MaxK-GNN did not train on have the defaults
-    of :class:`Recipe`."""
-    published = next((name for name in _PUBLISHED if name in graph.lower()), None)
-    settings = dict(_PUBLISHED.get(published, {}))
-    if published == "products" and model == "sage":
-        settings["self_loops"] = False
-    return replace(
-        Recipe(model=model), **settings | {name: value for name, value in changes.items() if value is not None}
-    )
-
-
-class TrainingError(ValueError):
-    """A training run that cannot be: the text says why, and what would be accepted."""
+CHECKPOINT = "checkpoint.pt"
+BEST = "best.pt"
+RESULT = "result.json"
 
 
 class Trainer:
@@ -114,6 +66,7 @@ class Trainer:
         self.history: list[dict] = []  # of the epochs that were evaluated
         self.best: dict | None = None  # that of them with the best validation
         self.best_state: dict[str, torch.Tensor] | None = None
+        self.saved_in: dict[str, dict] = {}  # which files hold what of this run
 
     def step(self) -> torch.Tensor:
         """One epoch: forward, backward, update. Does not wait for the device."""
@@ -166,11 +119,14 @@ class Trainer:
     # ---- Checkpoints ----
 
     def save(self, path: Path) -> None:
+        write_whole(path, self.checkpoint())
+
+    def checkpoint(self) -> memoryview:
+        """The content of a checkpoint."""
         random = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self.device)
-        _write_tensors(
-            path,
+        return tensor_bytes(
             {
                 "recipe": asdict(self.recipe),
                 "graph": self.graph_facts(),
@@ -181,67 +137,85 @@ class Trainer:
                 "history": self.history,
                 "best": self.best,
                 "best_state": self.best_state,
-            },
+            }
         )
 
     def check_replaces(self, path: Path) -> None:
         """Whether a new run may take the place of a checkpoint: that of the same run, finished, can be had again."""
-        with self._reading(path) as saved:
-            theirs = Recipe(**saved["recipe"])
-            other = self._differs(theirs, saved["graph"])
-            problem = other
-            if problem is None and theirs.epochs != self.recipe.epochs:
-                problem = f"its epochs is {theirs.epochs}, and this run's is {self.recipe.epochs}"
-            if problem is None and saved["epoch"] < theirs.epochs:
-                problem = f"it was stopped after epoch {saved['epoch']} of {theirs.epochs}"
+        saved = read_checkpoint(path, self.device)
+        other = problem = self._differs(saved)
+        if problem is None and saved.recipe.epochs != self.recipe.epochs:
+            problem = f"its epochs is {saved.recipe.epochs}, and this run's is {self.recipe.epochs}"
+        if problem is None and saved.epoch < saved.recipe.epochs:
+            problem = f"it was stopped after epoch {saved.epoch} of {saved.recipe.epochs}"
         if problem:
             accepted = "another --out" if other else "--resume, which goes on from it, or another --out"
             raise TrainingError(f"{path} is of a run that would be lost: {problem}; accepted: {accepted}")
 
     def resume(self, path: Path) -> None:
         """Goes on from a checkpoint of the same recipe and graph; there may be more epochs."""
-        with self._reading(path) as saved:
-            recipe, graph = Recipe(**saved["recipe"]), saved["graph"]
-            if problem := self._differs(recipe, graph):
-                raise TrainingError(f"{path} is a checkpoint of another run: {problem}")
-            if saved["epoch"] > self.recipe.epochs:
-                raise TrainingError(
-                    f"epochs is {self.recipe.epochs}, and {path} is after epoch {saved['epoch']}; accepted: as many"
-                )
-            self._forget_captured()  # the optimizer's state is about to lie elsewhere
-            self.network.load_state_dict(saved["network"])
-            for group in saved["optimizer"]["param_groups"]:
-                group.update(self._optimizer_options)  # of this device
-            self.optimizer.load_state_dict(saved["optimizer"])
-            torch.set_rng_state(saved["random"]["cpu"].cpu())
-            if self.device.type == "cuda" and "cuda" in saved["random"]:
-                torch.cuda.set_rng_state(saved["random"]["cuda"].cpu(), self.device)
-            self.epoch, self.history = saved["epoch"], saved["history"]
-            self.best, self.best_state = saved["best"], saved["best_state"]
+        saved = read_checkpoint(path, self.device)
+        if problem := self._differs(saved):
+            raise TrainingError(f"{path} is a checkpoint of another run: {problem}")
+        if saved.epoch > self.recipe.epochs:
+            raise TrainingError(
+                f"epochs is {self.recipe.epochs}, and {path} is after epoch {saved.epoch}; accepted: as many"
+            )
+        # All of it is checked before any of it is taken.
+        network, best_state = saved.states(self.network)
+        optimizer = saved.optimizer(self.optimizer.state_dict(), list(self.network.parameters()))
+        random = saved.random_state("cpu", torch.get_rng_state())
+        gpu_random = None
+        if self.device.type == "cuda":
+            gpu_random = saved.random_state("cuda", torch.cuda.get_rng_state(self.device))
+        saved.take("random.cpu", lambda: torch.set_rng_state(random))
+        if gpu_random is not None:
+            saved.take("random.cuda", lambda: torch.cuda.set_rng_state(gpu_random, self.device))
+        self._forget_captured()  # the optimizer's state is about to lie elsewhere
+        self.network.load_state_dict(network)
+        self.optimizer.load_state_dict(optimizer)
+        self.epoch, self.history = saved.epoch, saved.history
+        self.best, self.best_state = saved.best, best_state
+        self.saved_in[CHECKPOINT] = {"epoch": saved.epoch, "sha256": saved.sha256}
 
-    @contextlib.contextmanager
-    def _reading(self, path: Path) -> Iterator[dict]:
-        """What a checkpoint holds. Whatever is missing in it or does not fit is a TrainingError."""
-        try:
-            yield torch.load(path, map_location=self.device, weights_only=True)
-        except TrainingError:
-            raise
-        except KeyError as error:
-            raise TrainingError(f"{path} cannot be read as a checkpoint: it has no {error}") from error
-        except Exception as error:  # torch.load has no one kind of error for broken files
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TrainingError(f"{path} cannot be read as a checkpoint: {reason}") from error
-
-    def _differs(self, recipe: Recipe, graph: dict) -> str | None:
+    def _differs(self, saved: Checkpoint) -> str | None:
         for field in fields(Recipe):
-            theirs, ours = getattr(recipe, field.name), getattr(self.recipe, field.name)
+            theirs, ours = getattr(saved.recipe, field.name), getattr(self.recipe, field.name)
             if field.name != "epochs" and theirs != ours:
                 return f"its {field.name} is {theirs}, and this run's is {ours}"
-        return None if graph == self.graph_facts() else f"its graph is {graph}, and this run's is {self.graph_facts()}"
+        facts = self.graph_facts()
+        return None if saved.graph == facts else f"its graph is {saved.graph}, and this run's is {facts}"
 
     def save_best(self, path: Path) -> None:
         """The parameters with the best validation, for MaxKGNN.load_state_dict."""
-        _write_tensors(path, self.best_state)
+        write_whole(path, tensor_bytes(self.best_state))
+
+    def save_run(self, out: Path, *, whole: bool, finished: bool) -> None:
+        """Writes checkpoint (not where an epoch was broken off, and `whole` is false), best parameters and result. They
+        take their places in this order, and only if there is room for all; the result says which of its files are of
+        which epoch. So what is in the folder is of one save, or has a result from before."""
+        files = {}
+        if whole:
+            files[CHECKPOINT] = (self.epoch, self.checkpoint())
+        if self.best is not None:
+            files[BEST] = (self.best["epoch"], tensor_bytes(self.best_state))
+        try:
+            self._save_files(out, files, finished)
+        except OSError:
+            # Where there is nothing from before, as much as there is room for.
+            while files and not (out / RESULT).exists():
+                files.pop(next(iter(files)))
+                with contextlib.suppress(OSError):
+                    self._save_files(out, files, False)
+            raise
+
+    def _save_files(self, out: Path, files: dict[str, tuple[int, memoryview]], finished: bool) -> None:
+        facts = {name: {"epoch": epoch, "sha256": digest(content)} for name, (epoch, content) in files.items()}
+        facts = self.saved_in | facts
+        result = json.dumps(self.result() | {"finished": finished, "files": facts}, indent=1) + "\n"
+        contents = {name: content for name, (_, content) in files.items()} | {RESULT: result.encode()}
+        write_together([(out / name, content) for name, content in contents.items()])
+        self.saved_in = facts
 
     def graph_facts(self) -> dict:
         graph = self.data.graph
@@ -296,31 +270,6 @@ def score(result: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return 2 * both / (chosen.sum() + true.sum()).clamp(min=1)
 
 
-def check_recipe(recipe: Recipe) -> None:
-    if recipe.hidden > _MOST_COLUMNS:
-        raise TrainingError(f"hidden is {recipe.hidden}; accepted: 1 to {_MOST_COLUMNS}")
-    if not -(2**63) <= recipe.seed < 2**64:
-        raise TrainingError(f"seed is {recipe.seed}; accepted: an integer of 64 bits")
-    least = {"hidden": 1, "k": 1, "layers": 1, "epochs": 1, "eval_every": 1}
-    for name, limit in least.items():
-        if getattr(recipe, name) < limit:
-            raise TrainingError(f"{name} is {getattr(recipe, name)}; accepted: {limit} or more")
-    if recipe.k > recipe.hidden:
-        raise TrainingError(f"k is {recipe.k}; accepted: 1 to {recipe.hidden}, the columns of a hidden row")
-    if not 0 <= recipe.dropout < 1:
-        raise TrainingError(f"dropout is {recipe.dropout}; accepted: 0 to less than 1")
-    if not 0 < recipe.lr < float("inf"):
-        raise TrainingError(f"lr is {recipe.lr}; accepted: more than 0")
-    if recipe.max_iter is not None and not 1 <= recipe.max_iter <= _MOST_PASSES:
-        raise TrainingError(
-            f"max_iter is {recipe.max_iter}; accepted: 1 to {_MOST_PASSES}, or none for exact selection"
-        )
-    if recipe.precision not in PRECISIONS:
-        raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
-    if recipe.baseline is not None and recipe.max_iter is not None:
-        raise TrainingError("max_iter with a baseline: torch.topk is exact, and does not stop early")
-
-
 def environment(device: torch.device) -> dict:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
@@ -330,30 +279,6 @@ def environment(device: torch.device) -> dict:
         "rtopk": __version__,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
-
-
-def write_whole(path: Path, content: bytes | memoryview) -> None:
-    """Writes a file that is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: object) -> None:
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-def _write_tensors(path: Path, content: object) -> None:
-    file = io.BytesIO()  # torch has no clear error for a full disk
-    torch.save(content, file)
-    write_whole(path, file.getbuffer())
 
 
 # ---- The loop, for people ----
@@ -380,6 +305,7 @@ class Interruption:
 
     def _handle(self, *_) -> None:
         if self.saving:
+            self.asked = True
             return
         if self.asked:
             raise KeyboardInterrupt
@@ -392,14 +318,20 @@ _REPORT_SECONDS = 5.0
 _SAVE_SECONDS = 60.0
 
 
-def train(trainer: Trainer, out: Path, *, show: bool = True) -> bool:
-    """Trains to the end of the recipe, or to Ctrl-C. Leaves checkpoint.pt, best.pt and result.json in `out`. Whether it
-    reached the end."""
+def train(trainer: Trainer, out: Path, *, show: bool = True, has_lock: bool = False) -> bool:
+    """Trains to the end of the recipe, or to Ctrl-C. Leaves checkpoint.pt, best.pt and result.json in `out`, which is
+    locked meanwhile; with `has_lock` the caller did that. Whether it reached the end."""
+    with contextlib.nullcontext() if has_lock else locked(out):
+        for name in (CHECKPOINT, BEST, RESULT):
+            check_replaceable(out / name)  # before hours are spent
+        return _train(trainer, out, show)
+
+
+def _train(trainer: Trainer, out: Path, show: bool) -> bool:
     terminal = sys.stdout.isatty()
     start = reported = saved = time.monotonic()
     first = trainer.epoch
     between_epochs = False
-    check_writable(out)  # before hours are spent
     with Interruption() as interruption:
         try:
             while trainer.epoch < trainer.recipe.epochs and not interruption.asked:
@@ -414,28 +346,17 @@ def train(trainer: Trainer, out: Path, *, show: bool = True) -> bool:
                     print(_progress(trainer, entry, pace), end="\r" if terminal and not last else "\n", flush=True)
                     reported = now
                 if now - saved >= _SAVE_SECONDS and not last:
-                    trainer.save(out / "checkpoint.pt")
+                    interruption.saving = True
+                    trainer.save_run(out, whole=True, finished=False)
+                    interruption.saving = False
                     saved = now
             between_epochs = True
         finally:
-            interruption.saving = True
             finished = between_epochs and trainer.epoch >= trainer.recipe.epochs
-            # The largest last: it is what a disk may be too full for.
-            write_json(out / "result.json", trainer.result() | {"finished": finished})
-            if trainer.best is not None:
-                trainer.save_best(out / "best.pt")
-            if between_epochs:
-                trainer.save(out / "checkpoint.pt")
+            if not interruption.saving:  # else that has just failed, and what was there before is still there
+                interruption.saving = True
+                trainer.save_run(out, whole=between_epochs, finished=finished)
     return finished
-
-
-def check_writable(folder: Path) -> None:
-    """An error if files cannot be made in a folder, which is made where it is missing."""
-    if folder.exists() and not folder.is_dir():
-        raise TrainingError(f"{folder} is a file; accepted: a folder for results")
-    probe = folder / ".probe"
-    write_whole(probe, b"")
-    probe.unlink()
 
 
 def _progress(trainer, entry, pace) -> str:

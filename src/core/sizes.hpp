@@ -1,0 +1,33 @@
+// Sizes in bytes that cannot wrap around: what does not fit becomes the largest number, which no memory has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace rtopk::core {
+
+/// The most bytes that an object can have.
+inline constexpr std::size_t kMaxBytes = std::numeric_limits<std::size_t>::max() / 2;
+
+[[nodiscard]] constexpr std::size_t plus(std::size_t a, std::size_t b) noexcept {
+  std::size_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::size_t>::max() : sum;
+}
+
+[[nodiscard]] constexpr std::size_t times(std::size_t a, std::size_t b) noexcept {
+  std::size_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::size_t>::max() : product;
+}
+
+/// Of `count` elements of `size` bytes; too many if there are less than none.
+[[nodiscard]] constexpr std::size_t bytes_of(std::int64_t count, std::size_t size) noexcept {
+  return count < 0 ? std::numeric_limits<std::size_t>::max() : times(static_cast<std::size_t>(count), size);
+}
+
+[[nodiscard]] constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) noexcept {
+  const std::size_t rest = bytes % multiple;
+  return rest == 0 ? bytes : plus(bytes, multiple - rest);
+}
+
+}  // namespace rtopk::core
