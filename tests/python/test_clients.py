@@ -23,7 +23,10 @@ import comparison  # noqa: E402
 from comparison import gradients, same_both_ways  # noqa: E402
 from watch import Watch, assert_that_watches_see, mistake  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.skipif(not rtopk.info()["highway"], reason="without Highway torch.topk on the CPU is left to torch"),
+]
 
 
 class Experts(nn.Module):
