@@ -244,7 +244,8 @@ def test_plugin_reports_outcomes_and_calls(tmp_path):
     plugin = ["-p", "rtopk_accelerated", "--rtopk", "on", "--rtopk-report", tmp_path / "report"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", CLIENTS / "pytest.ini", *plugin, tmp_path / "test_theirs.py"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(site), str(CLIENTS)))},
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join((str(site), str(CLIENTS))), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
