@@ -9,10 +9,12 @@ option(RTOPK_INSTALL "Generate the install rules" ${PROJECT_IS_TOP_LEVEL})
 set(RTOPK_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address;undefined")
 
 # AUTO takes what is there, ON demands it, OFF leaves it out.
-foreach(part HIGHWAY CUDA)
-  set(RTOPK_${part} AUTO CACHE STRING "AUTO, ON or OFF")
-  set_property(CACHE RTOPK_${part} PROPERTY STRINGS AUTO ON OFF)
-endforeach()
+set(RTOPK_CUDA AUTO CACHE STRING "AUTO, ON or OFF")
+set_property(CACHE RTOPK_CUDA PROPERTY STRINGS AUTO ON OFF)
+# highway.cmake says what they mean.
+set(RTOPK_HIGHWAY ON CACHE STRING "ON, STATIC, AUTO or OFF")
+set_property(CACHE RTOPK_HIGHWAY PROPERTY STRINGS ON STATIC AUTO OFF)
+option(RTOPK_DOWNLOAD "Download Highway where it is not installed" ON)
 option(RTOPK_BUILD_TORCH "Build the operators of the Python package; needs a Python with torch" OFF)
 
 # Sets `result` to whether all packages are there, and says which are not: a machine without them still builds the rest.

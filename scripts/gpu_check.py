@@ -83,7 +83,8 @@ def configured(*options):
     command = ["cmake", "-S", ROOT, "-B", BUILD]
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").exists():
         command += ["-G", "Ninja"]
-    command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DBUILD_SHARED_LIBS=ON"]
+    # Without Highway where it is not installed: it is the GPU that is looked at.
+    command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DRTOPK_HIGHWAY=AUTO", "-DBUILD_SHARED_LIBS=ON"]
     command += [f"-DPython3_EXECUTABLE={sys.executable}"]
     return run("configure", [*command, *options], "gpu-configure")
 

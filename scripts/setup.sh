@@ -7,7 +7,7 @@
 #   scripts/setup.sh python   a virtual environment in .venv with requirements-dev.txt
 #
 # Where something cannot be installed (no root, no network) it says what is missing and goes on: the build leaves out what
-# it cannot make, and only a missing compiler, CMake or Python stops it.
+# it cannot make, and only a missing compiler, CMake, Python or Highway stops it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 

@@ -24,7 +24,6 @@ if(RTOPK_HAVE_CUDA)
 endif()
 
 if(RTOPK_HAVE_HIGHWAY)
-  find_package(hwy CONFIG REQUIRED)
-  target_link_libraries(rtopk_test_support PRIVATE hwy::hwy)
+  target_link_libraries(rtopk_test_support PRIVATE ${RTOPK_HIGHWAY_TARGET})
   target_compile_definitions(rtopk_test_support PRIVATE RTOPK_TEST_HIGHWAY)
 endif()

@@ -1,12 +1,37 @@
 """What is installed here, and what it can use."""
 
+import warnings
+from typing import TypedDict
+
 import torch
 
 from ._library import build
 
 _BUILD = build()
+_SCALAR = (
+    "rtopk was built without Highway: on CPU tensors it is slower than torch.topk, which accelerate() leaves to torch; "
+    "install Highway (Debian, Ubuntu: libhwy-dev), then rtopk again"
+)
 
 __version__ = _BUILD["version"]
+
+if _BUILD["highway"] != "1":
+    warnings.warn(_SCALAR, stacklevel=3)  # where rtopk is imported
+
+
+class Info(TypedDict):
+    """What :func:`info` returns."""
+
+    version: str
+    torch: str
+    torch_cuda: str | None  # the CUDA that torch was built for
+    cuda_built: bool
+    cuda: str  # "usable", or why it is not
+    gpus: list[str]
+    highway: bool
+    cpu: str  # what runs on CPU tensors, and why it is slow where it is
+    cpu_target: str  # the instruction set that runs here
+    cpu_targets: list[str]
 
 
 def _cuda_state(built: bool) -> str:
@@ -21,15 +46,16 @@ def _cuda_state(built: bool) -> str:
     return "usable" if torch.cuda.is_available() else "rtopk and this torch have CUDA, and there is no usable GPU"
 
 
-def info() -> dict[str, object]:
+def info() -> Info:
     """What is installed here, and what it can use.
 
     >>> import rtopk
     >>> sorted(rtopk.info())
-    ['cpu_target', 'cpu_targets', 'cuda', 'cuda_built', 'gpus', 'highway', 'torch', 'torch_cuda', 'version']
+    ['cpu', 'cpu_target', 'cpu_targets', 'cuda', 'cuda_built', 'gpus', 'highway', 'torch', 'torch_cuda', 'version']
     """
     built = _BUILD["cuda"] == "1"
     usable = built and torch.cuda.is_available()
+    highway = _BUILD["highway"] == "1"
     return {
         "version": __version__,
         "torch": torch.__version__,
@@ -37,7 +63,8 @@ def info() -> dict[str, object]:
         "cuda_built": built,
         "cuda": _cuda_state(built),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if usable else [],
-        "highway": _BUILD["highway"] == "1",
+        "highway": highway,
+        "cpu": f"{_BUILD['cpu_target']}, with Highway" if highway else f"scalar: {_SCALAR}",
         "cpu_target": _BUILD["cpu_target"],
         "cpu_targets": _BUILD["cpu_targets"].split(),
     }

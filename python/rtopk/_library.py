@@ -19,7 +19,8 @@ def _load() -> None:
     try:
         torch.ops.load_library(PATH)
     except OSError as error:
-        raise ImportError(f"rtopk's operators do not load beside torch {torch.__version__}: {error}") from error
+        reason = error.__cause__ or error  # torch names the file, the loader says why
+        raise ImportError(f"rtopk's operators do not load: {reason}") from error
 
 
 _load()

@@ -14,6 +14,15 @@ import rtopk
 from oracle import DTYPES, by_index, random_tensor, same_bits, sorted_topk
 from test_topk import BAD_CALLS, LAYOUTS
 
+
+@pytest.fixture(autouse=True)
+def routed_device(request):
+    """Without Highway CPU tensors are left to torch (test_scalar_build.py): then GPU tensors alone are tested."""
+    on_gpu = "device" in request.fixturenames and request.getfixturevalue("device") == "cuda"
+    if not on_gpu and not rtopk.info()["highway"]:
+        pytest.skip(rtopk.info()["cpu"])
+
+
 CALLS = {
     "torch.topk": lambda x, *rest, **options: torch.topk(x, *rest, **options),
     "Tensor.topk": lambda x, *rest, **options: x.topk(*rest, **options),

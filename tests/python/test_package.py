@@ -3,8 +3,11 @@
 import doctest
 import inspect
 import re
+import shutil
 import subprocess
 import sys
+import types
+import typing
 from pathlib import Path
 
 import pytest
@@ -84,11 +87,17 @@ def test_the_binary_takes_stable_symbols_alone():
     assert owners["torch's stable ABI"]
 
 
-def test_the_binary_needs_no_python_and_exports_nothing_of_ours():
+def test_the_binary_needs_torch_the_runtimes_and_what_lies_beside_it():
     dynamic = subprocess.run(["readelf", "-d", str(_library.PATH)], capture_output=True, text=True, check=True).stdout
     needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
+    runtimes = r"lib(stdc\+\+|gcc_s|m|c|pthread|dl|rt)\.so\.\d+|ld-linux.*"
+    others = [name for name in needed if name != "libtorch.so" and not re.fullmatch(runtimes, name)]
     assert "libtorch.so" in needed
-    assert not [name for name in needed if name.startswith(("libpython", "libtorch_", "libc10"))]
+    # librtopk, where it is shared; Highway's, where the build had only the system's shared one and no network.
+    assert [name for name in others if not (_library.PATH.parent / name).is_file()] == []
+
+
+def test_the_binary_exports_nothing_of_ours():
     names = subprocess.run(
         ["nm", "--dynamic", "--defined-only", "--format=posix", str(_library.PATH)],
         capture_output=True,
@@ -128,8 +137,50 @@ def test_missing_and_old_parts_are_named(monkeypatch, tmp_path):
     with pytest.raises(ImportError, match="is missing"):
         _library._load()
     _library.PATH.write_text("not a library")
-    with pytest.raises(ImportError, match="do not load beside torch"):
+    with pytest.raises(ImportError, match="do not load: .*(file too short|invalid ELF header)"):
         _library._load()
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     with pytest.raises(ImportError, match="needs torch 2.10 or later"):
         _library._load()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_a_failed_load_gives_the_loaders_reason(monkeypatch, tmp_path):
+    missing = tmp_path / "libneeded.so"
+    monkeypatch.setattr(_library, "PATH", tmp_path / "librtopk_torch.so")
+    source = tmp_path / "empty.c"
+    source.touch()
+    for output, more in ((missing, []), (_library.PATH, ["-Wl,--no-as-needed", "-L", tmp_path, "-lneeded"])):
+        subprocess.run(["cc", "-shared", "-fPIC", source, "-o", output, *more], check=True)
+    missing.unlink()
+    with pytest.raises(ImportError) as refused:
+        _library._load()
+    assert str(refused.value) == (
+        "rtopk's operators do not load: libneeded.so: cannot open shared object file: No such file or directory"
+    )
+
+
+def test_the_packages_metadata_has_an_address():
+    folder = next(Path(rtopk.__file__).parents[1].glob("rtopk-*.dist-info"), None)
+    if folder is None:
+        pytest.skip("the package was not installed by pip")
+    assert re.search(r"^Project-URL: Homepage, https://", (folder / "METADATA").read_text(), re.MULTILINE)
+
+
+def test_info_is_typed():
+    hints = typing.get_type_hints(_info.Info)
+    assert typing.get_type_hints(rtopk.info)["return"] is _info.Info
+    assert sorted(hints) == sorted(rtopk.info())
+    for name, value in rtopk.info().items():
+        hint = hints[name]
+        accepted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (typing.get_origin(hint) or hint,)
+        assert isinstance(value, accepted), name
+
+
+def test_the_program_has_a_version(capsys):
+    from rtopk.gnn import cli
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"rtopk {rtopk.__version__}\n"

@@ -63,7 +63,8 @@ def test_torch_agrees(problem, largest):
     torch.testing.assert_close(ours.values, theirs.values, rtol=0, atol=0, equal_nan=True)
     with rtopk.accelerate():
         routed = torch.topk(x, k, dim, largest)
-    assert same_bits(routed.values, ours.values) or k == 0 or x.dim() == 0 or x.numel() == 0
+    left_to_torch = k == 0 or x.dim() == 0 or x.numel() == 0 or not rtopk.info()["highway"]
+    assert same_bits(routed.values, ours.values) or left_to_torch
     assert routed.values.stride() == theirs.values.stride()
 
 

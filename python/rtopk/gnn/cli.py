@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from .._info import __version__
 from . import study
 from ._atomic import locked
 from ._text import Refusal, printable
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m rtopk.gnn",
         description="MaxK graph networks on compact sparse rows: training, and a study of it.",
     )
+    parser.add_argument("--version", action="version", version=f"rtopk {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
 
