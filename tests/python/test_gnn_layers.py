@@ -47,8 +47,9 @@ def sage(conv, x, adjacency):
 
 
 def gcn(conv, x, adjacency):
-    degrees = (adjacency.sum(1, keepdim=True) * adjacency.sum(0, keepdim=True)).clamp(min=1)
-    return (adjacency / degrees.sqrt()) @ maxk(F.linear(x, conv.linear.weight, conv.linear.bias)) + conv.bias
+    into = adjacency.sum(1)
+    scale = torch.where(into > 0, into.rsqrt(), 0)
+    return (scale[:, None] * adjacency * scale) @ maxk(F.linear(x, conv.linear.weight, conv.linear.bias)) + conv.bias
 
 
 def gin(conv, x, adjacency):

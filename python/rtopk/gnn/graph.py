@@ -96,7 +96,8 @@ class Graph:
         return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
     def with_self_loops(self) -> Graph:
-        """The same with exactly one edge of weight 1 from every node to itself. Made once."""
+        """The same with one edge from every node to itself: the last one that the graph has, with its weight, else a new
+        one of weight 1. Made once. PyTorch Geometric's ``add_remaining_self_loops`` does the same."""
         return self._once("self loops", self._add_self_loops)
 
     def _add_self_loops(self) -> Graph:
@@ -105,37 +106,32 @@ class Graph:
         loops = torch.arange(self.num_nodes, device=columns.device)
         weights = self.weights
         if weights is not None:
-            weights = torch.cat([weights[others], weights.new_ones(self.num_nodes)])
+            last = torch.full((self.num_nodes,), -1, device=columns.device)
+            own = (~others).nonzero().squeeze(1)
+            last.scatter_reduce_(0, rows[own], own, "amax")
+            of_loops = torch.where(last < 0, weights.new_ones(()), weights[last.clamp(min=0)])
+            weights = torch.cat([weights[others], of_loops])
         edges = torch.stack([torch.cat([columns[others], loops]), torch.cat([rows[others], loops])])
         return Graph.from_edge_index(edges, self.num_nodes, weights)
 
     def gcn_normalized(self) -> Graph:
-        """The same with the symmetric weights of a graph convolution: w / sqrt(weight into i · weight out of j). Made
-        once."""
+        """The same with the weights of a graph convolution, as PyTorch Geometric's ``GCNConv`` has them: w divided by
+        sqrt(weight into i · weight into j), for the edge over which node i gathers from node j. Made once."""
         return self._once("normalized", self._normalize)
 
     def _normalize(self) -> Graph:
         rows, columns = self._rows(), self.columns.long()
         weights = torch.ones(self.num_edges, device=columns.device) if self.weights is None else self.weights
         # In float64, where the sums of a million edges are exact for graphs without weights.
-        totals = [
-            torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device).index_add_(
-                0, nodes, weights.double()
-            )
-            for nodes in (rows, columns)
-        ]
-        for total in totals if self.weights is not None else ():
-            if bool((total < 0).any()):
-                node = int((total < 0).nonzero()[0])
-                raise ValueError(f"the weights at node {node} add up to {float(total[node]):g}; accepted: 0 or more")
+        total = torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device)
+        total.index_add_(0, rows, weights.double())
+        if bool((total < 0).any()):
+            node = int((total < 0).nonzero()[0])
+            raise ValueError(f"the weights into node {node} add up to {float(total[node]):g}; accepted: 0 or more")
         # Where they add up to nothing, nothing is gathered.
-        scale = [total.rsqrt().masked_fill_(total == 0, 0) for total in totals]
-        return Graph(
-            self.row_starts,
-            self.columns,
-            (weights.double() * (scale[0][rows] * scale[1][columns])).to(weights.dtype),
-            check=False,
-        )
+        scale = total.rsqrt().masked_fill_(total == 0, 0)
+        normalized = (weights.double() * (scale[rows] * scale[columns])).to(weights.dtype)
+        return Graph(self.row_starts, self.columns, normalized, check=False)
 
     def beside_identity(self) -> SimpleNamespace:
         """The matrix [A I], and its transpose, as aggregate() takes them: a node gathers from its neighbours in one lot

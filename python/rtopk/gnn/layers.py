@@ -114,7 +114,7 @@ class MaxKSAGEConv(_MaxKConv):
 
 
 class MaxKGCNConv(_MaxKConv):
-    """Graph convolution: a linear map, MaxK, the sum with the symmetric weights of the graph, a bias.
+    """Graph convolution: a linear map, MaxK, the sum with the weights of :meth:`Graph.gcn_normalized`, a bias.
 
     Self loops are the graph's own affair: :meth:`Graph.with_self_loops`.
     """
