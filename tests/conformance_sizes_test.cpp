@@ -23,6 +23,25 @@ TEST_P(Sizes, EveryKOfEveryShortRow) {
   }
 }
 
+// Rows that are selected several at a time: groups of every size, and what is left over, at the end of the matrix and of
+// the rows that a thread takes.
+TEST_P(Sizes, ManyShortRows) {
+  Random random = random_for(13);
+  for (std::int64_t cols = 1; cols <= 66; ++cols) {
+    for (const rtopk::Direction direction : kDirections) {
+      const std::int64_t k = random_k(cols, random);
+      const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
+      rtopk::Problem problem = problem_for(matrix, k);
+      problem.direction = direction;
+      problem.passes = random.coin();
+      random.pick(shapes_for(cols)).apply(problem);
+      Layout layout = random_layout(random);
+      if (random.coin()) layout.threads = 1;  // more of them take one row at a time
+      if (!conforms(problem, matrix, layout)) return;
+    }
+  }
+}
+
 TEST_P(Sizes, EveryLimitOfEveryShortRow) {
   Random random = random_for(11);
   for (std::int64_t cols = 1; cols <= 70; ++cols) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <rtopk/rtopk.hpp>
 
@@ -100,6 +101,51 @@ TEST(Plans, OfThePapersSearchBisect) {
   EXPECT_NE(plan_of(some_problem()).family, rtopk::Family::cpu_bisection);
 }
 
+TEST(Plans, OfManyShortRowsSortThemInLanes) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  const auto family_of = [](std::int64_t rows, std::int64_t cols, std::int64_t k, rtopk::Order order) {
+    Problem problem = some_problem();
+    problem.rows = rows;
+    problem.cols = cols;
+    problem.k = k;
+    problem.order = order;
+    return plan_of(problem).family;
+  };
+  using rtopk::Family;
+  using rtopk::Order;
+  for (const rtopk::Order order : {Order::unsorted, Order::by_value, Order::by_index}) {
+    EXPECT_EQ(family_of(4096, 8, 2, order), Family::cpu_lanes);
+    EXPECT_EQ(family_of(65536, 1, 1, order), Family::cpu_lanes);
+    EXPECT_EQ(family_of(65536, 8, 8, order), Family::cpu_lanes);
+    EXPECT_EQ(family_of(1, 64, 2, order), Family::cpu_row);
+    EXPECT_EQ(family_of(65536, 256, 32, order), Family::cpu_row);
+  }
+  EXPECT_EQ(family_of(65536, 64, 32, Order::by_value), Family::cpu_lanes);
+  EXPECT_EQ(family_of(65536, 64, 32, Order::unsorted), Family::cpu_row);
+}
+
+TEST(Plans, MayTakeLanesUpTo256Columns) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  const auto run_in_lanes = [](std::int64_t cols) {
+    Problem problem = some_problem();
+    problem.rows = 3;
+    problem.cols = cols;
+    Plan plan = plan_of(problem, 1);
+    plan.family = rtopk::Family::cpu_lanes;
+    plan.scratch_bytes = plan.workspace_bytes = std::size_t{1} << 20;
+    const std::vector<float> input(static_cast<std::size_t>(3 * cols), 1.0f);
+    std::vector<float> values(3 * 32);
+    std::vector<std::int64_t> indices(3 * 32);
+    std::vector<std::byte> workspace(plan.workspace_bytes);
+    rtopk::Output output;
+    output.values = values.data();
+    output.indices = indices.data();
+    return rtopk::run(plan, input.data(), output, {workspace.data(), workspace.size()});
+  };
+  EXPECT_TRUE(run_in_lanes(256).ok()) << run_in_lanes(256).text();
+  EXPECT_STREQ(run_in_lanes(257).text(), "plan.family is cpu_lanes; accepted for this problem: cpu_row or reference");
+}
+
 /// The text as its lines.
 std::set<std::string> lines_of(const Plan& plan) {
   std::istringstream text(rtopk::to_string(plan));
@@ -151,6 +197,7 @@ TEST(Names, AreTheEnumerators) {
   EXPECT_STREQ(name(Search::bisection), "bisection");
   EXPECT_STREQ(name(DeviceKind::cuda), "cuda");
   EXPECT_STREQ(name(Family::cpu_stream), "cpu_stream");
+  EXPECT_STREQ(name(Family::cpu_lanes), "cpu_lanes");
   EXPECT_STREQ(name(static_cast<DType>(99)), "?");
   EXPECT_STREQ(name(static_cast<Family>(99)), "?");
 }

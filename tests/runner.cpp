@@ -52,9 +52,9 @@ class ReferenceRunner final : public Runner {
   }
 };
 
-/// Exchanges the two families that can do the same exact selections, which make_plan chooses between by their speed.
+/// Takes another one of the families that can do the same exact selections, which make_plan chooses between by their speed.
 void take_other_family(rtopk::Plan& plan) {
-  if (plan.family == rtopk::Family::cpu_stream) {
+  if (plan.family == rtopk::Family::cpu_stream || plan.family == rtopk::Family::cpu_lanes) {
     plan.family = rtopk::Family::cpu_row;
     plan.scratch_bytes += static_cast<std::size_t>(plan.problem.cols) * 16 + 32768;
   } else if (plan.family == rtopk::Family::cpu_row) {
@@ -76,14 +76,31 @@ void take_other_family(rtopk::Plan& plan) {
   }
 }
 
+/// Whether cpu_lanes can run the problem; it has no more than 256 columns.
+bool fits_lanes(const rtopk::Problem& problem) {
+  return problem.cols <= 256 && problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
+}
+
+/// Takes cpu_lanes, whatever make_plan thinks of its speed.
+void take_lanes(rtopk::Plan& plan) {
+  plan.family = rtopk::Family::cpu_lanes;
+  plan.scratch_bytes = static_cast<std::size_t>(plan.problem.cols) * 2048 + 8192;
+}
+
 class CpuRunner final : public Runner {
  public:
+  enum class Way : std::uint8_t { as_planned, other_family, in_lanes };
+
   /// `target` is Highway's bit of the instruction set; 0 leaves the choice to the library.
-  CpuRunner(std::string target_name, std::int64_t target, bool as_planned)
-      : target_name_(std::move(target_name)), target_(target), as_planned_(as_planned) {}
+  CpuRunner(std::string target_name, std::int64_t target, Way way)
+      : target_name_(std::move(target_name)), target_(target), way_(way) {}
 
   [[nodiscard]] std::string name() const override {
-    return "cpu " + target_name_ + (as_planned_ ? "" : ", the other family");
+    constexpr const char* kWays[] = {"", ", the other family", ", in lanes"};
+    return "cpu " + target_name_ + kWays[static_cast<int>(way_)];
+  }
+  [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
+    return way_ != Way::in_lanes || fits_lanes(problem);
   }
   [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
 
@@ -107,7 +124,8 @@ class CpuRunner final : public Runner {
     rtopk::Plan plan;
     const rtopk::Status status = rtopk::make_plan(call.problem, traits, plan);
     if (!status.ok()) return refused("make_plan", status);
-    if (!as_planned_) take_other_family(plan);
+    if (way_ == Way::other_family) take_other_family(plan);
+    if (way_ == Way::in_lanes && fits_lanes(call.problem)) take_lanes(plan);
     if (plan.threads < call.threads) {
       // The plan thinks that so few elements are not worth so many threads.
       plan.threads = call.threads;
@@ -120,7 +138,7 @@ class CpuRunner final : public Runner {
  private:
   std::string target_name_;
   std::int64_t target_;
-  bool as_planned_;
+  Way way_;
 };
 
 std::vector<std::unique_ptr<Runner>> make_host_runners() {
@@ -132,12 +150,15 @@ std::vector<std::unique_ptr<Runner>> make_host_runners() {
     for (std::int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
       const std::int64_t target = rest & -rest;
       if (name != hwy::TargetName(target)) continue;
-      all.push_back(std::make_unique<CpuRunner>(name, target, true));
-      all.push_back(std::make_unique<CpuRunner>(name, target, false));
+      for (const auto way : {CpuRunner::Way::as_planned, CpuRunner::Way::other_family, CpuRunner::Way::in_lanes}) {
+        all.push_back(std::make_unique<CpuRunner>(name, target, way));
+      }
     }
   }
 #endif
-  if (all.size() == 1) all.push_back(std::make_unique<CpuRunner>(rtopk::build_info().cpu_target, 0, true));
+  if (all.size() == 1) {
+    all.push_back(std::make_unique<CpuRunner>(rtopk::build_info().cpu_target, 0, CpuRunner::Way::as_planned));
+  }
   return all;
 }
 

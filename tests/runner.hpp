@@ -49,8 +49,9 @@ class Runner {
 std::string run_plan(const rtopk::Plan& plan, const Call& call);
 inline constexpr const char* kRefused = "run returned status ";
 
-/// The reference, and the CPU backend for every instruction set that this CPU has and this build contains, once as planned
-/// and once with the other of the families that can run the problem; and the CUDA backend, if there is a GPU.
+/// The reference, and the CPU backend for every instruction set that this CPU has and this build contains: as planned, with
+/// another of the families that can run the problem, and with that for short rows where it can; and the CUDA backend, if there
+/// is a GPU.
 /// RTOPK_TEST_RUNNERS=cuda (or cpu, or reference) leaves those whose name begins so.
 const std::vector<std::unique_ptr<Runner>>& runners();
 

@@ -58,6 +58,7 @@ struct Traits {
 /// Which code runs.
 enum class Family : std::uint8_t {
   reference,        ///< Scalar, obvious, slow: what every other family is tested against.
+  cpu_lanes,        ///< Short rows, sorted together by a fixed network of exchanges: one row in each lane of a vector.
   cpu_row,          ///< Search by counting over the whole row, which stays in the nearest cache.
   cpu_stream,       ///< One read of a long row; only what can still win is kept in a buffer and searched.
   cpu_bisection,    ///< The paper's bisection over the whole row.

@@ -11,6 +11,9 @@ namespace rtopk::cpu {
 /// Elements of a row that are marked and listed at once, by 16-bit positions.
 inline constexpr std::size_t kListedAtOnce = 4096;
 
+/// Columns that cpu_lanes can have, since it counts them in bytes.
+inline constexpr std::int64_t kMaxLanesColumns = 256;
+
 /// Scratch of one task, for any of the SIMD families.
 [[nodiscard]] std::size_t simd_scratch_bytes(const Plan& plan) noexcept;
 

@@ -39,6 +39,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "results-inl.hpp"
 
+#include "lanes_family-inl.hpp"
+
 #include "row_family-inl.hpp"
 
 #include "stream_family-inl.hpp"
@@ -61,6 +63,11 @@ void Run(const Plan& plan, const void* input, const Output& output, std::int64_t
   core::with_direction(plan.problem.direction, [&](auto tag) {
     constexpr Direction direction = decltype(tag)::value;
     const auto run = [&]<class Family>(Family*) { SelectRows<Family, T>(plan, input, output, begin, end, scratch); };
+    if (plan.family == Family::cpu_lanes) {
+      LanesFamily<T, direction> family(plan, output, scratch);
+      if (input != nullptr) family.Select(static_cast<const T*>(input), begin, end);
+      return;
+    }
     if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_row) return run(static_cast<RowFamily<T, direction>*>(nullptr));
     if (plan.problem.cols <= std::numeric_limits<std::uint32_t>::max()) {

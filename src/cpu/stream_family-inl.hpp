@@ -25,6 +25,10 @@ class StreamFamily {
     passes_ = 0;
     Key bar = 0;
     if (hint_.known) bar = RowView::FromReal(hint_.value - margin_ * hint_.gap);
+    if (hint_.known && has_floor_ && bar <= floor_) {
+      bar = floor_;
+      if (FinishTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), bar)) return;
+    }
     if (!FinishFast(elements, bar)) {
       hint_.known = false;
       Finish(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), 0);
@@ -37,6 +41,31 @@ class StreamFamily {
   using RowView = typename Held::RowView;
   using Candidate = typename Held::Element;
   using Key = core::KeyOf<T>;
+
+  /// Selects the k best if the floor is the value of the k-th. Otherwise false and nothing done, but for the bar, which is
+  /// raised above the floor if the k-th is there.
+  bool FinishTied(const Row<RowView>& row, Key& bar) {
+    const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
+    ++passes_;
+    if (above >= problem_.k) {
+      bar = static_cast<Key>(floor_ + 1);
+      return false;
+    }
+    const std::int64_t count = row.Count(floor_);
+    ++passes_;
+    if (count <= problem_.k) {
+      has_floor_ = false;
+      return false;
+    }
+    const double value = RowView::ToReal(floor_);
+    hint_.Learn(value, value, 0, false);
+    ListSelected(row, core::Threshold<Key>{floor_, count, above, passes_}, problem_.k, listing_,
+                 [&](const std::uint16_t* positions, std::size_t listed, std::size_t base) {
+                   results_.Add(positions, listed, base);
+                 });
+    results_.End(passes_);
+    return true;
+  }
 
   /// Finish, with the fastest view of the row for this bar.
   bool FinishFast(const T* elements, Key bar) {
@@ -53,6 +82,7 @@ class StreamFamily {
   bool Finish(const Row<View>& row, Key bar) {
     const bool aimed = hint_.known && bar > RowView::lowest_key;
     double gap = hint_.gap;
+    Border border{};  ///< Of the last search among candidates.
     size_ = 0;
     ++passes_;
     for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
@@ -67,8 +97,9 @@ class StreamFamily {
                        : listing_.template Fill<false>(row, key, begin, end));
       }
       if (size_ > prune_at_) {
+        if (aimed) LookForFloor();
         Hint cold;
-        const bool open = Prune(bar, cold);
+        const bool open = Prune(bar, cold, border);
         // Elements of the whole row lie closer together than those of its beginning.
         gap = cold.gap * static_cast<double>(end) / static_cast<double>(row.size());
         if (!open) break;
@@ -78,22 +109,38 @@ class StreamFamily {
     const double at_bar = RowView::ToReal(bar);
     const auto surplus = static_cast<std::int64_t>(size_) - problem_.k;
     Hint first{aimed, at_bar + (static_cast<double>(surplus) + 0.5) * gap, gap};
-    double found = at_bar;
     if (surplus == 0) {
       results_.Add(places_, size_, 0);
     } else {
-      const Border border = FindBest(first, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+      border = FindBest(first, border, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
         Gather(places_ + base, positions, count, chosen_);
         results_.Add(chosen_, count, 0);
       });
-      found = border.value;
     }
+    if (border.tied) SetFloor(border.key);
+    const double found = surplus > 0 || border.tied ? border.value : at_bar;
     if (aimed) {
       hint_.Learn(found, at_bar, surplus, false);
     } else {
       hint_ = {true, found, surplus > 0 ? first.gap : gap};
     }
     return true;
+  }
+
+  /// There are far more candidates than were aimed for: are many of them equal?
+  void LookForFloor() {
+    using View = typename Held::View;
+    const Row<View> buffer(candidates_, size_);
+    const Key key = View::KeyOf(candidates_[size_ / 2]);
+    if (key <= View::lowest_key || key >= View::highest_key) return;
+    if (8 * (buffer.Count(key) - buffer.Count(static_cast<Key>(key + 1))) >= static_cast<std::int64_t>(size_)) {
+      SetFloor(key);
+    }
+  }
+
+  void SetFloor(Key key) {
+    has_floor_ = key > RowView::lowest_key && key < RowView::highest_key;
+    floor_ = key;
   }
 
   void AppendAll(const T* elements, std::size_t begin, std::size_t count) {
@@ -115,15 +162,19 @@ class StreamFamily {
   struct Border {
     Key key;
     bool ties_lost;
+    bool tied;  ///< They are a large part of what was read at a time.
     double value;
   };
 
-  /// Finds the k best of the buffer: each(positions in the buffer less base, count, base), in order.
+  /// Finds the k best of the buffer, given the border that it was pruned to before: each(positions in the buffer less base, count, base), in order.
   template <class Each>
-  HWY_INLINE Border FindBest(Hint& first, Each&& each) {
+  HWY_INLINE Border FindBest(Hint& first, const Border& before, Each&& each) {
     Border border{};
     WithThreshold<T, direction>(candidates_, size_, problem_.k, first, [&](const auto& row, const auto& threshold) {
-      border = {threshold.key, threshold.count > problem_.k, RowView::ToReal(threshold.key)};
+      border = {threshold.key, threshold.count > problem_.k,
+                (before.tied && before.key == threshold.key) ||
+                    IsTied(threshold, problem_.k, std::min(static_cast<std::size_t>(problem_.cols), kListedAtOnce)),
+                RowView::ToReal(threshold.key)};
       passes_ += threshold.passes;
       ListSelected(row, threshold, problem_.k, listing_, each);
     });
@@ -131,9 +182,9 @@ class StreamFamily {
   }
 
   /// Makes room in the buffer and raises the bar. False if nothing can get over it any more.
-  bool Prune(Key& bar, Hint& cold) {
+  bool Prune(Key& bar, Hint& cold, Border& border) {
     std::size_t kept = 0;
-    const Border border = FindBest(cold, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+    border = FindBest(cold, border, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
       // What is kept only moves towards the front.
       for (std::size_t i = 0; i < count; ++i) places_[kept + i] = places_[base + positions[i]];
       for (std::size_t i = 0; i < count; ++i) candidates_[kept + i] = candidates_[base + positions[i]];
@@ -162,4 +213,8 @@ class StreamFamily {
   bool sparse_;           ///< Whether most vectors hold no candidate.
   std::int32_t passes_ = 0;
   Hint hint_;
+  /// A value that a large part of the rows has, at their thresholds or close below: the zeros that ReLU leaves. Every one
+  /// would be a candidate if the bar was not above it.
+  Key floor_ = 0;
+  bool has_floor_ = false;
 };

@@ -5,11 +5,14 @@
 /// first; it cannot change a result.
 struct Hint {
   bool known = false;
-  double value = 0;  ///< Of the k-th element, averaged.
-  double gap = 0;    ///< Between neighbouring elements there.
+  double value = 0;   ///< Of the k-th element, averaged.
+  double gap = 0;     ///< Between neighbouring elements there.
+  bool tied = false;  ///< A large part of the row had that very value: the zeros that ReLU leaves.
 
   /// Takes in that the k-th element is at `found`, with `elements` elements between it and `from`.
   HWY_INLINE void Learn(double found, double from, std::int64_t elements, bool anew) {
+    anew = anew || tied;
+    tied = false;
     value = anew ? found : value + (found - value) * 0.25;
     // Few elements say little about the distance between them.
     if (std::abs(elements) >= 4) {
@@ -18,7 +21,20 @@ struct Hint {
     }
     known = true;
   }
+
+  HWY_INLINE void LearnTie(double found) {
+    known = true;
+    tied = true;
+    value = found;
+  }
 };
+
+/// Whether so many of `size` elements are equal to the threshold, and not all of them selected, that those of the next row
+/// will be too. Fewer come about by chance where elements have 16 bits, and are better averaged over.
+template <class Key>
+HWY_INLINE bool IsTied(const core::Threshold<Key>& threshold, std::int64_t k, std::size_t size) {
+  return threshold.count > k && 8 * (threshold.count - threshold.count_above) >= static_cast<std::int64_t>(size);
+}
 
 /// A hint from the row itself: a few of its elements, sorted.
 template <class View>
@@ -33,7 +49,8 @@ Hint SampleHint(const Row<View>& row, std::int64_t k) {
   const std::size_t above = place < 2 ? 0 : place - 2;
   const std::size_t below = std::min(place + 2, samples - 1);
   const double elements = static_cast<double>((below - above) * size + 1) / static_cast<double>(samples);
-  return {true, View::ToReal(keys[place]), (View::ToReal(keys[above]) - View::ToReal(keys[below])) / elements};
+  return {true, View::ToReal(keys[place]), (View::ToReal(keys[above]) - View::ToReal(keys[below])) / elements,
+          keys[place] == keys[below] && below == place + 2};
 }
 
 /// Secant steps through the last two counts.
@@ -109,22 +126,34 @@ HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& ro
   Secant<View> secant(row, k, hint.gap, !from_sample && row.size() >= kWorthSampling);
   core::ThresholdSearch<Key> search({View::lowest_key, View::highest_key, static_cast<std::int64_t>(row.size()), 0}, k);
   if (!search.done()) {
-    Key probe = search.probe(View::FromReal(hint.value));
+    const Key hinted = View::FromReal(hint.value);
+    // Just above a tie, then at it: if it is there again, that is all.
+    Key probe = search.probe(hint.tied && hinted < View::highest_key ? static_cast<Key>(hinted + 1) : hinted);
     const double first_value = View::ToReal(probe);
     std::int64_t first_count = -1;
     for (;;) {
       const std::int64_t counted = row.Count(probe);
       search.record(probe, counted);
-      if (first_count < 0) first_count = counted;
+      const bool first = first_count < 0;
+      if (first) first_count = counted;
       if (search.done()) break;
       secant.Record(probe, counted);
+      if (first && hint.tied && counted < k) {
+        probe = search.probe(search.bracket().high);
+        continue;
+      }
       if (search.is_stuck()) {
         Narrow(row, search);
         if (search.done()) break;
       }
       probe = search.probe(secant.Next(search.bracket()));
     }
-    hint.Learn(View::ToReal(search.result().key), first_value, first_count - k, from_sample);
+    const double found = View::ToReal(search.result().key);
+    if (IsTied(search.result(), k, row.size())) {
+      hint.LearnTie(found);
+    } else {
+      hint.Learn(found, first_value, first_count - k, from_sample);
+    }
   }
   return search.result();
 }
@@ -157,7 +186,6 @@ class Listing {
  public:
   explicit Listing(Scratch& scratch)
       : words_(scratch.take<std::uint64_t>(kListedAtOnce / 64)),
-        words_above_(scratch.take<std::uint64_t>(kListedAtOnce / 64)),
         positions_(scratch.take<std::uint16_t>(kListedAtOnce)) {}
 
   [[nodiscard]] std::uint16_t* positions() const { return positions_; }
@@ -175,27 +203,37 @@ class Listing {
   std::size_t FillWithTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
                            std::int64_t& ties) {
     const std::size_t words = Words(begin, end);
-    row.Mark(key, begin, end, words_);
     if (key == View::highest_key) {
-      std::fill_n(words_above_, words, std::uint64_t{0});
+      std::fill_n(words_, words, std::uint64_t{0});
     } else {
-      row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_above_);
+      row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_);
     }
-    for (std::size_t i = 0; i < words; ++i) {
-      std::uint64_t equal = ties > 0 ? words_[i] & ~words_above_[i] : 0;
-      const auto taken = static_cast<std::int64_t>(std::popcount(equal));
-      for (std::int64_t surplus = taken - ties; surplus > 0; --surplus) equal &= ~std::bit_floor(equal);
-      ties = std::max<std::int64_t>(0, ties - taken);
-      words_[i] = words_above_[i] | equal;
+    // Where there are many ties the first ones are soon found.
+    for (std::size_t at = begin; at < end && ties > 0; at += 64 * kTiedWords) {
+      const std::size_t stop = std::min(end, at + 64 * kTiedWords);
+      std::uint64_t* const selected = words_ + (at - begin) / 64;
+      row.Mark(key, at, stop, tied_words_);
+      for (std::size_t i = 0; i < Words(at, stop); ++i) selected[i] |= First(tied_words_[i] & ~selected[i], ties);
     }
     return ListPositions<false>(words_, words, positions_);
   }
 
  private:
+  static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties.
+
   static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
 
+  /// The lowest `count` bits of those that are set, which are taken off it.
+  static std::uint64_t First(std::uint64_t bits, std::int64_t& count) {
+    const auto there = static_cast<std::int64_t>(std::popcount(bits));
+    std::uint64_t left_over = there <= count ? 0 : bits;
+    for (std::int64_t i = 0; left_over != 0 && i < count; ++i) left_over &= left_over - 1;
+    count = std::max<std::int64_t>(0, count - there);
+    return bits & ~left_over;
+  }
+
   std::uint64_t* words_;
-  std::uint64_t* words_above_;
+  std::uint64_t tied_words_[kTiedWords];
   std::uint16_t* positions_;
 };
 
