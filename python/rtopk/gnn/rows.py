@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from .._functions import compact
+from .._functions import compact, compact_without_gradient
 from ._aggregate import aggregate
 from .graph import Graph, csr_product, index_type
 from .linear import is_plain, linear, rounds_factors
@@ -167,7 +167,7 @@ class _Compact(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, k, max_iter):
-        values, selectors = _OPS._compact.default(x, k, True, max_iter, 0.0)
+        values, selectors = compact_without_gradient(x, k, True, max_iter, 0.0)
         ctx.cols = x.shape[1]
         ctx.save_for_backward(selectors)
         ctx.mark_non_differentiable(selectors)
