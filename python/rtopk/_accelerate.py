@@ -1,8 +1,8 @@
 """Routes torch.topk to rtopk: below the dispatcher, where every way of calling it arrives.
 
 A kernel in C++ (bindings/torch/routing.cpp) takes the place of torch's for a device. It selects where rtopk is faster
-and the result is the same, and calls torch's kernel otherwise. So torch's own derivatives, fake tensors, vmap and graphs
-stay in place, and errors are torch's own.
+and the result is the same, and calls torch's kernel otherwise. So torch's own derivatives, fake tensors, vmap and
+graphs stay in place, and errors are torch's own.
 """
 
 from __future__ import annotations

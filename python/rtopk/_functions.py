@@ -14,10 +14,6 @@ from ._registrations import check_writable, in_torch_func, out_of_range, result_
 
 _OPS = torch.ops.rtopk
 _INT64 = torch.int64
-_is_compiling = torch.compiler.is_compiling
-_is_tracing = torch._C._is_tracing  # torch.jit.is_tracing takes four times as long
-
-_Tensor = torch.Tensor
 _Result = torch.return_types.topk
 
 # ---- Ways past the dispatcher ----
@@ -39,28 +35,29 @@ def _kernel(name, key="PrivateUse3"):
 _selected_topk, _differentiable_topk = _kernel("aten::topk"), _kernel("aten::topk", "AutogradPrivateUse3")
 _selected_topk_early, _selected_maxk, _selected_compact = map(_kernel, ("rtopk::topk", "rtopk::maxk", "rtopk::compact"))
 
+# What may want to see a call beside autograd and a kernel: subclasses, modes (make_fx has one of either kind), tracers,
+# transforms. Functions without arguments are the quickest to ask; is_compiling() comes first, for it is all that
+# torch.compile can see through. Sparse tensors and others that our kernels do not take are refused there, and then the
+# dispatcher has the call after all.
 _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
-_modes = torch._C._len_torch_dispatch_stack
-_transforms_are_active = torch._C._are_functorch_transforms_active
-_is_included, _PYTHON_DISPATCHER = torch._C._dispatch_tls_is_dispatch_key_included, _Key.PythonDispatcher
+_is_compiling = torch.compiler.is_compiling
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_has_function_mode = torch._C._is_torch_function_mode_enabled
+_has_transform = torch._C._are_functorch_transforms_active
+_has_tracer = torch._C._is_tracing
 
 
 def _is_plain(input):
-    """Whether nothing but autograd and a kernel wants to see a call: no subclass, mode, tracer or transform. Sparse
-    tensors and others that no kernel of ours takes are refused there: then the dispatcher has the call after all."""
     return (
-        type(input) in _PLAIN_TYPES
-        and not input.is_neg()
-        and not _modes()
-        and not _transforms_are_active()
-        and not _is_tracing()
-        and not _is_included(_PYTHON_DISPATCHER)
+        not _is_compiling()
+        and type(input) in _PLAIN_TYPES
+        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
     )
 
 
-def _without_gradient(kernel, operator, input, *arguments):
+def _selected(kernel, operator, input, *arguments):
     """An operator of which no gradient is wanted here. It may be wanted of a graph that is being made."""
-    if not _is_compiling() and _is_plain(input):
+    if _is_plain(input):
         try:
             return kernel(_SELECTION, input, *arguments)
         except RuntimeError:
@@ -69,12 +66,12 @@ def _without_gradient(kernel, operator, input, *arguments):
 
 
 class _WithGradient(torch.autograd.Function):
-    """An operator that gives values and where they stand: its derivative for plain eager calls. What torch.library makes
-    of the same formula takes a tenth of a millisecond a call."""
+    """An operator that gives values and where they stand: its derivative for plain eager calls. What torch.library
+    makes of the same formula takes a tenth of a millisecond a call."""
 
     @staticmethod
     def forward(ctx, input, dim, kernel, operator, *arguments):
-        values, indices = _without_gradient(kernel, operator, input, *arguments)
+        values, indices = _selected(kernel, operator, input, *arguments)
         ctx.shape, ctx.dim, ctx.constants = input.shape, dim, 3 + len(arguments)
         ctx.save_for_backward(indices)
         ctx.mark_non_differentiable(indices)
@@ -92,11 +89,9 @@ def _pairs(kernel, operator, input, dim, *arguments):
         # Operators of one's own cannot tell torch about derivatives forwards and in torch.func; a gather has them all.
         indices = operator(input, *arguments)[1]
         return input.gather(dim, indices if indices.dtype is _INT64 else indices.to(_INT64)), indices
-    if not _wants_grad(input):
-        return _without_gradient(kernel, operator, input, *arguments)
-    if _is_compiling() or not _is_plain(input):
-        return operator(input, *arguments)
-    return _WithGradient.apply(input, dim, kernel, operator, *arguments)
+    if _is_plain(input) and input.requires_grad and torch.is_grad_enabled():
+        return _WithGradient.apply(input, dim, kernel, operator, *arguments)
+    return _selected(kernel, operator, input, *arguments)
 
 
 def topk(
@@ -148,7 +143,8 @@ def topk(
         and type(k) is type(dim) is int
         and type(largest) is type(sorted) is bool
         and not _is_compiling()
-        and _is_plain(input)
+        and type(input) in _PLAIN_TYPES
+        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
     ):
         try:
             if input.requires_grad or forward_ad._current_level >= 0:
@@ -203,9 +199,9 @@ def maxk(
     arguments = (k, dim, largest, max_iter or 0, epsilon)
     if not _is_transformed():
         if not _wants_grad(input):
-            return _without_gradient(_selected_maxk, _OPS.maxk.default, input, *arguments)
+            return _selected(_selected_maxk, _OPS.maxk.default, input, *arguments)
         # A gradient needs to know what was kept: its indices where they are few, else a byte for every element.
-        few = not _is_compiling() and not _is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
+        few = not _is_compiling() and not torch.jit.is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
         if few:
             values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
             return scattered(values, indices, input.shape, dim)
@@ -265,7 +261,7 @@ def compact(
 
 def compact_without_gradient(input, k, largest, max_iter, epsilon):
     """The operator, for one whose derivative is another."""
-    return _without_gradient(_selected_compact, _OPS.compact.default, input, k, largest, max_iter, epsilon)
+    return _selected(_selected_compact, _OPS.compact.default, input, k, largest, max_iter, epsilon)
 
 
 def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
@@ -278,8 +274,8 @@ def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Te
 
 
 def _wants_grad(input):
-    # What torch.jit.trace records has to serve both with a gradient and without; its own check traces without.
-    return (input.requires_grad and torch.is_grad_enabled()) or (_is_tracing() and input.is_floating_point())
+    # What torch.jit.trace records is the same with a gradient and without: its own check traces again without.
+    return (input.requires_grad and torch.is_grad_enabled()) or (torch.jit.is_tracing() and input.is_floating_point())
 
 
 def _is_transformed():

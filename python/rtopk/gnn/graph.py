@@ -93,11 +93,23 @@ class Graph:
     @classmethod
     def from_pyg(cls, data) -> Graph:
         """From a torch_geometric.data.Data (or anything with edge_index, num_nodes and perhaps edge_weight)."""
-        return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None))
+        if hasattr(data, "edge_types"):
+            raise TypeError(
+                f"{type(data).__name__} has nodes and edges of several types; accepted: nodes of one type, as"
+                " data.to_homogeneous() makes them, or the edge_index of one type of edges between them"
+            )
+        edge_index = getattr(data, "edge_index", None)
+        if edge_index is None and getattr(data, "adj_t", None) is not None:
+            raise TypeError(
+                f"{type(data).__name__} has adj_t and no edge_index; accepted: the Data before ToSparseTensor, or"
+                " Graph(row_starts, columns, weights) with the three parts of adj_t: adj_t.csr(), or crow_indices(),"
+                " col_indices() and values() where it is a tensor of torch"
+            )
+        return cls.from_edge_index(edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
     def with_self_loops(self) -> Graph:
-        """The same with one edge from every node to itself: the last one that the graph has, with its weight, else a new
-        one of weight 1. Made once. PyTorch Geometric's ``add_remaining_self_loops`` does the same."""
+        """The same with one edge from every node to itself: the last one that the graph has, with its weight, else a
+        new one of weight 1. Made once. PyTorch Geometric's ``add_remaining_self_loops`` does the same."""
         return self._once("self loops", self._add_self_loops)
 
     def _add_self_loops(self) -> Graph:
