@@ -35,16 +35,17 @@ def _kernel(name, key="PrivateUse3"):
 _selected_topk, _differentiable_topk = _kernel("aten::topk"), _kernel("aten::topk", "AutogradPrivateUse3")
 _selected_topk_early, _selected_maxk, _selected_compact = map(_kernel, ("rtopk::topk", "rtopk::maxk", "rtopk::compact"))
 
-# What may want to see a call beside autograd and a kernel: subclasses, modes (make_fx has one of either kind), tracers,
-# transforms. Functions without arguments are the quickest to ask; is_compiling() comes first, for it is all that
-# torch.compile can see through. Sparse tensors and others that our kernels do not take are refused there, and then the
-# dispatcher has the call after all.
+# What may want to see a call beside autograd and a kernel: subclasses, modes of three kinds (make_fx has one before
+# autograd, too, where Python dispatches), tracers, transforms. Functions without arguments are the quickest to ask;
+# is_compiling() comes first, for it is all that torch.compile can see through. Sparse tensors and others that our kernels
+# do not take are refused there, and then the dispatcher has the call after all.
 _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
 _is_compiling = torch.compiler.is_compiling
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _has_function_mode = torch._C._is_torch_function_mode_enabled
 _has_transform = torch._C._are_functorch_transforms_active
 _has_tracer = torch._C._is_tracing
+_is_included, _PYTHON_DISPATCHER = torch._C._dispatch_tls_is_dispatch_key_included, _Key.PythonDispatcher
 
 
 def _is_plain(input):
@@ -52,6 +53,7 @@ def _is_plain(input):
         not _is_compiling()
         and type(input) in _PLAIN_TYPES
         and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
+        and not _is_included(_PYTHON_DISPATCHER)
     )
 
 
@@ -87,7 +89,7 @@ def _pairs(kernel, operator, input, dim, *arguments):
     """Values, differentiable, and where they stand, by an operator with checked arguments."""
     if _is_transformed():
         # Operators of one's own cannot tell torch about derivatives forwards and in torch.func; a gather has them all.
-        indices = operator(input, *arguments)[1]
+        indices = operator(input.detach(), *arguments)[1]
         return input.gather(dim, indices if indices.dtype is _INT64 else indices.to(_INT64)), indices
     if _is_plain(input) and input.requires_grad and torch.is_grad_enabled():
         return _WithGradient.apply(input, dim, kernel, operator, *arguments)
@@ -145,6 +147,7 @@ def topk(
         and not _is_compiling()
         and type(input) in _PLAIN_TYPES
         and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
+        and not _is_included(_PYTHON_DISPATCHER)
     ):
         try:
             if input.requires_grad or forward_ad._current_level >= 0:
@@ -205,7 +208,7 @@ def maxk(
         if few:
             values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
             return scattered(values, indices, input.shape, dim)
-    return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
+    return torch.where(_OPS.topk_mask.default(input.detach(), *arguments), input, 0)
 
 
 def topk_mask(

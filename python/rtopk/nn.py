@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _functions
+
+if TYPE_CHECKING:
+    _Pairs = torch.return_types.topk
+else:
+    _Pairs = tuple[torch.Tensor, torch.Tensor]  # what torch.jit.script knows
 
 _MOST_PASSES = 10_000
 
@@ -64,7 +69,11 @@ class MaxK(torch.nn.Module):
         self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return _functions.maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
+        if torch.jit.is_scripting():
+            passes = 0 if self.max_iter is None else self.max_iter
+            return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon)
+        else:  # torch.jit.script does not look at it
+            return _functions.maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
 
     def extra_repr(self) -> str:
         return _described(self, k=None, dim=-1, largest=True, max_iter=None, epsilon=0.0)
@@ -100,17 +109,23 @@ class TopK(torch.nn.Module):
             raise ValueError(f"index_dtype is {index_dtype!r}; accepted: torch.int64 or torch.int32")
         self.index_dtype = index_dtype
 
-    def forward(self, input: torch.Tensor) -> torch.return_types.topk:
-        return _functions.topk(
-            input,
-            self.k,
-            self.dim,
-            self.largest,
-            self.sorted,
-            max_iter=self.max_iter,
-            epsilon=self.epsilon,
-            index_dtype=self.index_dtype,
-        )
+    def forward(self, input: torch.Tensor) -> _Pairs:
+        if torch.jit.is_scripting():
+            passes = 0 if self.max_iter is None else self.max_iter
+            return torch.ops.rtopk.topk(
+                input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype
+            )
+        else:
+            return _functions.topk(
+                input,
+                self.k,
+                self.dim,
+                self.largest,
+                self.sorted,
+                max_iter=self.max_iter,
+                epsilon=self.epsilon,
+                index_dtype=self.index_dtype,
+            )
 
     def extra_repr(self) -> str:
         defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "epsilon": 0.0}
