@@ -37,8 +37,8 @@ _selected_topk_early, _selected_maxk, _selected_compact = map(_kernel, ("rtopk::
 
 # What may want to see a call beside autograd and a kernel: subclasses, modes of three kinds (make_fx has one before
 # autograd, too, where Python dispatches), tracers, transforms. Functions without arguments are the quickest to ask;
-# is_compiling() comes first, for it is all that torch.compile can see through. Sparse tensors and others that our kernels
-# do not take are refused there, and then the dispatcher has the call after all.
+# is_compiling() comes first, for it is all that torch.compile can see through. Sparse tensors and others that our
+# kernels do not take are refused there, and then the dispatcher has the call after all.
 _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
 _is_compiling = torch.compiler.is_compiling
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -48,7 +48,8 @@ _has_tracer = torch._C._is_tracing
 _is_included, _PYTHON_DISPATCHER = torch._C._dispatch_tls_is_dispatch_key_included, _Key.PythonDispatcher
 
 
-def _is_plain(input):
+def is_unwatched(input):
+    """Whether a call with this tensor is executed and nothing else: not recorded, not transformed, not overridden."""
     return (
         not _is_compiling()
         and type(input) in _PLAIN_TYPES
@@ -59,7 +60,7 @@ def _is_plain(input):
 
 def _selected(kernel, operator, input, *arguments):
     """An operator of which no gradient is wanted here. It may be wanted of a graph that is being made."""
-    if _is_plain(input):
+    if is_unwatched(input):
         try:
             return kernel(_SELECTION, input, *arguments)
         except RuntimeError:
@@ -91,7 +92,7 @@ def _pairs(kernel, operator, input, dim, *arguments):
         # Operators of one's own cannot tell torch about derivatives forwards and in torch.func; a gather has them all.
         indices = operator(input.detach(), *arguments)[1]
         return input.gather(dim, indices if indices.dtype is _INT64 else indices.to(_INT64)), indices
-    if _is_plain(input) and input.requires_grad and torch.is_grad_enabled():
+    if is_unwatched(input) and input.requires_grad and torch.is_grad_enabled():
         return _WithGradient.apply(input, dim, kernel, operator, *arguments)
     return _selected(kernel, operator, input, *arguments)
 

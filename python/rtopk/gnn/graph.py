@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from types import SimpleNamespace
 
 import torch
 
+from .._functions import is_unwatched
 from .._registrations import selector_dtype
 from ._aggregate import check_aggregation
 
@@ -228,9 +230,27 @@ class Graph:
 
     def _once(self, name, make):
         if name not in self._derived:
+            self._check_executed()
             with torch.inference_mode(False):
                 self._derived[name] = make()
         return self._derived[name]
+
+    def prepared(self) -> Graph:
+        """This graph, with all that networks derive from it made now: the transpose, the weights of a GCN, the node's
+        own rows of a GIN. torch.compile, torch.export and tracers need it, for they cannot make it."""
+        self._transposed()
+        self.beside_identity()
+        with contextlib.suppress(ValueError):  # of negative degrees, which no GCN can have
+            self.gcn_normalized()._transposed()
+        return self
+
+    def _check_executed(self) -> None:
+        """What is made here depends on the numbers in the graph, which a recorded call has not got."""
+        if not is_unwatched(self.columns):
+            raise RuntimeError(
+                "a part of the graph that the network needs is not made yet, and cannot be while a call is recorded by"
+                " torch.compile, torch.export or a tracer; accepted: graph.prepared(), called before"
+            )
 
     def _parts(self):
         return self.row_starts, self.columns, self.weights
@@ -246,6 +266,7 @@ class Graph:
 
     def _transposed(self):
         if self._transpose is None:
+            self._check_executed()
             with torch.inference_mode(False):
                 transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
             same = all(a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True))
