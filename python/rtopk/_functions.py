@@ -10,7 +10,16 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from ._registrations import check_writable, in_torch_func, out_of_range, result_shape, scattered, wrapped_dim
+from . import _onnx
+from ._registrations import (
+    check_writable,
+    in_torch_func,
+    out_of_range,
+    result_shape,
+    scattered,
+    selector_dtype,
+    wrapped_dim,
+)
 
 _OPS = torch.ops.rtopk
 _INT64 = torch.int64
@@ -171,6 +180,9 @@ def topk(
     try:
         if out is not None:
             return _topk_out(input, arguments, index_dtype, out)
+        if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+            values, indices = _onnx.pairs(input, k, dim, largest, sorted)
+            return _Result((values, indices.to(index_dtype)))
         return _Result(_pairs(_selected_topk_early, _OPS.topk.default, input, dim, *arguments, index_dtype))
     except RuntimeError:
         if input.dtype in _DTYPES:
@@ -201,7 +213,7 @@ def maxk(
     _check_tensor("maxk", input)
     wrapped_dim(input, dim)
     arguments = (k, dim, largest, max_iter or 0, epsilon)
-    if not _is_transformed():
+    if not _is_transformed() and not _onnx.exports_onnx():
         if not _wants_grad(input):
             return _selected(_selected_maxk, _OPS.maxk.default, input, *arguments)
         # A gradient needs to know what was kept: its indices where they are few, else a byte for every element.
@@ -209,7 +221,7 @@ def maxk(
         if few:
             values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
             return scattered(values, indices, input.shape, dim)
-    return torch.where(_OPS.topk_mask.default(input.detach(), *arguments), input, 0)
+    return torch.where(topk_mask(input.detach(), k, dim, largest, max_iter=max_iter, epsilon=epsilon), input, 0)
 
 
 def topk_mask(
@@ -231,6 +243,8 @@ def topk_mask(
         return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
     _check_tensor("topk_mask", input)
     wrapped_dim(input, dim)
+    if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+        return _onnx.mask(input, k, dim, largest)
     return _OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon)
 
 
@@ -260,6 +274,9 @@ def compact(
         return handle_torch_function(compact, (input,), input, k, largest, max_iter=max_iter, epsilon=epsilon)
     _check_tensor("compact", input)
     arguments = (k, largest, max_iter or 0, epsilon)
+    if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+        values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
+        return CBSR(values, indices.to(selector_dtype(input.shape[-1])))
     return CBSR(*_pairs(_selected_compact, _OPS.compact.default, input, -1, *arguments))
 
 

@@ -1,8 +1,8 @@
 """Feature rows after MaxK: compact (CBSR, what rtopk trains on) or dense with zeros (the baseline).
 
 Both kinds answer the same calls, so that a layer is written once. Where a call is recorded (torch.compile,
-torch.export, tracers), it is made of operators that have derivatives, and no others: a saved graph has no derivatives of
-its own, and no sparse matrices.
+torch.export, tracers), it is made of operators that have derivatives, and no others: a saved graph has no derivatives
+of its own, and no sparse matrices.
 """
 
 from __future__ import annotations
