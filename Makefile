@@ -16,7 +16,7 @@ endef
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo paper program test build bench gpu-check format lint setup clean
+.PHONY: help demo paper program test build bench clients gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
@@ -24,6 +24,7 @@ help:
 	@echo 'make test    every test that this machine can run'
 	@echo 'make build   the library, with CUDA where nvcc is found, the program build/bin/rtopk and the tests'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
+	@echo 'make clients  packages that call torch.topk, with accelerate() on and off: docs/clients.md (ARGS="--only timm")'
 	@echo 'make gpu-check  build, test, sanitize and measure on a GPU; ARGS="--only bench --quick" for a part'
 	@echo 'make format  clang-format and ruff over the tree'
 	@echo 'make lint    the same as a check, clang-tidy, and the rules of inclusion'
@@ -51,6 +52,9 @@ build: setup
 
 bench: build
 	@$(PYTHON) bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json
+
+clients: setup
+	@$(PYTHON) scripts/clients.py $(ARGS)
 
 # Nothing is installed for this one: it is for bare machines with a GPU, whose Python has PyTorch.
 gpu-check:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times rtopk as PyTorch users meet it, beside torch.topk: small calls, the operator and its kernel, and models.
+"""Times rtopk as PyTorch users meet it, beside torch.topk: small calls, operator and kernel, columns, models.
 
     python bench/compare_operators.py --json bench/results/torch-h200.json      # on the GPU if there is one
     python bench/compare_operators.py --device cpu --quick
 
 - Small calls: what a call on a tiny tensor takes of the host. On a GPU the work itself runs behind the host's back.
 - The operator: rtopk.topk against the library's own call with the same outputs, on a GPU (--library).
+- Columns: selections along a dimension that is not the last one, whose elements do not lie side by side.
 - Models: forward and backward pass of networks that select with torch.topk, with rtopk.topk sorted and unsorted, with
   rtopk.maxk where they want a dense result, and with torch.topk under rtopk.accelerate(), the model unchanged.
 
@@ -110,6 +111,33 @@ def operator_and_kernel(path, repeats, quick):
             "rows": rows, "cols": cols, "k": k,
             "kernel_us": times["kernel"][0], "operator_us": times["operator"][0],
             "ratio": times["operator"][0] / times["kernel"][0],
+        })  # fmt: skip
+    return results
+
+
+# ---- Columns ----
+
+
+def columns(device, repeats, quick):
+    """Both with results sorted by value, as torch.topk has them."""
+    shapes = [((8, 4096, 64), 8, 1), ((8, 4096, 64), 64, 1), ((64, 128, 256), 16, 1), ((4096, 256), 4, 0)]
+    if device == "cuda":
+        shapes += [((64, 4096, 64), 8, 1), ((4, 19, 512, 512), 1, 1)]
+        shapes += [] if quick else [((64, 4096, 512), 64, 1), ((131072, 1024), 64, 0)]
+    results = []
+    for shape, k, dim in shapes:
+        x = torch.randn(shape, device=device)
+        if not torch.equal(rtopk.topk(x, k, dim).values, torch.topk(x, k, dim).values):
+            sys.exit(f"{shape}, dim {dim}: values differ from torch.topk")
+
+        def call(topk, x=x, k=k, dim=dim):
+            return [lambda: topk(x, k, dim)]
+
+        functions = {"torch": lambda call=call: call(torch.topk), "rtopk": lambda call=call: call(rtopk.topk)}
+        times, _ = interleaved(device, functions, repeats)
+        theirs, ours = times["torch"][0], times["rtopk"][0]
+        results.append({
+            "shape": shape, "k": k, "dim": dim, "torch_us": theirs, "rtopk_us": ours, "ratio": theirs / ours,
         })  # fmt: skip
     return results
 
@@ -281,6 +309,13 @@ def print_operator(results):
         print(f"{shape:<26} {line['kernel_us']:9.1f} {line['operator_us']:9.1f} {line['ratio']:6.3f}")
 
 
+def print_columns(results):
+    print(f"\n{'shape, k, dim':<26} {'torch us':>9} {'rtopk us':>9} {'times':>6}")
+    for line in results:
+        case = f"{' x '.join(map(str, line['shape']))}, {line['k']}, {line['dim']}"
+        print(f"{case:<26} {line['torch_us']:9.1f} {line['rtopk_us']:9.1f} {line['ratio']:6.2f}")
+
+
 def print_models(results):
     print(f"\n{'forward + backward, us':<22}" + "".join(f"{name:>19}" for name in SELECTIONS))
     for line in results:
@@ -322,6 +357,8 @@ def main():
     if device == "cuda" and arguments.library.exists():
         record["operator"] = operator_and_kernel(arguments.library, repeats, arguments.quick)
         print_operator(record["operator"])
+    record["columns"] = columns(device, repeats, arguments.quick)
+    print_columns(record["columns"])
     record["models"] = models(device, repeats, arguments.quick)
     print_models(record["models"])
     if arguments.json:

@@ -20,7 +20,8 @@ class Status(ctypes.Structure):
 
 class Problem(ctypes.Structure):
     _fields_ = (
-        [(name, ctypes.c_int64) for name in ("rows", "cols", "k", "row_stride")]
+        [(name, ctypes.c_int64) for name in ("rows", "cols", "k")]
+        + [(name, ctypes.c_int64) for name in ("row_stride", "element_stride", "group_rows", "group_stride")]
         + [
             (name, ctypes.c_int32)
             for name in ("dtype", "direction", "order", "form", "index_type")

@@ -65,6 +65,22 @@ def text_of(record, source):
                 ],
             ),
         ]
+    if "columns" in record:
+        parts += [
+            "Along a dimension that is not the last one:\n",
+            table(
+                ["shape, k, dim", "torch.topk, us", "rtopk.topk, us", "times"],
+                [
+                    [
+                        f"{' x '.join(map(str, line['shape']))}, {line['k']}, {line['dim']}",
+                        f"{line['torch_us']:.1f}",
+                        f"{line['rtopk_us']:.1f}",
+                        f"{line['ratio']:.2f}",
+                    ]
+                    for line in record["columns"]
+                ],
+            ),
+        ]
     return "\n".join(parts)
 
 

@@ -6,7 +6,8 @@
 #   AUTO    the one that is installed, or none: for machines without network whose GPU is what matters
 # The scalar reference has to be asked for: a package that is slower than what it replaces must not come unnoticed.
 #
-# Sets RTOPK_HAVE_HIGHWAY, and with it RTOPK_HIGHWAY_TARGET, hwy_VERSION and RTOPK_HIGHWAY_CARRIED.
+# Sets RTOPK_HAVE_HIGHWAY, and with it RTOPK_HIGHWAY_TARGET, hwy_VERSION and what the package gets beside its library:
+# RTOPK_HIGHWAY_CARRIED (whether the shared library) and RTOPK_HIGHWAY_LICENSE (of the sources that were built here).
 
 set(oldest_highway 1.0.3)
 set(pinned_highway 1.2.0)
@@ -49,8 +50,10 @@ endfunction()
 
 # Builds the pinned release as a part of this project.
 function(rtopk_add_highway sources)
-  # Its options are variables here, so that none is left in the cache.
+  # These let variables of this function be its options.
   set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
+  set(CMAKE_POLICY_DEFAULT_CMP0126 NEW)
+  set(CMAKE_COMPILE_WARNING_AS_ERROR OFF)
   set(BUILD_TESTING OFF)
   set(HWY_ENABLE_CONTRIB OFF)
   set(HWY_ENABLE_EXAMPLES OFF)
@@ -70,6 +73,7 @@ endfunction()
 
 set(RTOPK_HAVE_HIGHWAY OFF)
 set(RTOPK_HIGHWAY_CARRIED OFF)
+set(RTOPK_HIGHWAY_LICENSE "")
 set(installed "")
 if(RTOPK_HIGHWAY)
   find_package(hwy ${oldest_highway} CONFIG QUIET)
@@ -90,6 +94,7 @@ endif()
 if(sources)
   rtopk_add_highway(${sources})
   set(RTOPK_HIGHWAY_TARGET hwy)
+  set(RTOPK_HIGHWAY_LICENSE ${sources}/LICENSE-BSD3)
   set(hwy_VERSION ${pinned_highway})
   set(which "downloaded")
 elseif(installed)

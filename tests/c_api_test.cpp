@@ -54,6 +54,9 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   EXPECT_EQ(c.cols, cpp.cols);
   EXPECT_EQ(c.k, cpp.k);
   EXPECT_EQ(c.row_stride, cpp.row_stride);
+  EXPECT_EQ(c.element_stride, cpp.element_stride);
+  EXPECT_EQ(c.group_rows, cpp.group_rows);
+  EXPECT_EQ(c.group_stride, cpp.group_stride);
   EXPECT_EQ(c.dtype, static_cast<int>(cpp.dtype));
   EXPECT_EQ(c.direction, static_cast<int>(cpp.direction));
   EXPECT_EQ(c.order, static_cast<int>(cpp.order));
@@ -123,6 +126,31 @@ TEST(CApi, PassesEveryFieldOn) {
   EXPECT_EQ(passes[0], 1);
 }
 
+// The columns of two matrices of 3 x 2: of each the greatest.
+TEST(CApi, PassesStridesOn) {
+  const float matrices[] = {1, 20, 3, 10, 2, 0, -1, -20, -3, -10, -2, -30};
+  rtopk_problem problem = good_problem();
+  problem.rows = 4;
+  problem.cols = 3;
+  problem.k = 1;
+  problem.row_stride = 1;
+  problem.element_stride = 2;
+  problem.group_rows = 2;
+  problem.group_stride = 6;
+  rtopk_plan plan;
+  ASSERT_EQ(rtopk_make_plan(&problem, &plan).code, RTOPK_OK);
+  std::vector<unsigned char> workspace(rtopk_workspace_bytes(&plan));
+  float values[4] = {};
+  std::int64_t indices[4] = {};
+  rtopk_output output = {};
+  output.values = values;
+  output.indices = indices;
+  const rtopk_status status = rtopk_run(&plan, matrices, &output, workspace.data(), workspace.size(), nullptr);
+  ASSERT_EQ(status.code, RTOPK_OK) << status.text;
+  EXPECT_EQ(std::vector<float>(values, values + 4), (std::vector<float>{3, 20, -1, -10}));
+  EXPECT_EQ(std::vector<std::int64_t>(indices, indices + 4), (std::vector<std::int64_t>{1, 0, 0, 1}));
+}
+
 TEST(CApi, UsesTheExecutor) {
   const float matrix[] = {1, 5, 2, 5, 0, 3, -1, -2, -3, -4, -5, -6};
   const rtopk_problem problem = good_problem();
@@ -158,6 +186,9 @@ TEST(CApi, RefusesBadProblems) {
       {RTOPK_INVALID_ARGUMENT, "cols", [](auto& p) { p.cols = 0; }},
       {RTOPK_INVALID_ARGUMENT, "k is", [](auto& p) { p.k = 7; }},
       {RTOPK_INVALID_ARGUMENT, "row_stride", [](auto& p) { p.row_stride = 5; }},
+      {RTOPK_INVALID_ARGUMENT, "element_stride", [](auto& p) { p.element_stride = -1; }},
+      {RTOPK_INVALID_ARGUMENT, "group_rows", [](auto& p) { p.group_rows = -1; }},
+      {RTOPK_INVALID_ARGUMENT, "group_stride", [](auto& p) { p.group_stride = 5; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 5; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = -1; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 256; }},  // 0 in eight bits

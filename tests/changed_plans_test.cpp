@@ -39,22 +39,22 @@ struct Counts {
 
 auto fields_of(rtopk::Plan& plan) {
   rtopk::Problem& p = plan.problem;
-  return std::tie(p.rows, p.cols, p.k, p.row_stride, p.dtype, p.direction, p.order, p.form, p.index_type, p.values,
-                  p.indices, p.passes, p.max_iter, p.epsilon, p.search, p.device.kind, p.device.ordinal, plan.family,
-                  plan.threads, plan.rows_per_block, plan.candidate_capacity, plan.lanes_per_row,
-                  plan.elements_per_lane, plan.blocks, plan.parts, plan.shared_bytes, plan.scratch_bytes,
-                  plan.workspace_bytes);
+  return std::tie(p.rows, p.cols, p.k, p.row_stride, p.element_stride, p.group_rows, p.group_stride, p.dtype,
+                  p.direction, p.order, p.form, p.index_type, p.values, p.indices, p.passes, p.max_iter, p.epsilon,
+                  p.search, p.device.kind, p.device.ordinal, plan.family, plan.threads, plan.rows_per_block,
+                  plan.candidate_capacity, plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts,
+                  plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }
 
 /// Whether a problem is a valid one and so small that its memory can be brought.
 bool is_affordable(rtopk::Problem problem) {
-  if (problem.rows < 0 || problem.rows > 1000 || problem.cols > kMaxElements || problem.row_stride > kMaxElements ||
-      problem.rows * std::max(problem.cols, problem.row_stride) > kMaxElements) {
+  if (problem.rows < 0 || problem.rows > 1000 || problem.cols > kMaxElements ||
+      problem.rows * problem.cols > kMaxElements) {
     return false;
   }
   problem.device = {};
   rtopk::Plan plan;
-  return rtopk::make_plan(problem, rtopk::Traits{}, plan).ok();
+  return rtopk::make_plan(problem, rtopk::Traits{}, plan).ok() && input_elements(problem) <= kMaxElements;
 }
 
 /// Runs a changed plan in the place of one that was made for the problem.
@@ -80,6 +80,7 @@ rtopk::Plan random_plan(rtopk::Device device, Random& random) {
   random.pick(kLimits).apply(problem);
   random.pick(shapes_for(problem.cols)).apply(problem);
   problem.passes = random.coin();
+  place(problem, random_layout(random));
   problem.device = device;
   rtopk::Traits traits;
   if (device.kind == rtopk::DeviceKind::cuda) {
@@ -102,12 +103,12 @@ std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
     counts.refused += ok ? 0 : 1;
     return !ok || plan.problem.rows == 0 ? "" : "a run without memory went well:\n" + rtopk::to_string(plan);
   }
-  const Matrix matrix =
-      make_mixed_matrix(plan.problem.dtype, plan.problem.rows, plan.problem.cols, plan.problem.k, random);
-  const auto selections = select(plan.problem, matrix.bytes.data());
-  Layout layout;
-  layout.padding = std::max(plan.problem.row_stride - plan.problem.cols, std::int64_t{0});
-  const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, layout);
+  // Changed strides may let rows share elements; without rows there are none at all.
+  const std::int64_t elements = std::max(input_elements(plan.problem), plan.problem.k);
+  const Matrix memory = make_mixed_matrix(plan.problem.dtype, 1, elements, plan.problem.k, random);
+  const Matrix matrix = rows_in(memory, plan.problem);
+  const auto selections = select(tight(plan.problem), matrix.bytes.data());
+  const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, Layout{});
   const bool refused = wrong.starts_with(kRefused);
   ++(refused ? counts.refused : counts.done);
   return refused ? "" : wrong;
@@ -167,8 +168,8 @@ TEST(ChangedPlans, OfSizesThatNoMemoryHasAreNotMade) {
     problem.order = order;
     rtopk::Plan plan;
     const rtopk::Status status = rtopk::make_plan(problem, rtopk::Traits{}, plan);
-    // What is sorted has 16 bytes each: as many as 64 bits can count.
-    EXPECT_EQ(status.ok(), order != rtopk::Order::by_value || !rtopk::build_info().highway) << status.text();
+    // What is sorted has 16 bytes each: as many as 64 bits can count. The reference needs 8 for any order.
+    EXPECT_EQ(status.ok(), order != rtopk::Order::by_value && rtopk::build_info().highway) << status.text();
   }
 }
 
@@ -353,18 +354,25 @@ TEST(ChangedPlans, OfNormsLinearMapsAndTranspositions) {
   }
 }
 
-/// The numbers of a C plan by its text; empty if it is none.
+/// The numbers of a C plan by its text; empty if it is none, or has rows at strides that no test here has memory for.
 std::vector<std::int64_t> numbers_of(const rtopk_plan& plan) {
   std::string text(4096, '\0');
   text.resize(std::min(rtopk_plan_text(&plan, text.data(), text.size()), text.size()));
   std::istringstream lines(text);
   std::vector<std::int64_t> numbers;
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("element_stride=") || line.starts_with("group_")) return {};
     for (const char* name : {"rows=", "cols=", "k=", "row_stride="}) {
       if (line.starts_with(name)) numbers.push_back(std::stoll(line.substr(std::strlen(name))));
     }
   }
   return numbers;
+}
+
+bool has_no_rows(const rtopk_plan& plan) {
+  std::string text(4096, '\0');
+  rtopk_plan_text(&plan, text.data(), text.size());
+  return text.find("\nrows=0\n") != std::string::npos;
 }
 
 TEST(ChangedPlans, OfCWithAnyBytes) {
@@ -391,7 +399,7 @@ TEST(ChangedPlans, OfCWithAnyBytes) {
     rtopk_output output = {};
     if (!affordable) {
       const rtopk_status status = rtopk_run(&plan, nullptr, &output, workspace.data(), workspace.size(), nullptr);
-      ASSERT_NE(status.code, RTOPK_OK);
+      ASSERT_TRUE(status.code != RTOPK_OK || has_no_rows(plan));
       ++counts.refused;
       continue;
     }

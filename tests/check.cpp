@@ -109,21 +109,24 @@ std::string passes_difference(const RowSelection& selection, std::int32_t passes
   return passes >= 0 && passes <= kMostSanePasses ? "" : "passes is " + std::to_string(passes) + ", which cannot be";
 }
 
-/// The matrix in memory as `layout` wants it. The gaps between rows and the guards hold bait.
+/// The matrix in memory where the problem says that it lies. The gaps between elements and the guards hold bait.
 std::unique_ptr<GuardedBuffer> lay_out(const Problem& p, const Matrix& matrix, const Layout& layout) {
   const std::size_t size = rtopk::size_of(p.dtype);
   const std::vector<std::byte> lure = bait(p.dtype, p.direction);
-  const auto rows = static_cast<std::size_t>(p.rows);
-  const std::size_t row_bytes = static_cast<std::size_t>(p.cols) * size;
-  const std::size_t step = row_bytes + static_cast<std::size_t>(layout.padding) * size;
-  const std::size_t bytes = rows == 0 ? 0 : (rows - 1) * step + row_bytes;
+  const std::size_t bytes = static_cast<std::size_t>(input_elements(p)) * size;
   auto buffer = std::make_unique<GuardedBuffer>(bytes, layout.input_misalignment * size, lure);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    if (i % step >= row_bytes) buffer->data()[i] = lure[i % size];
-    if (i % step == 0) {
-      std::memcpy(buffer->data() + i, matrix.bytes.data() + i / step * row_bytes, row_bytes);
-      i += row_bytes - 1;
+  for (std::size_t i = 0; i < bytes; ++i) buffer->data()[i] = lure[i % size];
+  const std::byte* from = matrix.bytes.data();
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const auto at = [&](std::int64_t column) {
+      return buffer->data() + static_cast<std::size_t>(place_of(p, row, column)) * size;
+    };
+    if (p.element_stride <= 1) {
+      std::memcpy(at(0), from, static_cast<std::size_t>(p.cols) * size);
+      from += static_cast<std::size_t>(p.cols) * size;
+      continue;
     }
+    for (std::int64_t column = 0; column < p.cols; ++column, from += size) std::memcpy(at(column), from, size);
   }
   return buffer;
 }
@@ -138,12 +141,55 @@ std::unique_ptr<GuardedBuffer> output_buffer(std::size_t bytes, std::size_t size
 
 std::string describe(const Problem& p) {
   std::ostringstream text;
-  text << "rows=" << p.rows << " cols=" << p.cols << " k=" << p.k << " row_stride=" << p.row_stride << ' '
-       << rtopk::name(p.dtype) << ' ' << rtopk::name(p.direction) << ' ' << rtopk::name(p.form) << ' '
+  text << "rows=" << p.rows << " cols=" << p.cols << " k=" << p.k << " row_stride=" << p.row_stride
+       << " element_stride=" << p.element_stride << " group_rows=" << p.group_rows << " group_stride=" << p.group_stride
+       << ' ' << rtopk::name(p.dtype) << ' ' << rtopk::name(p.direction) << ' ' << rtopk::name(p.form) << ' '
        << rtopk::name(p.order) << " index_type=" << rtopk::name(p.index_type) << " values=" << p.values
        << " indices=" << p.indices << " passes=" << p.passes << " max_iter=" << p.max_iter << " epsilon=" << p.epsilon
        << " search=" << rtopk::name(p.search);
   return text.str();
+}
+
+Problem tight(const Problem& problem) {
+  Problem result = problem;
+  result.row_stride = result.element_stride = result.group_rows = result.group_stride = 0;
+  return result;
+}
+
+std::int64_t input_elements(const Problem& problem) {
+  std::int64_t elements = 0;
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    elements = std::max(elements, place_of(problem, row, problem.cols - 1) + 1);
+  }
+  return elements;
+}
+
+Matrix rows_in(const Matrix& memory, const Problem& problem) {
+  Matrix matrix{problem.dtype, problem.rows, problem.cols, {}, memory.description + ", where strides say"};
+  const auto size = static_cast<std::ptrdiff_t>(rtopk::size_of(problem.dtype));
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    for (std::int64_t column = 0; column < problem.cols; ++column) {
+      const auto from = memory.bytes.begin() + place_of(problem, row, column) * size;
+      matrix.bytes.insert(matrix.bytes.end(), from, from + size);
+    }
+  }
+  return matrix;
+}
+
+void place(Problem& p, const Layout& layout) {
+  if (layout.padding == 0 && layout.element_gap == 0 && !layout.columns && layout.group_rows == 0) return;
+  const std::int64_t of_group = layout.group_rows == 0 ? p.rows : std::min(p.rows, layout.group_rows);
+  if (layout.columns) {
+    p.element_stride = std::max<std::int64_t>(of_group + layout.padding, 2);
+    p.row_stride = 1;
+  } else {
+    p.element_stride = layout.element_gap == 0 ? 0 : layout.element_gap + 1;
+    p.row_stride = layout.padding == 0 ? 0 : p.cols * (layout.element_gap + 1) + layout.padding;
+  }
+  if (layout.group_rows == 0) return;
+  p.group_rows = layout.group_rows;
+  const std::int64_t pitch = p.row_stride == 0 ? p.cols * (layout.element_gap + 1) : p.row_stride;
+  p.group_stride = (layout.columns ? p.cols * p.element_stride : of_group * pitch) + layout.padding;
 }
 
 Problem problem_for(const Matrix& matrix, std::int64_t k) {
@@ -203,11 +249,11 @@ std::string compare(const Problem& p, const std::vector<RowSelection>& selection
   return "";
 }
 
-std::string check(const Runner& runner, const Problem& tight, const Matrix& matrix,
+std::string check(const Runner& runner, const Problem& problem, const Matrix& matrix,
                   const std::vector<RowSelection>& selections, const Layout& layout) {
-  if (!runner.takes(tight)) return "";
-  Problem p = tight;
-  p.row_stride = layout.padding > 0 ? p.cols + layout.padding : tight.row_stride;
+  Problem p = problem;
+  place(p, layout);
+  if (!runner.takes(p)) return "";
   const Result expected = render(p, matrix, selections);
 
   const auto input = lay_out(p, matrix, layout);
@@ -259,7 +305,7 @@ std::string check(const Runner& runner, const Problem& tight, const Matrix& matr
 }
 
 std::string check_everywhere(const Problem& problem, const Matrix& matrix, const Layout& layout) {
-  const std::vector<RowSelection> selections = select(problem, matrix.bytes.data());
+  const std::vector<RowSelection> selections = select(tight(problem), matrix.bytes.data());
   for (const auto& runner : runners()) {
     runner->activate();
     if (std::string wrong = check(*runner, problem, matrix, selections, layout); !wrong.empty()) return wrong;

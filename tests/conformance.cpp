@@ -27,6 +27,13 @@ Layout random_layout(Random& random) {
   constexpr std::int64_t kPaddings[] = {0, 0, 0, 1, 3, 13, 64};
   Layout layout;
   layout.padding = random.pick(kPaddings);
+  switch (random.between(0, 7)) {
+    case 0: layout.element_gap = random.between(1, 20); break;
+    case 1:
+    case 2: layout.columns = true; break;
+    default: break;
+  }
+  if (random.between(0, 3) == 0) layout.group_rows = random.between(1, 9);
   layout.input_misalignment = static_cast<std::size_t>(random.between(0, 15));
   layout.output_misalignment = static_cast<std::size_t>(random.between(0, 15));
   layout.workspace_misalignment = static_cast<std::size_t>(random.between(0, 63));

@@ -65,7 +65,7 @@ struct Shape {
 /// All of them for rows of `cols` elements.
 std::vector<Shape> shapes_for(std::int64_t cols);
 
-/// A row pitch, an alignment and a number of threads, from the ordinary to the odd.
+/// Strides, an alignment and a number of threads, from the ordinary to the odd.
 Layout random_layout(Random& random);
 
 /// k from 1 to cols, the ends and the ordinary sizes as often as all others together.

@@ -38,6 +38,13 @@ Problem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t k) {
   return problem;
 }
 
+/// The same selection of other rows, side by side.
+Problem problem_like(const Problem& problem, std::int64_t rows) {
+  Problem result = tight(problem);
+  result.rows = rows;
+  return result;
+}
+
 /// Problems from one element to more than 2^32, of every type, order and form.
 template <typename Visit>
 void for_every_problem(Visit visit) {
@@ -212,6 +219,60 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
   // Eight blocks would take too long for one row of this length, and half of a row is no list of candidates.
   EXPECT_EQ(plan_of(problem_of(1, 1 << 27, 64), h200).family, rtopk::Family::cuda_radix);
   EXPECT_EQ(plan_of(problem_of(64, 131072, 65536), h200).family, rtopk::Family::cuda_radix);
+}
+
+TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  constexpr std::size_t kChunk = std::size_t{24} << 20;
+  for (const std::int64_t cols : {1, 100, 4096, 131072, 1 << 20}) {
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{1000}, std::int64_t{1} << 33}) {
+      for (const rtopk::DType dtype : kDTypes) {
+        Problem problem = problem_of(rows, cols, std::min<std::int64_t>(cols, 64));
+        problem.dtype = dtype;
+        Plan plan;
+        ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+        ASSERT_EQ(plan.chunk_rows, 0);
+        problem.row_stride = 1;
+        problem.element_stride = std::max<std::int64_t>(rows, 2);
+        ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok()) << describe(problem);
+        ASSERT_EQ(plan.problem, problem);
+        ASSERT_GE(plan.chunk_rows, 1);
+        ASSERT_LE(plan.chunk_rows, rows);
+        // A chunk is planned like any rows that lie side by side.
+        Plan chunk;
+        ASSERT_TRUE(rtopk::make_plan(problem_like(problem, plan.chunk_rows), kGpus[2], chunk).ok());
+        const std::size_t bytes = static_cast<std::size_t>(plan.chunk_rows * cols) * rtopk::size_of(dtype);
+        ASSERT_LE(bytes, std::max(kChunk, static_cast<std::size_t>(cols) * 32));
+        ASSERT_LE(plan.workspace_bytes, bytes + chunk.workspace_bytes + 1024);
+        chunk.problem = problem;
+        chunk.chunk_rows = plan.chunk_rows;
+        chunk.workspace_bytes = plan.workspace_bytes;
+        ASSERT_EQ(chunk, plan) << rtopk::to_string(plan);
+        // Chunks are of about the same size.
+        const std::int64_t chunks = (rows - 1) / plan.chunk_rows + 1;
+        ASSERT_GT(rows - (chunks - 1) * plan.chunk_rows, plan.chunk_rows - chunks);
+      }
+    }
+  }
+}
+
+TEST(CudaPlans, GatherGroupsUnlessThereIsOne) {
+  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
+  Problem problem = problem_of(1000, 256, 32);
+  problem.group_rows = 100;
+  problem.group_stride = 100 * 256 + 8;
+  Plan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+  EXPECT_EQ(plan.chunk_rows, 1000);
+  // Plans are plain values: what is not gathered must not be, and the other way round.
+  plan.chunk_rows = 0;
+  EXPECT_EQ(rtopk::run(plan, nullptr, {}).code(), rtopk::StatusCode::invalid_argument);
+  plan.chunk_rows = 1001;
+  EXPECT_EQ(rtopk::run(plan, nullptr, {}).code(), rtopk::StatusCode::invalid_argument);
+  problem.group_rows = 1000;
+  ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+  EXPECT_EQ(plan.chunk_rows, 0);
+  EXPECT_EQ(plan.workspace_bytes, 0u);
 }
 
 TEST(CudaPlans, AreRefusedForADeviceThatIsNotTheTraits) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "check.hpp"
 #include "matrix.hpp"
 
 namespace rtopk_test {
@@ -249,11 +250,20 @@ struct Variant {
   ChangePlan change;  ///< Null: as planned.
 };
 
+/// What the numbers of a plan are for: of rows that are gathered, those of a chunk.
+rtopk::Problem as_run(const rtopk::Plan& plan) {
+  if (plan.chunk_rows == 0) return plan.problem;
+  rtopk::Problem chunk = tight(plan.problem);
+  chunk.rows = plan.chunk_rows;
+  return chunk;
+}
+
 /// The numbers of `other`, a plan for another problem with rows that are as long.
 bool take_numbers(rtopk::Plan& plan, const rtopk::Problem& other, rtopk::Family family) {
   rtopk::Plan made;
   if (!rtopk::make_plan(other, made).ok() || made.family != family) return false;
   made.problem = plan.problem;
+  made.chunk_rows = plan.chunk_rows;
   made.workspace_bytes = plan.workspace_bytes;
   plan = made;
   return true;
@@ -261,7 +271,7 @@ bool take_numbers(rtopk::Plan& plan, const rtopk::Problem& other, rtopk::Family 
 
 /// cuda_warp where make_plan prefers cuda_tournament, and cuda_filter for rows that it finds too short or too few.
 bool take_another_family(rtopk::Plan& plan) {
-  const rtopk::Problem& problem = plan.problem;
+  const rtopk::Problem problem = as_run(plan);
   const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
   if (plan.family == rtopk::Family::cuda_tournament) {
     rtopk::Problem wider = problem;
@@ -287,7 +297,7 @@ bool take_another_family(rtopk::Plan& plan) {
 
 /// cuda_cluster whatever the rows' length and number, with as many blocks for a row as the device allows, or fewer.
 bool take_clusters(rtopk::Plan& plan) {
-  const rtopk::Problem& problem = plan.problem;
+  const rtopk::Problem problem = as_run(plan);
   const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
   const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
   constexpr std::int64_t kMostCols = 32768;
@@ -309,8 +319,24 @@ bool take_clusters(rtopk::Plan& plan) {
   return true;
 }
 
-constexpr Variant kVariants[] = {
-    {"cuda", nullptr}, {"cuda, another family", take_another_family}, {"cuda, clusters", take_clusters}};
+/// Three chunks, the last one shorter, where all rows would be one.
+bool take_chunks(rtopk::Plan& plan) {
+  if (plan.chunk_rows == 0 || plan.problem.rows < 2) return false;
+  rtopk::Problem chunk = tight(plan.problem);
+  chunk.rows = (plan.problem.rows + 2) / 3;
+  rtopk::Plan made;
+  if (!rtopk::make_plan(chunk, made).ok()) return false;
+  made.problem = plan.problem;
+  made.chunk_rows = chunk.rows;
+  made.workspace_bytes += plan.workspace_bytes;
+  plan = made;
+  return true;
+}
+
+constexpr Variant kVariants[] = {{"cuda", nullptr},
+                                 {"cuda, another family", take_another_family},
+                                 {"cuda, clusters", take_clusters},
+                                 {"cuda, chunks", take_chunks}};
 
 class CudaRunner final : public Runner {
  public:

@@ -231,6 +231,59 @@ TEST_F(CudaSizes, RowsFurtherApartThan32Bits) {
   }
 }
 
+// Each chunk has some of the columns, and its own part of the outputs.
+TEST_F(CudaSizes, ColumnsOfManyChunks) {
+  Random random(seed() + 117);
+  for (const rtopk::DType dtype : {rtopk::DType::bf16, rtopk::DType::f32, rtopk::DType::f64}) {
+    const Matrix matrix = make_matrix(dtype, 60000, 500, 10, Pattern::normal, random);
+    for (const std::int64_t group_rows : {60000, 100, 7777}) {
+      rtopk::Problem problem = problem_for(matrix, 10);
+      problem.order = rtopk::Order::by_value;
+      problem.row_stride = 1;
+      problem.group_rows = group_rows;
+      problem.element_stride = group_rows;
+      problem.group_stride = group_rows * problem.cols;
+      problem.rows = 60000 / group_rows * group_rows;  // whole groups lie in the matrix
+      const Bytes expected = on_cpu(problem, matrix.bytes.data());
+      EXPECT_EQ(first_difference(expected, on_gpu(problem, matrix.bytes.data(), matrix.bytes.size())), "")
+          << describe(problem);
+    }
+  }
+}
+
+TEST_F(CudaSizes, ElementsAndGroupsFurtherApartThan32Bits) {
+  if (!free_memory(kMuchMemory)) GTEST_SKIP() << kTooLittleMemory;
+  constexpr std::int64_t kStride = (std::int64_t{1} << 31) + 5;
+  Random random(seed() + 118);
+  const DeviceBuffer input(static_cast<std::size_t>(2 * kStride + 1000) * 4);
+  RTOPK_REQUIRE_CUDA(cudaMemset(input.data(), 0, input.size()));
+  const Matrix matrix = make_matrix(rtopk::DType::f32, 3, 1000, 10, Pattern::normal, random);
+  for (std::size_t piece = 0; piece < 3; ++piece) {
+    RTOPK_REQUIRE_CUDA(cudaMemcpy(input.at(piece * static_cast<std::size_t>(kStride) * 4),
+                                  matrix.bytes.data() + piece * 4000, 4000, cudaMemcpyHostToDevice));
+  }
+  RTOPK_REQUIRE_CUDA(cudaDeviceSynchronize());
+  rtopk::Problem elements = problem_for(matrix, 2);
+  elements.rows = 1000;
+  elements.cols = 3;
+  elements.row_stride = 1;
+  elements.element_stride = 1000;
+  rtopk::Problem groups = problem_for(matrix, 10);
+  groups.cols = 100;
+  groups.rows = 30;
+  const Bytes expected_elements = on_cpu(elements, matrix.bytes.data());
+  const Bytes expected_groups = on_cpu(groups, matrix.bytes.data());
+  elements.element_stride = kStride;
+  groups.group_rows = 10;
+  groups.group_stride = kStride;
+  const CudaSelection of_elements(elements);
+  ASSERT_NO_FATAL_FAILURE(run_to_the_end(of_elements, input.data()));
+  EXPECT_EQ(first_difference(expected_elements, of_elements.result()), "");
+  const CudaSelection of_groups(groups);
+  ASSERT_NO_FATAL_FAILURE(run_to_the_end(of_groups, input.data()));
+  EXPECT_EQ(first_difference(expected_groups, of_groups.result()), "");
+}
+
 // Zeros, and a few numbers near both ends.
 TEST_F(CudaSizes, RowLongerThan32Bits) {
   if (!free_memory(kMuchMemory)) GTEST_SKIP() << kTooLittleMemory;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "conformance.hpp"
 
@@ -18,6 +19,12 @@ namespace {
 struct Size {
   std::int64_t rows, cols, k;
 };
+
+/// From the columns of the same memory, as many as it has rows.
+void select_columns(rtopk::Problem& problem) {
+  problem.row_stride = 1;
+  problem.element_stride = problem.rows;
+}
 
 /// One for each way that a row may be shared out: part of a warp, a warp, a block, several blocks, the whole device.
 constexpr Size kSizes[] = {{3000, 32, 4},      {1001, 256, 32}, {500, 1000, 64},    {300, 4096, 64},
@@ -33,10 +40,13 @@ class Cuda : public CudaTest {};
 TEST_F(Cuda, GraphsReplayOnNewInput) {
   Random random(seed() + 100);
   for (const Size& size : kSizes) {
-    for (const rtopk::Order order : {rtopk::Order::unsorted, rtopk::Order::by_value}) {
+    for (const auto& [order, columns] :
+         {std::pair{rtopk::Order::unsorted, false}, {rtopk::Order::by_value, false}, {rtopk::Order::by_value, true}}) {
+      if (columns && size.rows == 1) continue;
       Matrix matrix = matrix_of(size, rtopk::DType::f32, random);
       rtopk::Problem problem = problem_for(matrix, size.k);
       problem.order = order;
+      if (columns) select_columns(problem);
       const CudaSelection selection(problem);
       const DeviceBuffer input(matrix.bytes.size());
       const Stream stream;

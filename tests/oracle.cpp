@@ -204,14 +204,23 @@ double decode(DType dtype, const void* element) {
   return 0.0;
 }
 
+std::int64_t place_of(const Problem& problem, std::int64_t row, std::int64_t column) {
+  const std::int64_t step = problem.element_stride == 0 ? 1 : problem.element_stride;
+  const std::int64_t pitch = problem.row_stride == 0 ? problem.cols * step : problem.row_stride;
+  if (problem.group_rows == 0) return row * pitch + column * step;
+  const std::int64_t group = row / problem.group_rows;
+  return group * problem.group_stride + (row - group * problem.group_rows) * pitch + column * step;
+}
+
 std::vector<RowSelection> select(const Problem& problem, const void* input) {
-  const std::int64_t stride = problem.row_stride == 0 ? problem.cols : problem.row_stride;
   const std::size_t size = rtopk::size_of(problem.dtype);
   std::vector<RowSelection> rows;
   for (std::int64_t r = 0; r < problem.rows; ++r) {
     std::vector<double> row(static_cast<std::size_t>(problem.cols));
-    const auto* from = static_cast<const std::byte*>(input) + static_cast<std::size_t>(r * stride) * size;
-    for (std::size_t c = 0; c < row.size(); ++c) row[c] = decode(problem.dtype, from + c * size);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const auto at = static_cast<std::size_t>(place_of(problem, r, static_cast<std::int64_t>(c)));
+      row[c] = decode(problem.dtype, static_cast<const std::byte*>(input) + at * size);
+    }
     rows.push_back(select_row(problem, row));
   }
   return rows;

@@ -22,6 +22,9 @@ struct RowSelection {
 /// order and the index type do not matter here.
 std::vector<RowSelection> select(const rtopk::Problem& problem, const void* input);
 
+/// Where an element lies, in elements from the beginning of the input.
+std::int64_t place_of(const rtopk::Problem& problem, std::int64_t row, std::int64_t column);
+
 /// The element as a number. Exact: every value of every type is a double.
 double decode(rtopk::DType dtype, const void* element);
 

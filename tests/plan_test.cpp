@@ -80,6 +80,23 @@ TEST(Plans, WorkspaceDoesNotGrowWithTheRows) {
   EXPECT_EQ(plan_of(few).workspace_bytes, plan_of(many).workspace_bytes);
 }
 
+TEST(Plans, OfColumnsNeedNoCopyOfTheMatrix) {
+  Problem few = some_problem();
+  few.rows = 10000;
+  few.row_stride = 1;
+  few.element_stride = few.rows;
+  few.group_rows = 500;
+  few.group_stride = 500 * few.cols;
+  Problem many = few;
+  many.rows = many.element_stride = 10000000;
+  EXPECT_EQ(plan_of(few).workspace_bytes, plan_of(many).workspace_bytes);
+  EXPECT_EQ(plan_of(few).family, plan_of(some_problem()).family);
+  // Of long rows fewer are copied at a time.
+  many.cols = 1000000;
+  const Plan plan = plan_of(many, 1);
+  EXPECT_LE(plan.workspace_bytes, std::size_t{20} << 20);
+}
+
 TEST(Plans, OfTheReferenceSayReference) {
   Plan plan;
   ASSERT_TRUE(rtopk::make_reference_plan(some_problem(), plan).ok());
@@ -170,6 +187,23 @@ TEST(PlanText, HasOneNameAndValuePerLine) {
   EXPECT_TRUE(lines.contains("family=" + std::string(rtopk::name(plan.family))));
   EXPECT_TRUE(lines.contains("threads=" + std::to_string(plan.threads)));
   EXPECT_TRUE(lines.contains("workspace_bytes=" + std::to_string(plan.workspace_bytes)));
+}
+
+TEST(PlanText, ShowsWhereTheInputLies) {
+  for (const std::string& line : lines_of(plan_of(some_problem()))) {
+    EXPECT_FALSE(line.starts_with("element_stride") || line.starts_with("group")) << line;
+  }
+  Problem problem = some_problem();
+  problem.row_stride = 1;
+  problem.element_stride = 64;
+  problem.group_rows = 50;
+  problem.group_stride = 64 * 768;
+  const auto lines = lines_of(plan_of(problem));
+  for (const char* expected : {"row_stride=1", "element_stride=64", "group_rows=50", "group_stride=49152"}) {
+    EXPECT_TRUE(lines.contains(expected)) << expected;
+  }
+  problem.row_stride = 0;
+  EXPECT_TRUE(lines_of(plan_of(problem)).contains("row_stride=" + std::to_string(64 * 768)));
 }
 
 TEST(PlanText, ShowsEarlyStopping) {

@@ -62,7 +62,7 @@ void take_other_family(rtopk::Plan& plan) {
     rtopk::Problem longer = plan.problem;
     longer.rows = 1;
     longer.cols += 64 * longer.k;
-    longer.row_stride = 0;
+    longer.row_stride = longer.element_stride = longer.group_rows = longer.group_stride = 0;
     if (longer.form == rtopk::Form::cbsr) {
       longer.form = rtopk::Form::pairs;
       longer.index_type = rtopk::IndexType::i64;
@@ -72,7 +72,7 @@ void take_other_family(rtopk::Plan& plan) {
     if (streamed.family != rtopk::Family::cpu_stream) return;
     plan.family = streamed.family;
     plan.candidate_capacity = streamed.candidate_capacity;
-    plan.scratch_bytes = streamed.scratch_bytes;
+    plan.scratch_bytes += streamed.scratch_bytes;  // rows may be copied there as well
   }
 }
 
@@ -84,7 +84,7 @@ bool fits_lanes(const rtopk::Problem& problem) {
 /// Takes cpu_lanes, whatever make_plan thinks of its speed.
 void take_lanes(rtopk::Plan& plan) {
   plan.family = rtopk::Family::cpu_lanes;
-  plan.scratch_bytes = static_cast<std::size_t>(plan.problem.cols) * 2048 + 8192;
+  plan.scratch_bytes += static_cast<std::size_t>(plan.problem.cols) * 2048 + 8192;
 }
 
 class CpuRunner final : public Runner {

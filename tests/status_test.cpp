@@ -72,6 +72,50 @@ const BadProblem kBadProblems[] = {
     {"cols_negative", StatusCode::invalid_argument, "cols", [](Problem& p) { p.cols = -40; }},
     {"stride_below_cols", StatusCode::invalid_argument, "row_stride", [](Problem& p) { p.row_stride = p.cols - 1; }},
     {"stride_negative", StatusCode::invalid_argument, "row_stride", [](Problem& p) { p.row_stride = -p.cols; }},
+    {"element_stride_negative", StatusCode::invalid_argument, "element_stride",
+     [](Problem& p) { p.element_stride = -2; }},
+    {"stride_negative_of_columns", StatusCode::invalid_argument, "row_stride",
+     [](Problem& p) {
+       p.element_stride = 50;
+       p.row_stride = -1;
+     }},
+    {"stride_below_cols_in_groups", StatusCode::invalid_argument, "row_stride",
+     [](Problem& p) {
+       p.element_stride = 1;
+       p.group_rows = 2;
+       p.row_stride = p.cols - 1;
+     }},
+    {"group_rows_negative", StatusCode::invalid_argument, "group_rows", [](Problem& p) { p.group_rows = -1; }},
+    {"group_stride_negative", StatusCode::invalid_argument, "group_stride",
+     [](Problem& p) {
+       p.group_rows = 2;
+       p.group_stride = -1;
+     }},
+    {"group_stride_without_groups", StatusCode::invalid_argument, "group_rows",
+     [](Problem& p) { p.group_stride = 100; }},
+    {"elements_overflow", StatusCode::invalid_argument, "element_stride",
+     [](Problem& p) { p.element_stride = std::int64_t{1} << 58; }},
+    {"elements_overflow_of_one_row", StatusCode::invalid_argument, "element_stride",
+     [](Problem& p) {
+       p.rows = 1;
+       p.row_stride = 1;
+       p.element_stride = std::numeric_limits<std::int64_t>::max();
+     }},
+    {"elements_wrap_to_little", StatusCode::invalid_argument, "element_stride",
+     [](Problem& p) {  // cols times that is 80 in 64 bits
+       p.element_stride = (std::int64_t{1} << 61) + 2;
+     }},
+    {"groups_overflow", StatusCode::invalid_argument, "group_stride",
+     [](Problem& p) {
+       p.group_rows = 1;
+       p.group_stride = std::int64_t{1} << 60;
+     }},
+    {"results_of_columns_overflow", StatusCode::invalid_argument, "rows",
+     [](Problem& p) {  // the input fits, rows of results do not
+       p.rows = std::int64_t{1} << 58;
+       p.row_stride = 1;
+       p.element_stride = 2;
+     }},
     {"too_many_rows", StatusCode::invalid_argument, "rows", [](Problem& p) { p.rows = std::int64_t{1} << 60; }},
     {"rows_times_stride_wraps_to_zero", StatusCode::invalid_argument, "rows",
      [](Problem& p) {
@@ -203,6 +247,18 @@ TEST(Problems, AtTheLimitsAreAccepted) {
       [](Problem& p) { p.rows = 0; },
       [](Problem& p) { p.k = p.cols; },
       [](Problem& p) { p.row_stride = p.cols; },
+      [](Problem& p) {
+        p.element_stride = p.rows;
+        p.row_stride = 1;
+      },
+      [](Problem& p) {
+        p.element_stride = std::int64_t{1} << 54;
+        p.row_stride = 1;
+      },
+      [](Problem& p) {  // the same rows again and again
+        p.group_rows = 1;
+        p.group_stride = 0;
+      },
       [](Problem& p) { p.epsilon = 1.0; },
       [](Problem& p) { p.max_iter = 10000; },
       [](Problem& p) {
@@ -438,6 +494,32 @@ TEST_F(BadCalls, Overlaps) {
   plan_for(problem);
   output_.mask = reinterpret_cast<std::uint8_t*>(part(0));
   expect_refused(StatusCode::invalid_argument, "mask");
+}
+
+// All that lies between the first and the last element of an input counts as input.
+TEST_F(BadCalls, OverlapsOfColumnsAndGroups) {
+  Problem problem = good_problem();
+  problem.row_stride = 1;
+  problem.element_stride = 6;  // 4 columns of a matrix that is 6 wide
+  plan_for(problem);
+  output_.values = part(0) + (39 * 6 + 3) * 4;
+  expect_refused(StatusCode::invalid_argument, "values");
+  output_.values = part(0) + (39 * 6 + 4) * 4;
+  expect_accepted();
+  problem = good_problem();
+  problem.group_rows = 3;
+  problem.group_stride = 10;  // rows 0 to 2, of which row 2 reaches furthest, and row 3 among them
+  plan_for(problem);
+  output_.values = part(0) + (3 * 40 - 1) * 4;
+  expect_refused(StatusCode::invalid_argument, "values");
+  output_.values = part(0) + 3 * 40 * 4;
+  expect_accepted();
+  problem.group_stride = 200;
+  plan_for(problem);
+  output_.values = part(0) + (200 + 39) * 4;
+  expect_refused(StatusCode::invalid_argument, "values");
+  output_.values = part(0) + (200 + 40) * 4;
+  expect_accepted();
 }
 
 TEST_F(BadCalls, Workspace) {

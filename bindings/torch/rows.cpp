@@ -3,36 +3,58 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include <torch/csrc/stable/ops.h>
 
 namespace rtopk::torch_binding {
 namespace {
 
-/// Whether the last dimension's elements lie side by side and all other dimensions are one with a constant stride; if so,
-/// `seen` gets the numbers.
+/// Dimensions that are one with a constant stride.
+struct Level {
+  std::int64_t size = 1;
+  std::int64_t stride = 0;
+};
+
+/// Whether rows along the last dimension lie as the library takes them, which is at one stride, or at one in groups at another;
+/// if so, `seen` gets the numbers.
 bool has_rows(const Tensor& tensor, Rows& seen) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   const std::size_t last = sizes.size() - 1;
-  seen.rows = 1;
   seen.cols = sizes[last];
-  seen.row_stride = seen.cols;
-  if (seen.cols > 1 && strides[last] != 1) return false;
-  std::int64_t next_stride = 0;
+  seen.element_stride = seen.cols > 1 ? strides[last] : 1;
+  if (seen.element_stride < 1) return false;  // expanded: one element, again and again
+  Level levels[2];
+  std::size_t used = 0;
   for (std::size_t i = last; i-- > 0;) {
     if (sizes[i] == 1) continue;
-    if (seen.rows == 1) {
-      seen.row_stride = strides[i];
-    } else if (strides[i] != next_stride) {
+    if (used > 0 && strides[i] == levels[used - 1].stride * levels[used - 1].size) {
+      levels[used - 1].size *= sizes[i];
+    } else if (used < 2) {
+      levels[used++] = {sizes[i], strides[i]};
+    } else {
       return false;
     }
-    next_stride = strides[i] * sizes[i];
-    seen.rows *= sizes[i];
   }
-  // Expanded and overlapping rows are not what the library takes.
-  return seen.rows <= 1 || seen.row_stride >= seen.cols;
+  auto [rows, groups] = levels;
+  const std::int64_t least = seen.element_stride == 1 ? seen.cols : 1;
+  if (used == 1 && rows.stride < least) {  // expanded or overlapping rows: groups of one
+    groups = rows;
+    rows = {};
+    used = 2;
+  }
+  seen.rows = rows.size * groups.size;
+  seen.row_stride = rows.size > 1 ? rows.stride : seen.cols * seen.element_stride;
+  seen.group_rows = used == 2 ? rows.size : 0;
+  seen.group_stride = used == 2 ? groups.stride : 0;
+  return rows.size == 1 || rows.stride >= least;
+}
+
+/// A view with dimension `from` where `to` was, and all others in the same order.
+Tensor moved(Tensor tensor, std::int64_t from, std::int64_t to) {
+  const std::int64_t step = from < to ? 1 : -1;
+  for (std::int64_t i = from; i != to; i += step) tensor = torch::stable::transpose(tensor, i, i + step);
+  return tensor;
 }
 
 Sizes sizes_of(const Tensor& tensor) {
@@ -61,16 +83,15 @@ std::int64_t wrapped_dim(const Tensor& self, std::int64_t dim) {
 Rows rows_along(const Tensor& self, std::int64_t dim) {
   const std::int64_t dims = self.dim();
   if (dims == 0) return {.tensor = self};
-  Rows seen{.tensor = dim == dims - 1 ? self : torch::stable::transpose(self, dim, dims - 1)};
+  Rows seen{.tensor = moved(self, dim, dims - 1)};
   if (self.numel() == 0) {  // of any sizes and strides, whose products need not fit
     seen.rows = 0;
     seen.cols = seen.row_stride = self.size(dim);
     return seen;
   }
   if (!has_rows(seen.tensor, seen)) {
-    seen.tensor = torch::stable::contiguous(seen.tensor);
-    seen.row_stride = seen.cols;
-    seen.rows = seen.tensor.numel() / seen.cols;
+    const Tensor copy = torch::stable::contiguous(seen.tensor);
+    seen = {.tensor = copy, .rows = copy.numel() / seen.cols, .cols = seen.cols, .row_stride = seen.cols};
   }
   return seen;
 }
@@ -93,8 +114,11 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
   std::int32_t device_type = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(
-      aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(), &handle));
+  // Not TORCH_ERROR_CODE_CHECK, whose text names a file and a line of ours: that memory runs out is no mistake of anybody.
+  if (aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(),
+                               &handle) != AOTI_TORCH_SUCCESS) {
+    throw std::runtime_error("rtopk: not enough memory for a tensor of " + std::to_string(stride) + " elements");
+  }
   return Tensor(handle);
 }
 
@@ -110,10 +134,9 @@ Tensor results_along(const Tensor& results, std::int64_t dim) {
   const std::int64_t last = results.dim() - 1;
   if (dim >= last) return results;
   // Not contiguous(): it keeps a tensor as it is whose strides differ only where a size is 1, and torch.topk's do not.
-  Sizes sizes = sizes_of(results);
-  std::swap(sizes.each[dim], sizes.each[last]);
-  Tensor put_back = empty_contiguous(sizes, dtype_of(results), results);
-  return torch::stable::copy_(put_back, torch::stable::transpose(results, dim, last));
+  const Tensor seen = moved(results, last, dim);
+  Tensor put_back = empty_of_type(dtype_of(results), seen);
+  return torch::stable::copy_(put_back, seen);
 }
 
 }  // namespace rtopk::torch_binding

@@ -11,20 +11,21 @@ namespace rtopk::torch_binding {
 using torch::stable::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-/// Rows of `cols` elements side by side, `row_stride` elements from one row to the next.
+/// Rows as a Problem describes them.
 struct Rows {
-  Tensor
-      tensor;  ///< Holds the memory: the tensor that was asked about, a view of it, or a copy where it has no such rows.
+  Tensor tensor;  ///< Holds the memory, with the rows' dimension last: a view, or a copy where there are no such rows.
   std::int64_t rows = 1;
   std::int64_t cols = 1;
   std::int64_t row_stride = 1;
+  std::int64_t element_stride = 1;
+  std::int64_t group_rows = 0;
+  std::int64_t group_stride = 0;
 };
 
 /// `dim` as a number from 0 on. Throws where the tensor has no such dimension; a tensor without any has dimension 0.
 std::int64_t wrapped_dim(const Tensor& self, std::int64_t dim);
 
-/// The rows along `dim` (from 0 on). Copies only where neither the tensor nor its transposition has rows with unit stride
-/// inside and one stride between them.
+/// The rows along `dim` (from 0 on). Copies only where the other dimensions have more than two strides between them.
 Rows rows_along(const Tensor& self, std::int64_t dim);
 
 /// An uninitialised contiguous tensor for `count` results of each of these rows, on their device.

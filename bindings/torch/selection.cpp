@@ -48,6 +48,9 @@ void select(const Rows& rows, Problem problem, const Results& results) {
   problem.rows = rows.rows;
   problem.cols = rows.cols;
   problem.row_stride = rows.row_stride;
+  problem.element_stride = rows.element_stride;
+  problem.group_rows = rows.group_rows;
+  problem.group_stride = rows.group_stride;
   problem.dtype = *type;
   problem.device = device_of(rows.tensor);
   const Output output{.values = pointer(results.values),

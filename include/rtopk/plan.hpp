@@ -15,10 +15,19 @@ namespace rtopk {
 /// values at the border the lowest indices win, so the result is unique. Comparison is as in torch.topk: NaN is greater
 /// than every number, -0 equals +0. Returned values are the input's bits.
 struct Problem {
-  std::int64_t rows = 0;        ///< >= 0.
-  std::int64_t cols = 0;        ///< >= 1.
-  std::int64_t k = 0;           ///< 1 <= k <= cols.
-  std::int64_t row_stride = 0;  ///< Elements from one row to the next, >= cols; 0 means cols.
+  std::int64_t rows = 0;  ///< >= 0.
+  std::int64_t cols = 0;  ///< >= 1.
+  std::int64_t k = 0;     ///< 1 <= k <= cols.
+
+  // Where the input lies, in elements. Row r begins at (r / group_rows) * group_stride + (r % group_rows) * row_stride, and its
+  // elements are element_stride apart. The columns of a matrix are rows of element_stride `its row stride` and row_stride 1.
+  // Rows with element_stride 1 and without groups are read where they lie; others are copied to the workspace, a few at a time.
+  // Results are always rows without gaps.
+  std::int64_t row_stride = 0;      ///< From one row to the next; 0 means cols * element_stride. At least cols where
+                                    ///< element_stride is 1, else at least 1: such rows may interleave.
+  std::int64_t element_stride = 0;  ///< From one element of a row to the next, >= 1; 0 means 1.
+  std::int64_t group_rows = 0;  ///< Rows that come group_stride after the group before them; 0: all rows are one group.
+  std::int64_t group_stride = 0;  ///< >= 0; groups may interleave. Only with group_rows.
 
   DType dtype = DType::f32;
   Direction direction = Direction::largest;
@@ -88,6 +97,8 @@ struct Plan {
   std::int64_t blocks = 0;             ///< CUDA: blocks of the grid.
   std::int64_t parts = 0;              ///< cuda_cluster, cuda_radix: blocks that share a row.
   std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
+  std::int64_t chunk_rows = 0;  ///< CUDA: rows that are copied to the workspace at a time, to which all other numbers
+                                ///< then belong; 0: rows are read where they lie.
 
   std::size_t scratch_bytes = 0;    ///< CPU: of one task.
   std::size_t workspace_bytes = 0;  ///< What run() needs, in all. Any alignment. May be 0.

@@ -45,7 +45,10 @@ typedef struct rtopk_problem {
   int64_t rows;
   int64_t cols;
   int64_t k;
-  int64_t row_stride; /* elements; 0 means cols */
+  int64_t row_stride;     /* elements; 0 means cols * element_stride */
+  int64_t element_stride; /* elements from one element of a row to the next; 0 means 1 */
+  int64_t group_rows;     /* rows of a group; 0: all are one */
+  int64_t group_stride;   /* elements from one group of rows to the next; only with group_rows */
   int32_t dtype;
   int32_t direction;
   int32_t order;

@@ -37,6 +37,9 @@ rtopk::Problem to_cpp(const rtopk_problem& p) {
           .cols = p.cols,
           .k = p.k,
           .row_stride = p.row_stride,
+          .element_stride = p.element_stride,
+          .group_rows = p.group_rows,
+          .group_stride = p.group_stride,
           .dtype = enumerator<rtopk::DType>(p.dtype),
           .direction = enumerator<rtopk::Direction>(p.direction),
           .order = enumerator<rtopk::Order>(p.order),
@@ -56,6 +59,9 @@ rtopk_problem to_c(const rtopk::Problem& p) {
           .cols = p.cols,
           .k = p.k,
           .row_stride = p.row_stride,
+          .element_stride = p.element_stride,
+          .group_rows = p.group_rows,
+          .group_stride = p.group_stride,
           .dtype = static_cast<std::int32_t>(p.dtype),
           .direction = static_cast<std::int32_t>(p.direction),
           .order = static_cast<std::int32_t>(p.order),
@@ -86,6 +92,7 @@ struct SavedPlan {
   std::int64_t blocks;
   std::int64_t parts;
   std::uint64_t shared_bytes;
+  std::int64_t chunk_rows;
   std::uint64_t scratch_bytes;
   std::uint64_t workspace_bytes;
 };
@@ -93,7 +100,7 @@ static_assert(sizeof(SavedPlan) <= sizeof(rtopk_plan));
 static_assert(alignof(SavedPlan) <= alignof(rtopk_plan));
 static_assert(std::is_trivially_copyable_v<SavedPlan>);
 // A field of a plan that is not saved would be lost in C. Whoever adds one saves it, and then says so here.
-static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 144);
+static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 176);
 
 constexpr std::uint64_t kMagic = 0x6e616c704b706f54;  // "TopKplan"
 constexpr std::uint32_t kVersion = RTOPK_VERSION_MAJOR << 20 | RTOPK_VERSION_MINOR << 10 | RTOPK_VERSION_PATCH;
@@ -112,6 +119,7 @@ void save(const rtopk::Plan& plan, rtopk_plan& opaque) {
                         .blocks = plan.blocks,
                         .parts = plan.parts,
                         .shared_bytes = plan.shared_bytes,
+                        .chunk_rows = plan.chunk_rows,
                         .scratch_bytes = plan.scratch_bytes,
                         .workspace_bytes = plan.workspace_bytes};
   opaque = {};
@@ -133,6 +141,7 @@ bool load(const rtopk_plan& opaque, rtopk::Plan& plan) {
           .blocks = saved.blocks,
           .parts = saved.parts,
           .shared_bytes = saved.shared_bytes,
+          .chunk_rows = saved.chunk_rows,
           .scratch_bytes = saved.scratch_bytes,
           .workspace_bytes = saved.workspace_bytes};
   return true;

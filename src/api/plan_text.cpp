@@ -4,6 +4,8 @@
 
 #include <rtopk/plan.hpp>
 
+#include "core/placement.hpp"
+
 namespace rtopk {
 namespace {
 
@@ -52,7 +54,12 @@ std::string to_string(const Plan& plan) {
   lines.add("rows", p.rows);
   lines.add("cols", p.cols);
   lines.add("k", p.k);
-  lines.add("row_stride", p.row_stride == 0 ? p.cols : p.row_stride);
+  lines.add("row_stride", core::stride_of(p));
+  if (core::element_stride_of(p) != 1) lines.add("element_stride", p.element_stride);
+  if (p.group_rows != 0) {
+    lines.add("group_rows", p.group_rows);
+    lines.add("group_stride", p.group_stride);
+  }
   lines.add("dtype", name(p.dtype));
   lines.add("direction", name(p.direction));
   lines.add("order", name(p.order));
@@ -70,6 +77,7 @@ std::string to_string(const Plan& plan) {
     lines.add("blocks", plan.blocks);
     if (plan.parts != 0) lines.add("parts", plan.parts);
     lines.add("shared_bytes", plan.shared_bytes);
+    if (plan.chunk_rows != 0) lines.add("chunk_rows", plan.chunk_rows);
   } else {
     lines.add("scratch_bytes", plan.scratch_bytes);
   }

@@ -1,5 +1,6 @@
 #include "checks.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <limits>
@@ -15,11 +16,12 @@ constexpr std::int64_t kMostCbsrColumns = 65536;
 
 long long printable(std::int64_t value) { return value; }
 
-/// Whether a * b * c (none negative) fits in 63 bits.
-bool product_fits(std::int64_t a, std::int64_t b, std::int64_t c) {
-  std::int64_t product = 0;
-  return !__builtin_mul_overflow(a, b, &product) && !__builtin_mul_overflow(product, c, &product);
-}
+/// Wide enough for products of two sizes, and for sums of those.
+__extension__ using Wide = __int128;
+
+/// Whether a matrix of so many elements has a size in bytes that fits in 63 bits. 8 bytes is the widest element of any input or
+/// output.
+bool bytes_fit(Wide elements) { return elements <= std::numeric_limits<std::int64_t>::max() / 8; }
 
 Status check_enumerators(const Problem& p) {
   if (size_of(p.dtype) == 0) return invalid("dtype", static_cast<int>(p.dtype), "f32, f16, bf16, f64 or i32");
@@ -33,6 +35,22 @@ Status check_enumerators(const Problem& p) {
   return {};
 }
 
+/// That both the input and rows of results can be memory. Sizes and strides are not negative.
+Status check_span(const Problem& p) {
+  Problem some = p;
+  some.rows = std::max(p.rows, std::int64_t{1});  // a row that is not there has a size as well
+  if (bytes_fit(Wide{some.rows} * p.cols) && bytes_fit(span_of<Wide>(some, true))) return {};
+  if (elements_are_adjacent(p) && p.group_rows == 0) {
+    return status(StatusCode::invalid_argument,
+                  "rows is %lld and the row stride %lld; accepted: at most 2^63 bytes of matrix", printable(p.rows),
+                  printable(stride_of(p)));
+  }
+  return status(
+      StatusCode::invalid_argument,
+      "rows is %lld, cols %lld, element_stride %lld and group_stride %lld; accepted: at most 2^63 bytes of matrix",
+      printable(p.rows), printable(p.cols), printable(p.element_stride), printable(p.group_stride));
+}
+
 Status check_sizes(const Problem& p) {
   if (p.rows < 0) return invalid("rows", p.rows, "0 or more");
   if (p.cols < 1) return invalid("cols", p.cols, "1 or more");
@@ -40,18 +58,19 @@ Status check_sizes(const Problem& p) {
     return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(p.k),
                   printable(p.cols));
   }
-  if (p.row_stride != 0 && p.row_stride < p.cols) {
-    return status(StatusCode::invalid_argument,
-                  "row_stride is %lld; accepted: 0 (tight) or at least cols, which is %lld", printable(p.row_stride),
-                  printable(p.cols));
+  if (p.element_stride < 0) return invalid("element_stride", p.element_stride, "0 (side by side) or more");
+  const std::int64_t least_stride = elements_are_adjacent(p) ? p.cols : 1;
+  if (p.row_stride != 0 && p.row_stride < least_stride) {
+    return status(StatusCode::invalid_argument, "row_stride is %lld; accepted: 0 (tight) or at least %s, which is %lld",
+                  printable(p.row_stride), elements_are_adjacent(p) ? "cols" : "one element", printable(least_stride));
   }
-  // 8 bytes is the widest element of any input or output.
-  if (!product_fits(p.rows, stride_of(p), 8) || !product_fits(1, stride_of(p), 8)) {
-    return status(StatusCode::invalid_argument,
-                  "rows is %lld and the row stride %lld; accepted: at most 2^63 bytes of matrix", printable(p.rows),
-                  printable(stride_of(p)));
+  if (p.group_rows < 0) return invalid("group_rows", p.group_rows, "0 (all rows are one group) or more");
+  if (p.group_stride < 0) return invalid("group_stride", p.group_stride, "0 or more");
+  if (p.group_rows == 0 && p.group_stride != 0) {
+    return status(StatusCode::invalid_argument, "group_stride is %lld and group_rows 0; accepted: group_rows 1 or more",
+                  printable(p.group_stride));
   }
-  return {};
+  return check_span(p);
 }
 
 Status check_form(const Problem& p) {
@@ -176,7 +195,7 @@ Status check_call(const Plan& plan, const void* input, const Output& output, Wor
   const Problem& p = plan.problem;
   const std::size_t element = size_of(p.dtype);
   Regions regions;
-  regions.read("input", input, (p.rows - 1) * stride_of(p) + p.cols, element);
+  regions.read("input", input, span_of<std::int64_t>(p, false), element);
   if (writes_values(p)) regions.write("output.values", output.values, p.rows * p.k, element);
   if (writes_indices(p)) regions.write("output.indices", output.indices, p.rows * p.k, size_of(p.index_type));
   if (p.form == Form::dense) regions.write("output.dense", output.dense, p.rows * p.cols, element);

@@ -8,6 +8,8 @@
 #include <rtopk/plan.hpp>
 #include <rtopk/rtopk.hpp>
 
+#include "placement.hpp"
+
 namespace rtopk::core {
 
 /// A status whose text is made as printf makes it.
@@ -41,11 +43,6 @@ Status check_traits(const Traits& traits, const Device& device) noexcept;
 
 /// Whether the workspace of a plan for this problem is a size that memory can have.
 Status check_workspace(const Problem& problem, std::size_t bytes) noexcept;
-
-/// Elements from one row to the next.
-[[nodiscard]] constexpr std::int64_t stride_of(const Problem& problem) noexcept {
-  return problem.row_stride == 0 ? problem.cols : problem.row_stride;
-}
 
 [[nodiscard]] constexpr bool writes_values(const Problem& problem) noexcept {
   return problem.form == Form::cbsr || (problem.form == Form::pairs && problem.values);

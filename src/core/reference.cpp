@@ -13,11 +13,20 @@
 namespace rtopk::core {
 namespace {
 
+/// The elements of a row.
+template <class T>
+struct Row {
+  const T* first;
+  std::int64_t stride;
+
+  const T& operator[](std::int64_t i) const { return first[i * stride]; }
+};
+
 /// Puts the positions of the selected elements first in `order`, best first.
 template <class T, Direction direction>
-void select_exactly(const T* row, std::int64_t cols, std::int64_t* order) {
+void select_exactly(const Row<T>& row, std::int64_t cols, std::int64_t* order) {
   std::iota(order, order + cols, std::int64_t{0});
-  std::sort(order, order + cols, [row](std::int64_t a, std::int64_t b) {
+  std::sort(order, order + cols, [&row](std::int64_t a, std::int64_t b) {
     const auto key_a = directed_key<T, direction>(row[a]);
     const auto key_b = directed_key<T, direction>(row[b]);
     return key_a != key_b ? key_a > key_b : a < b;
@@ -25,18 +34,19 @@ void select_exactly(const T* row, std::int64_t cols, std::int64_t* order) {
 }
 
 template <class T>
-bool all_finite(const T* row, std::int64_t cols) {
-  return std::all_of(row, row + cols, [](T value) {
-    const auto key = key_of(value);
-    return key >= lower_finite_key<T> && key <= upper_finite_key<T>;
-  });
+bool all_finite(const Row<T>& row, std::int64_t cols) {
+  for (std::int64_t i = 0; i < cols; ++i) {
+    const auto key = key_of(row[i]);
+    if (key < lower_finite_key<T> || key > upper_finite_key<T>) return false;
+  }
+  return true;
 }
 
 /// Runs the paper's search on a row of finite values; returns what it selects.
 template <class T, Direction direction>
-Selection<ArithmeticOf<T>> bisect(const Problem& problem, const T* row) {
+Selection<ArithmeticOf<T>> bisect(const Problem& problem, const Row<T>& row) {
   using Real = ArithmeticOf<T>;
-  const auto value = [row](std::int64_t i) { return directed_arithmetic<T, direction>(row[i]); };
+  const auto value = [&row](std::int64_t i) { return directed_arithmetic<T, direction>(row[i]); };
   Real least = value(0);
   Real greatest = value(0);
   for (std::int64_t i = 1; i < problem.cols; ++i) {
@@ -54,7 +64,7 @@ Selection<ArithmeticOf<T>> bisect(const Problem& problem, const T* row) {
 
 /// Puts the positions that `selection` takes first in `order`, by ascending index.
 template <class T, Direction direction>
-void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, const T* row, std::int64_t* order) {
+void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, const Row<T>& row, std::int64_t* order) {
   std::int64_t places_to_fill = problem.k - selection.count_sure;
   std::int64_t taken = 0;
   for (std::int64_t i = 0; i < problem.cols && taken < problem.k; ++i) {
@@ -70,7 +80,7 @@ void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, c
 
 /// Writes the row's selection, given by position in the order of the results.
 template <class T, class Index>
-void write_pairs(const Problem& problem, const Output& output, std::int64_t number, const T* row,
+void write_pairs(const Problem& problem, const Output& output, std::int64_t number, const Row<T>& row,
                  const std::int64_t* chosen) {
   for (std::int64_t i = 0; i < problem.k; ++i) {
     const std::int64_t at = number * problem.k + i;
@@ -81,7 +91,7 @@ void write_pairs(const Problem& problem, const Output& output, std::int64_t numb
 }
 
 template <class T>
-void write(const Problem& problem, const Output& output, std::int64_t number, const T* row,
+void write(const Problem& problem, const Output& output, std::int64_t number, const Row<T>& row,
            const std::int64_t* chosen) {
   if (problem.form == Form::dense) {
     auto* dense = static_cast<KeyOf<T>*>(output.dense) + number * problem.cols;
@@ -102,7 +112,8 @@ void write(const Problem& problem, const Output& output, std::int64_t number, co
 }
 
 template <class T, Direction direction>
-void select_row(const Problem& problem, const T* row, const Output& output, std::int64_t number, std::int64_t* order) {
+void select_row(const Problem& problem, const Row<T>& row, const Output& output, std::int64_t number,
+                std::int64_t* order) {
   const bool stops_early = problem.max_iter > 0 || problem.epsilon > 0;
   std::int32_t passes = 0;
   bool exact = true;
@@ -115,7 +126,7 @@ void select_row(const Problem& problem, const T* row, const Output& output, std:
   if (exact) select_exactly<T, direction>(row, problem.cols, order);
 
   if (problem.order == Order::by_value) {
-    std::sort(order, order + problem.k, [row](std::int64_t a, std::int64_t b) {
+    std::sort(order, order + problem.k, [&row](std::int64_t a, std::int64_t b) {
       const auto key_a = directed_key<T, direction>(row[a]);
       const auto key_b = directed_key<T, direction>(row[b]);
       return key_a != key_b ? key_a > key_b : a < b;
@@ -141,8 +152,8 @@ void reference_rows(const Problem& problem, const void* input, const Output& out
   with_element_type(problem.dtype, [&]<class T>(T*) {
     with_direction(problem.direction, [&](auto tag) {
       for (std::int64_t row = begin; row < end; ++row) {
-        select_row<T, decltype(tag)::value>(problem, static_cast<const T*>(input) + row * stride_of(problem), output,
-                                            row, order);
+        const Row<T> elements{static_cast<const T*>(input) + row_start(problem, row), element_stride_of(problem)};
+        select_row<T, decltype(tag)::value>(problem, elements, output, row, order);
       }
     });
   });

@@ -33,7 +33,8 @@ class Network {
     front_ = scratch.take<std::uint8_t>(k);
   }
 
-  void Make() {
+  /// In order, or, if `kth_alone`, the k-th best alone where it would be in order.
+  void Make(bool kth_alone) {
     for (std::size_t i = 0; i < blocks_ * block_; ++i) columns_at_[i] = static_cast<std::uint16_t>(i);
     end_ = 0;
     for (std::size_t block = 0; block < blocks_; ++block) SortBlock(block * block_);
@@ -43,7 +44,7 @@ class Network {
       }
     }
     for (std::size_t i = 0; i < k_; ++i) front_[i] = static_cast<std::uint8_t>(columns_at_[i]);
-    LeaveOutTheRest();
+    LeaveOutTheRest(kth_alone ? k_ - 1 : 0);
   }
 
   [[nodiscard]] const Exchange* begin() const { return exchanges_ + begin_; }
@@ -86,10 +87,10 @@ class Network {
     }
   }
 
-  /// Drops what does not change the k best: whole exchanges, and halves of them.
-  void LeaveOutTheRest() {
+  /// Drops what does not change the best from the `first` to the k-th: whole exchanges, and halves of them.
+  void LeaveOutTheRest(std::size_t first) {
     std::array<bool, kMaxLanesColumns> matters{};
-    for (std::size_t i = 0; i < k_; ++i) matters[front_[i]] = true;
+    for (std::size_t i = first; i < k_; ++i) matters[front_[i]] = true;
     begin_ = end_;
     for (std::size_t i = end_; i-- > 0;) {
       Exchange exchange = exchanges_[i];
@@ -182,17 +183,21 @@ class LanesFamily {
         lanes_(scratch.take<Lane>(static_cast<std::int64_t>(cols_ * kRows))),
         columns_(packs ? nullptr : scratch.take<Lane>(static_cast<std::int64_t>(cols_ * kRows))),
         copied_(scratch.take<Key>(static_cast<std::int64_t>(pitch_ * kRows))),
+        unsorted_(scratch.take<Lane>(static_cast<std::int64_t>(cols_ * kRows))),
         front_(scratch.take<Lane>(static_cast<std::int64_t>(k_ * kRows))) {}
 
-  /// Selects rows [begin, end) of the matrix at `input`.
-  void Select(const T* input, std::int64_t begin, std::int64_t end) {
-    Prepare();
-    const auto stride = static_cast<std::size_t>(core::stride_of(problem_));
-    for (std::int64_t number = begin; number < end; number += static_cast<std::int64_t>(kRows)) {
-      const Key* const rows = reinterpret_cast<const Key*>(input) + number * core::stride_of(problem_);
-      const std::size_t count = std::min(static_cast<std::size_t>(end - number), kRows);
-      if (searches()) Search(rows, number, count);
-      Write(rows, stride, number, count);
+  /// Selects `count` rows, `stride` elements apart, of which the first is row `number`.
+  void Select(const T* first, std::int64_t stride, std::int64_t number, std::int64_t count) {
+    if (!prepared_) Prepare();
+    stride_ = static_cast<std::size_t>(stride);
+    end_of_group_ = number + core::rows_to_end_of_group(problem_, number);
+    const auto* rows = reinterpret_cast<const Key*>(first);
+    for (std::int64_t left = count; left > 0; left -= static_cast<std::int64_t>(kRows)) {
+      const std::size_t at_once = std::min(static_cast<std::size_t>(left), kRows);
+      if (searches()) Search(rows, number, at_once);
+      Write(rows, stride_, number, at_once);
+      rows += kRows * stride_;
+      number += static_cast<std::int64_t>(kRows);
     }
   }
 
@@ -203,19 +208,22 @@ class LanesFamily {
   using Group = LaneGroup<Lane>;
   static constexpr std::size_t kRows = Group::kRows;
 
-  using DBlock = hn::CappedTag<Key, 16 / sizeof(Key)>;
-  static constexpr std::size_t kBlock = hn::MaxLanes(DBlock{});  ///< Rows and columns that are turned around at once.
+  using DBlock = typename Transposition<Key>::D;
+  static constexpr std::size_t kBlock = Transposition<Key>::kBlock;
 
+  [[nodiscard]] bool by_value() const { return problem_.order == Order::by_value; }
+  /// Whether index order is made by sorting again, or by marking the columns that reach the k-th best. Exchanges grow with
+  /// the square of k or so, marks with the columns: on a Neoverse N1, ns per row, f32, 16 columns: k = 4: 5, 16; k = 12: 30, 16.
+  [[nodiscard]] bool sorts_again() const { return !by_value() && k_ * k_ < 4 * cols_; }
+  [[nodiscard]] bool marks() const { return !by_value() && !sorts_again(); }
   /// Whether there is anything to find out: not where a whole row is wanted as it is.
-  [[nodiscard]] bool searches() const { return k_ < cols_ || problem_.order == Order::by_value; }
-  [[nodiscard]] bool orders_by_column() const {
-    return problem_.order != Order::by_value && (problem_.form == Form::pairs || problem_.form == Form::cbsr);
-  }
+  [[nodiscard]] bool searches() const { return k_ < cols_ || (by_value() && k_ > 1); }
 
   void Prepare() {
+    prepared_ = true;
     if (searches()) {
-      by_key_.Make();
-      if (orders_by_column()) by_column_.Make();
+      by_key_.Make(marks());
+      if (sorts_again()) by_column_.Make(false);
     } else {
       for (std::size_t i = 0; i < k_; ++i) std::fill_n(front_ + i * kRows, kRows, static_cast<Lane>(cols_ - 1 - i));
     }
@@ -224,30 +232,70 @@ class LanesFamily {
   /// Finds the selected columns of `count` rows.
   void Search(const Key* rows, std::int64_t number, std::size_t count) {
     Fill(rows, number, count);
+    if (marks()) std::copy_n(lanes_, cols_ * kRows, unsorted_);
     if constexpr (packs) {
       Group::Sort(by_key_, lanes_);
     } else {
       Group::Sort(by_key_, lanes_, columns_);
     }
+    if (marks()) return TakeMarked(count);
     const Lane* const from = packs ? lanes_ : columns_;
     for (std::size_t i = 0; i < k_; ++i) {
       const Lane* const found = from + by_key_.front(i) * kRows;
-      for (std::size_t row = 0; row < kRows; ++row) {
-        front_[i * kRows + row] = static_cast<Lane>(static_cast<Key>(found[row]));
+      for (std::size_t row = 0; row < kRows; ++row) front_[i * kRows + row] = static_cast<Key>(found[row]);
+    }
+    if (sorts_again()) Group::Sort(by_column_, front_);  // k of k: each column's place is its own
+  }
+
+  /// The columns that are not behind the k-th best, in their own order.
+  void TakeMarked(std::size_t count) {
+    using Bits = std::make_unsigned_t<Lane>;
+    constexpr std::size_t kBits = 8 * sizeof(Bits);
+    std::array<Lane*, kRows> next;
+    for (std::size_t row = 0; row < kRows; ++row) next[row] = front_ + row;
+    for (std::size_t first = 0; first < cols_; first += kBits) {
+      HWY_ALIGN Bits marks[kRows];
+      MarkSelected(first, std::min(cols_, first + kBits), reinterpret_cast<Lane*>(marks));
+      for (std::size_t row = 0; row < count; ++row) {
+        Lane* to = next[row];
+        for (Bits left = marks[row]; left != 0; left &= left - 1, to += kRows) {
+          *to = static_cast<Lane>(cols_ - 1 - first) - static_cast<Lane>(std::countr_zero(left));
+        }
+        next[row] = to;
       }
     }
-    if (orders_by_column()) Group::Sort(by_column_, front_);  // all of k columns: each stays in its place
+  }
+
+  /// One bit for each column of [first, end), in the lane of each row: whether it is selected.
+  HWY_INLINE void MarkSelected(std::size_t first, std::size_t end, Lane* marks) {
+    const typename Group::D d;
+    for (std::size_t row = 0; row < kRows; row += Group::kLanes) {
+      const std::size_t at = by_key_.front(k_ - 1) * kRows + row;
+      const auto kth = hn::Load(d, lanes_ + at);
+      auto selected = hn::Zero(d);
+      auto bit = hn::Set(d, Lane{1});
+      for (std::size_t column = first; column < end; ++column) {
+        const auto lanes = hn::Load(d, unsorted_ + column * kRows + row);
+        auto behind = hn::Gt(kth, lanes);
+        if constexpr (!packs) {
+          const auto after = hn::Gt(hn::Load(d, columns_ + at), hn::Set(d, static_cast<Lane>(cols_ - 1 - column)));
+          behind = hn::Or(behind, hn::And(hn::Eq(kth, lanes), after));
+        }
+        selected = hn::Or(selected, hn::IfThenZeroElse(behind, bit));
+        bit = hn::Add(bit, bit);
+      }
+      hn::Store(selected, d, marks + row);
+    }
   }
 
   /// Turns `count` rows into lanes. The lanes of rows that are not there are sorted like the others, and not written.
   void Fill(const Key* rows, std::int64_t number, std::size_t count) {
-    const auto stride = static_cast<std::size_t>(core::stride_of(problem_));
     // A row that is shorter than a block is read with the beginning of the next, where that is input too.
     const bool next_is_input =
-        stride == cols_ && problem_.rows - number >= static_cast<std::int64_t>(kRows + kBlock / cols_);
-    if (count == kRows && (cols_ >= kBlock || next_is_input)) return FillFrom(rows, stride);
+        stride_ == cols_ && end_of_group_ - number >= static_cast<std::int64_t>(kRows + kBlock / cols_);
+    if (count == kRows && (cols_ >= kBlock || next_is_input)) return FillFrom(rows, stride_);
     std::fill_n(copied_, kRows * pitch_, Key{});
-    for (std::size_t row = 0; row < count; ++row) std::copy_n(rows + row * stride, cols_, copied_ + row * pitch_);
+    for (std::size_t row = 0; row < count; ++row) std::copy_n(rows + row * stride_, cols_, copied_ + row * pitch_);
     FillFrom(copied_, pitch_);
   }
 
@@ -256,25 +304,20 @@ class LanesFamily {
       for (std::size_t column = 0; column < cols_; column += kBlock) {
         // The last block overlaps the one before it.
         const std::size_t first = cols_ < kBlock ? 0 : std::min(column, cols_ - kBlock);
-        FillBlock(rows + row * stride + first, stride, row, first);
+        FillBlock(rows + row * stride + first, stride, row, first, column - first);
       }
     }
   }
 
-  HWY_INLINE void FillBlock(const Key* from, std::size_t stride, std::size_t row, std::size_t column) {
+  /// Fills in a block but for its first `done` columns.
+  HWY_INLINE void FillBlock(const Key* from, std::size_t stride, std::size_t row, std::size_t column,
+                            std::size_t done) {
     const DBlock d;
     hn::Vec<DBlock> block[kBlock];
     for (std::size_t i = 0; i < kBlock; ++i) block[i] = hn::LoadU(d, from + i * stride);
-    // Interleaving the first half of the rows with the second, log2(kBlock) times, exchanges rows and columns.
-    for (std::size_t round = 1; round < kBlock; round *= 2) {
-      hn::Vec<DBlock> next[kBlock];
-      for (std::size_t i = 0; i < kBlock / 2; ++i) {
-        next[2 * i] = hn::InterleaveLower(d, block[i], block[i + kBlock / 2]);
-        next[2 * i + 1] = hn::InterleaveUpper(d, block[i], block[i + kBlock / 2]);
-      }
-      for (std::size_t i = 0; i < kBlock; ++i) block[i] = next[i];
-    }
-    for (std::size_t i = 0; i < kBlock && column + i < cols_; ++i) {
+    Transposition<Key>::Turn(block);
+    for (std::size_t i = 0; i < kBlock; ++i) {  // from 0, so that the compiler keeps the block in registers
+      if (i < done || column + i >= cols_) continue;
       const auto keys = hn::BitCast(d, KeyLanes<T, direction>(d, block[i]));
       const auto from_end = hn::Set(d, static_cast<Key>(cols_ - 1 - column - i));
       const std::size_t at = (column + i) * kRows + row;
@@ -334,9 +377,17 @@ class LanesFamily {
   /// Calls each(row, i, column of its i-th result).
   template <class Each>
   HWY_INLINE void ForEach(std::size_t count, Each&& each) const {
+    if (count == kRows) return ForEachOf<kRows>(kRows, each);  // a number that the compiler knows
+    ForEachOf<0>(count, each);
+  }
+
+  template <std::size_t known, class Each>
+  HWY_INLINE void ForEachOf(std::size_t count, Each& each) const {
+    const std::size_t rows = known > 0 ? known : count;
+    const std::size_t last = cols_ - 1;
     for (std::size_t i = 0; i < k_; ++i) {
-      for (std::size_t row = 0; row < count; ++row)
-        each(row, i, cols_ - 1 - static_cast<std::size_t>(front_[i * kRows + row]));
+      for (std::size_t row = 0; row < rows; ++row)
+        each(row, i, last - static_cast<std::size_t>(front_[i * kRows + row]));
     }
   }
 
@@ -344,11 +395,15 @@ class LanesFamily {
   const Output& output_;
   std::size_t cols_;
   std::size_t k_;
-  std::size_t pitch_;  ///< Elements from one copied row to the next.
+  std::size_t pitch_;              ///< Elements from one copied row to the next.
+  std::size_t stride_ = 0;         ///< Elements from one row to the next.
+  std::int64_t end_of_group_ = 0;  ///< The row that need not lie behind the one before it.
+  bool prepared_ = false;
   Network by_key_;     ///< Finds the best.
   Network by_column_;  ///< Puts them into the order of their columns.
   Lane* lanes_;        ///< Of keys, with their columns below them.
   Lane* columns_;      ///< Counted from the end, beside keys that fill a lane.
   Key* copied_;        ///< Rows that cannot be read in whole blocks where they are.
+  Lane* unsorted_;     ///< `lanes_` as they were.
   Lane* front_;        ///< The selected columns, counted from the end, in the order of the results.
 };

@@ -11,6 +11,7 @@
 #include "core/sizes.hpp"
 #include "cpu_quota.hpp"
 #include "simd_rows.hpp"
+#include "tile_shape.hpp"
 
 namespace rtopk::cpu {
 namespace {
@@ -46,17 +47,25 @@ std::int64_t candidate_capacity(const Problem& problem) {
 /// And the most that it may hold: no memory has more.
 constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 
+/// Rows of a group from which on it fills the lanes of most vectors.
+constexpr std::int64_t kMinLanesGroup = 16;
+
 /// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
-/// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort; index order takes another one,
-/// of k. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 24, 164 by value and 25,
-/// 141 unsorted; 32 columns, k = 8: 148, 260 and 162, 161; 64 columns, k = 2: 151, 189 and 153, 166; k = 12: 372, 355 and
-/// 402, 197. Lanes of 16-bit elements are half as wide and compared by one instruction less, those of 64-bit elements twice
-/// as wide: the limits at which both are equal move by these factors.
+/// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more.
+/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 165 by value and 24, 142
+/// unsorted; 32 columns, k = 8: 144, 262 and 159, 162; k = 16: 188, 399 and 213, 173; 64 columns, k = 2: 151, 189 and 156,
+/// 170; k = 12: 372, 355 and 398, 203. Lanes of 16-bit elements are half as wide and compared by fewer instructions, those of
+/// 64-bit elements have columns beside them: bf16, 128 columns, k = 12: 392, 431 by value; f64, 24 columns, k = 6: 239, 263.
 bool sorts_in_lanes(const Problem& problem) {
-  if (problem.cols > kMaxLanesColumns || problem.rows < problem.cols / 2) return false;
+  const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
+  if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
+  if (together < problem.rows && together < kMinLanesGroup) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  if (problem.order == Order::by_value) return problem.cols <= 256 / size;
-  return problem.cols * problem.cols * problem.k <= 131072 / (size * size);
+  if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
+  if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= 48;
+  // Most of a row: the other family would have to sort that, one comparison after the other.
+  const bool most = 4 * problem.k >= 3 * problem.cols;
+  return problem.cols <= (size == 8 ? 24 : 256 / size) || (most && problem.cols <= 64);
 }
 
 Family pick_family(const Problem& problem) {
@@ -121,6 +130,8 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
   const bool sorts = made.family == Family::cpu_lanes;
   made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / problem.cols,
                                   std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  const std::int64_t tile = std::max(tile_rows(problem), std::int64_t{1});
+  made.rows_per_block = (made.rows_per_block + tile - 1) / tile * tile;
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
   made.scratch_bytes = scratch_bytes_of(made);
   const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;

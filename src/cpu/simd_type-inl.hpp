@@ -24,7 +24,9 @@
 #include "scratch.hpp"
 #include "simd_rows.hpp"
 #include "simd_targets.hpp"
+#include "tile_shape.hpp"
 
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -39,6 +41,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "results-inl.hpp"
 
+#include "tile-inl.hpp"
+
 #include "lanes_family-inl.hpp"
 
 #include "row_family-inl.hpp"
@@ -47,14 +51,28 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "bisection_family-inl.hpp"
 
+/// Selects neighbouring rows: a row at a time, unless the family takes several.
+template <class Family, class T>
+HWY_INLINE void SelectRun(Family& family, const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) family.Select(rows + i * stride, number + i);
+}
+
+template <class T, Direction direction>
+HWY_INLINE void SelectRun(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
+                          std::int64_t count) {
+  family.Select(rows, stride, number, count);
+}
+
 template <class Family, class T>
 void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                 Scratch& scratch) {
   Family family(plan, output, scratch);
+  Tile<T> tile(plan.problem, scratch);
   if (input == nullptr) return;  // only the size of the scratch was asked for
-  const T* row = static_cast<const T*>(input) + begin * core::stride_of(plan.problem);
-  const std::int64_t stride = core::stride_of(plan.problem);
-  for (std::int64_t number = begin; number < end; ++number, row += stride) family.Select(row, number);
+  ForEachRun(plan.problem, static_cast<const T*>(input), begin, end, tile,
+             [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+               SelectRun(family, rows, stride, number, count);
+             });
 }
 
 template <class T>
@@ -63,11 +81,7 @@ void Run(const Plan& plan, const void* input, const Output& output, std::int64_t
   core::with_direction(plan.problem.direction, [&](auto tag) {
     constexpr Direction direction = decltype(tag)::value;
     const auto run = [&]<class Family>(Family*) { SelectRows<Family, T>(plan, input, output, begin, end, scratch); };
-    if (plan.family == Family::cpu_lanes) {
-      LanesFamily<T, direction> family(plan, output, scratch);
-      if (input != nullptr) family.Select(static_cast<const T*>(input), begin, end);
-      return;
-    }
+    if (plan.family == Family::cpu_lanes) return run(static_cast<LanesFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_row) return run(static_cast<RowFamily<T, direction>*>(nullptr));
     if (plan.problem.cols <= std::numeric_limits<std::uint32_t>::max()) {

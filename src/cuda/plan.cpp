@@ -7,6 +7,7 @@
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
 #include "filter_shape.hpp"
+#include "gather_shape.hpp"
 #include "radix_shape.hpp"
 #include "scan_shape.hpp"
 #include "tournament_shape.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kMostBlocks = 0x7fffffff;
 constexpr std::int64_t kMaxRowsPerBlock = 0x7fffffff;
+constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
 
 constexpr std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -274,6 +276,14 @@ void plan_any_length(const Traits& traits, Plan& plan) {
   }
 }
 
+/// Sets the family and its numbers for the plan's problem.
+void pick_family(const Traits& traits, Plan& plan) {
+  const bool exact = !bisects(plan.problem);
+  const bool planned = (exact && plan_tournament(traits, plan)) || plan_warp(traits, plan) ||
+                       (exact && (plan_filter(traits, plan) || plan_block(traits, plan) || plan_cluster(traits, plan)));
+  if (!planned) plan_any_length(traits, plan);
+}
+
 /// Whether blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this shape.
 template <class Shape>
 bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) {
@@ -307,12 +317,28 @@ bool tiles_are_known(const Plan& plan) {
   return known;
 }
 
+/// Whether rows that must be gathered are, and no others.
+Status check_chunk(const Plan& plan) {
+  const std::int64_t rows = std::max(plan.problem.rows, std::int64_t{1});
+  if (!is_gathered(plan.problem)) {
+    return plan.chunk_rows == 0 ? Status{} : core::invalid("plan.chunk_rows", plan.chunk_rows, "0 for these strides");
+  }
+  if (plan.chunk_rows >= 1 && plan.chunk_rows <= std::min(rows, kMaxChunkRows)) return {};
+  return core::status(StatusCode::invalid_argument, "plan.chunk_rows is %lld; accepted for these strides: 1 to %lld",
+                      static_cast<long long>(plan.chunk_rows), static_cast<long long>(std::min(rows, kMaxChunkRows)));
+}
+
 /// Whether the numbers of a plan fit its family; the kernels trust them.
 Status check_numbers(const Plan& plan) {
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   if (plan.blocks < 1 || plan.blocks > kMostBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2147483647");
   if (plan.rows_per_block < 1) return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 or more");
+  // A launch keeps 32 bits of it. The device refuses what it does not have.
+  if (plan.shared_bytes > kMaxSharedBytes) {
+    return core::status(StatusCode::invalid_argument, "plan.shared_bytes is %zu; accepted: at most %zu",
+                        plan.shared_bytes, kMaxSharedBytes);
+  }
   if (plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament) {
     if (plan.family == Family::cuda_tournament && problem.k > kTournamentMostK) {
       return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");
@@ -393,11 +419,11 @@ Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexc
         "80 or more, 1 or more, 49152 or more",
         traits.compute_capability, traits.multiprocessors, static_cast<long long>(traits.shared_bytes_per_block));
   }
-  Plan made{.problem = problem};
-  const bool exact = !bisects(problem);
-  const bool planned = (exact && plan_tournament(traits, made)) || plan_warp(traits, made) ||
-                       (exact && (plan_filter(traits, made) || plan_block(traits, made) || plan_cluster(traits, made)));
-  if (!planned) plan_any_length(traits, made);
+  const std::int64_t chunk_rows = is_gathered(problem) ? chunk_rows_of(problem) : 0;
+  Plan made{.problem = chunk_rows > 0 ? core::tight(problem, chunk_rows) : problem};
+  pick_family(traits, made);
+  made.problem = problem;
+  made.chunk_rows = chunk_rows;
   made.workspace_bytes = workspace_of(made).bytes;
   if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
   plan = made;
@@ -416,7 +442,9 @@ Status check_plan(const Plan& plan) noexcept {
                         exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
                               : "cuda_warp or cuda_scan");
   }
-  if (Status status = check_numbers(plan); !status.ok()) return status;
+  if (Status status = check_chunk(plan); !status.ok()) return status;
+  const Plan as_run = plan.chunk_rows > 0 ? chunk_plan(plan, plan.chunk_rows) : plan;
+  if (Status status = check_numbers(as_run); !status.ok()) return status;
   const std::size_t needed = workspace_of(plan).bytes;
   if (Status status = core::check_workspace(plan.problem, needed); !status.ok()) return status;
   if (plan.workspace_bytes < needed) {

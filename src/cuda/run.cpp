@@ -9,6 +9,8 @@
 #include "core/dispatch.hpp"
 #include "device_guard.hpp"
 #include "expectation.hpp"
+#include "gather.hpp"
+#include "gather_shape.hpp"
 #include "launch.hpp"
 #include "runtime.hpp"
 #include "workspace.hpp"
@@ -90,19 +92,65 @@ cudaError_t launch_all(const Plan& plan, Call& call, const Grid& grid, char* wor
   return launch_sort<T>(plan, call, grid);
 }
 
+/// Queues a plan whose rows are read where they lie.
+cudaError_t run_in_place(const Plan& plan, const void* input, const Output& output, char* workspace,
+                         cudaStream_t stream) {
+  Call call = make_call(plan, input, output);
+  const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, plan.problem.device.ordinal, stream};
+  return core::with_element_type(plan.problem.dtype,
+                                 [&]<class T>(T*) { return launch_all<T>(plan, call, grid, workspace); });
+}
+
+/// The outputs from a row on.
+Output output_from(const Problem& problem, const Output& output, std::int64_t row) {
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  const auto index = static_cast<std::int64_t>(size_of(problem.index_type));
+  const auto at = [](void* array, std::int64_t bytes) -> void* {
+    return array == nullptr ? nullptr : static_cast<char*>(array) + bytes;
+  };
+  Output result = output;
+  if (core::writes_values(problem)) result.values = at(output.values, row * problem.k * element);
+  if (core::writes_indices(problem)) result.indices = at(output.indices, row * problem.k * index);
+  if (problem.form == Form::dense) result.dense = at(output.dense, row * problem.cols * element);
+  if (problem.form == Form::mask) result.mask = output.mask + row * problem.cols;
+  if (problem.passes) result.passes = output.passes + row;
+  return result;
+}
+
+/// Queues one chunk after the other: all in the same workspace, since those of a stream do not overlap.
+cudaError_t run_gathered(const Plan& plan, const void* input, const Output& output, char* workspace,
+                         cudaStream_t stream) {
+  const Problem& problem = plan.problem;
+  const WorkspaceLayout layout = workspace_of(plan);
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t group_rows = core::group_rows_of(problem);
+  for (std::int64_t row = 0; row < problem.rows; row += plan.chunk_rows) {
+    const Plan chunk = chunk_plan(plan, std::min(plan.chunk_rows, problem.rows - row));
+    const GatherCall gather{
+        .input = static_cast<const char*>(input) + row / group_rows * problem.group_stride * element,
+        .output = workspace + layout.rows,
+        .rows = chunk.problem.rows,
+        .cols = problem.cols,
+        .row_stride = core::stride_of(problem),
+        .element_stride = core::element_stride_of(problem),
+        .group_rows = group_rows,
+        .group_stride = problem.group_stride,
+        .first = row % group_rows};
+    cudaError_t error = launch_gather(gather, size_of(problem.dtype), stream);
+    if (error != cudaSuccess) return error;
+    error = run_in_place(chunk, gather.output, output_from(problem, output, row), workspace + layout.family, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 
 Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept {
-  const Problem& problem = plan.problem;
-  const DeviceGuard device(problem.device.ordinal);
+  const DeviceGuard device(plan.problem.device.ordinal);
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
-  Call call = make_call(plan, input, output);
-  const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
-                  static_cast<cudaStream_t>(stream)};
-  char* const aligned = aligned_base(workspace);
-  const cudaError_t error =
-      core::with_element_type(problem.dtype, [&]<class T>(T*) { return launch_all<T>(plan, call, grid, aligned); });
-  return launched(error);
+  const auto queue = plan.chunk_rows > 0 ? run_gathered : run_in_place;
+  return launched(queue(plan, input, output, aligned_base(workspace), static_cast<cudaStream_t>(stream)));
 }
 
 }  // namespace rtopk::cuda

@@ -59,9 +59,11 @@ bool sorts_afterwards(const Plan& plan) noexcept {
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {
-  const Problem& problem = plan.problem;
+  const bool gathers = plan.chunk_rows > 0;
+  const Problem problem = gathers ? core::tight(plan.problem, plan.chunk_rows) : plan.problem;
   WorkspaceLayout layout;
-  std::size_t end = aligned(family_bytes(plan));
+  if (gathers) layout.family = aligned(core::bytes_of(problem.rows * problem.cols, size_of(problem.dtype)));
+  std::size_t end = core::plus(layout.family, aligned(family_bytes(plan)));
   layout.indices = end;
   if (sorts_afterwards(plan)) {
     if (!core::writes_indices(problem)) {

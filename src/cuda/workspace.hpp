@@ -14,7 +14,8 @@ namespace rtopk::cuda {
 }
 
 struct WorkspaceLayout {
-  std::size_t family = 0;   ///< Where the family's own part begins.
+  std::size_t rows = 0;     ///< Where the rows of a chunk begin, if they are gathered.
+  std::size_t family = 0;   ///< The family's own part; all that a chunk's plan needs begins here.
   std::size_t indices = 0;  ///< Indices that only the sort by value needs.
   std::size_t sort = 0;
   std::size_t bytes = 0;  ///< With room to align a base of any address.

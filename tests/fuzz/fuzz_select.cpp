@@ -48,7 +48,11 @@ Layout any_layout(ByteReader& bytes) {
   layout.input_misalignment = bytes.take<std::uint8_t>() % 16;
   layout.output_misalignment = bytes.take<std::uint8_t>() % 16;
   layout.workspace_misalignment = bytes.take<std::uint8_t>() % 64;
-  layout.threads = 1 + bytes.take<std::uint8_t>() % 3;
+  const std::uint8_t more = bytes.take<std::uint8_t>();
+  layout.threads = 1 + more % 3;
+  layout.element_gap = more / 3 % 4 == 1 ? 1 : 0;
+  layout.columns = more / 3 % 4 == 2;
+  layout.group_rows = more / 12 % 4;
   return layout;
 }
 
@@ -91,6 +95,9 @@ void survives_any_problem(ByteReader bytes) {
   problem.device.kind = static_cast<rtopk::DeviceKind>(bytes.take<std::uint8_t>() % 3);
   rtopk::Traits traits;
   traits.threads = bytes.take<std::int32_t>();
+  problem.element_stride = bytes.take<std::int64_t>();
+  problem.group_rows = bytes.take<std::int64_t>();
+  problem.group_stride = bytes.take<std::int64_t>();
   rtopk::Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
   if (status.ok() != (status.text()[0] == '\0')) std::abort();  // a refusal has a text, a success has none

@@ -24,10 +24,10 @@ from conftest import PROGRAM, SCALE, needs_shim
 pytestmark = needs_shim
 
 ALLOCATIONS = 60  # per command, of those that there are; every one of the other calls
-ROWS = 8000  # enough for two threads in each of two chunks
+ROWS = 16000  # enough for two threads in each of two chunks
 OLD = b"what was there before"
 COMMANDS = {
-    "select": "select in.npy -k 4 --threads 2 --chunk-rows 4000 -o out.npz",
+    "select": "select in.npy -k 4 --threads 2 --chunk-rows 8000 -o out.npz",
     "select_random": f"select --random {ROWS}x32 -k 4 --form dense --threads 2 -o out.npz",
     "select_shown": "select in.npy -k 4 --threads 1",
     "verify": "verify in.npy saved.npz --threads 2",
@@ -150,6 +150,9 @@ def test_every_fault(template, record_property, name, way):
     share = 1.0 if way == "new" else 0.2  # of the allocations, which are the same every time
     chosen = [(kind, n) for kind in counts for n in numbers(kind, counts[kind], share)]
     cases = [(kind, n, lasting) for kind, n in chosen for lasting in (False, True)]
+    if (name, way) == ("select", "new"):  # all that are its own: most of the others make the command line's options
+        first = faults.count([PROGRAM, "--version"])["malloc"]
+        cases += [("malloc", n, False) for n in range(first, counts["malloc"] + 1)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = collections.Counter(pool.map(judge, cases))
     assert outcomes["refused"] > 0

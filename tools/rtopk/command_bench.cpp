@@ -145,7 +145,7 @@ void print_footer(const std::vector<BenchResult>& results, bool on_gpu) {
 
 Json result_json(const BenchResult& result) {
   const Problem& problem = result.plan.problem;
-  Json json;
+  Json json = Json::object();
   json["rows"] = problem.rows;
   json["cols"] = problem.cols;
   json["k"] = problem.k;
@@ -172,7 +172,7 @@ Json result_json(const BenchResult& result) {
 
 Json report_json(const BenchOptions& options, const Problem& problem, const BenchSetting& setting,
                  const std::vector<BenchResult>& results) {
-  Json json;
+  Json json = Json::object();
   json["command"] = command_line();
   json["version"] = version();
   json["date"] = date_utc();

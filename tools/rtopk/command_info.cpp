@@ -70,7 +70,7 @@ int info(const InfoOptions& options) {
                       .ordinal = gpus.empty() ? 0 : gpus.front().ordinal};
 
   if (options.json) {
-    nlohmann::ordered_json json;
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
     json["version"] = version();
     json["backends"] = build.cuda ? std::vector<std::string>{"cpu", "cuda"} : std::vector<std::string>{"cpu"};
     json["device"] = device_text(device);

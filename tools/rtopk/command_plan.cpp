@@ -60,7 +60,7 @@ Traits gpu_that_is_not_here(const PlanOptions& options) {
 
 /// A plan's text is one `name=value` per line; whole numbers become numbers.
 nlohmann::ordered_json plan_json(const Plan& plan) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   std::istringstream lines(to_string(plan));
   for (std::string line; std::getline(lines, line);) {
     const std::size_t equals = line.find('=');

@@ -1,7 +1,6 @@
 // rtopk soak: random problems, one after the other, each checked row by row against the reference.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "guarded_memory.hpp"
 #include "options.hpp"
 #include "saved_selection.hpp"
+#include "soak_layout.hpp"
 #include "soak_problem.hpp"
 #include "terminal_line.hpp"
 #include "text.hpp"
@@ -80,7 +80,6 @@ class Soak {
 
  private:
   void make_rows(const SoakProblem& soak);
-  void lay_out(const Problem& problem, std::span<std::byte> to) const;
 
   Machine machine_;
   int threads_;
@@ -102,20 +101,6 @@ void Soak::make_rows(const SoakProblem& soak) {
       maker.make(soak.rows, row, tight_.data() + static_cast<std::size_t>(row) * row_bytes);
     }
   });
-}
-
-/// Rows at their stride, with bait in the gaps.
-void Soak::lay_out(const Problem& problem, std::span<std::byte> to) const {
-  const std::size_t size = size_of(problem.dtype);
-  const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size;
-  const std::int64_t stride = std::max(problem.row_stride, problem.cols);
-  for (std::int64_t row = 0; row < problem.rows; ++row) {
-    std::byte* const at = to.data() + static_cast<std::size_t>(row * stride) * size;
-    std::memcpy(at, tight_.data() + static_cast<std::size_t>(row) * row_bytes, row_bytes);
-    if (row + 1 < problem.rows) {
-      write_bait(problem.dtype, problem.direction, stride - problem.cols, at + row_bytes);
-    }
-  }
 }
 
 void point_to(Output& output, Part part, std::byte* data) {
@@ -141,11 +126,9 @@ std::optional<std::string> Soak::try_problem(SoakProblem soak) {
   make_rows(soak);
 
   const std::size_t size = size_of(problem.dtype);
-  const auto stride = static_cast<std::size_t>(std::max(problem.row_stride, problem.cols));
-  const std::size_t elements =
-      static_cast<std::size_t>(problem.rows - 1) * stride + static_cast<std::size_t>(problem.cols);
+  const auto elements = static_cast<std::size_t>(input_elements(problem));
   GuardedMemory input(elements * size, static_cast<std::size_t>(soak.input_offset) * size, stream);
-  lay_out(problem, input.bytes());
+  lay_out(problem, tight_, input.bytes());
   const std::vector<std::byte> before(input.bytes().begin(), input.bytes().end());
   input.upload();
   GuardedMemory workspace(plan.workspace_bytes, soak.workspace_offset, stream);

@@ -47,7 +47,7 @@ std::vector<const StudyPart*> chosen_parts(const std::vector<std::string>& names
 
 Json header_json(const StudySetting& setting) {
   const Machine& machine = setting.machine;
-  Json json;
+  Json json = Json::object();
   json["command"] = command_line();
   json["version"] = version();
   json["date"] = date_utc();

@@ -33,7 +33,7 @@ ContractChecker::ContractChecker(const Problem& problem) : problem_(problem) {
 
   Problem asked = problem;  // of the reference: only which columns are selected; the rest is checked here
   asked.rows = 1;
-  asked.row_stride = 0;
+  asked.row_stride = asked.element_stride = asked.group_rows = asked.group_stride = 0;
   asked.order = Order::by_index;
   asked.form = Form::pairs;
   asked.index_type = IndexType::i64;

@@ -16,6 +16,7 @@
 
 #include <rtopk/rtopk.hpp>
 
+#include "blocked_signals.hpp"
 #include "chunked_selection.hpp"
 #include "cuda_device.hpp"
 #include "failure.hpp"
@@ -203,6 +204,7 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
   };
   std::thread sender;
   try {
+    const BlockedSignals blocked;  // the thread inherits them
     sender = std::thread(send);
   } catch (const std::system_error& error) {
     fail("cannot start a thread that reads the matrix: {}", error.code().message());

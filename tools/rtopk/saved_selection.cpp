@@ -129,7 +129,8 @@ std::vector<ArraySpec> arrays_of(const Problem& problem) {
 }
 
 std::string meta_text(const Problem& problem, const Provenance& provenance) {
-  Json json;
+  // An object from the start: a null value that becomes one (by operator[]) does not survive a lack of memory.
+  Json json = Json::object();
   json["program"] = "rtopk";
   json["version"] = version();
   json["rows"] = problem.rows;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "names.hpp"
+#include "soak_layout.hpp"
 #include "split_mix.hpp"
 
 namespace rtopk::tool {
@@ -66,7 +67,7 @@ SoakProblem soak_problem(std::uint64_t seed, std::int64_t number) {
   problem.passes = random.one_in(8);
   draw_form(problem, random);
   draw_search(problem, random);
-  if (random.one_in(3)) problem.row_stride = problem.cols + random.between(0, std::min<std::int64_t>(problem.cols, 64));
+  draw_layout(problem, random);
   soak.input_offset = random.one_in(2) ? 0 : random.between(1, max_offset);
   soak.output_offset = random.one_in(2) ? 0 : random.between(1, max_offset);
   soak.workspace_offset = static_cast<std::size_t>(random.between(0, 15));
@@ -82,6 +83,9 @@ std::string text(const SoakProblem& soak) {
       fmt::format("{} {}x{} k={} {} {} {}, {} rows", name(problem.dtype), problem.rows, problem.cols, problem.k,
                   name(problem.direction), name(problem.form), name(problem.order), name(soak.rows));
   if (problem.row_stride != 0) result += fmt::format(", stride {}", problem.row_stride);
+  if (problem.element_stride > 1) result += fmt::format(", elements {} apart", problem.element_stride);
+  if (problem.group_rows != 0)
+    result += fmt::format(", groups of {} every {}", problem.group_rows, problem.group_stride);
   if (soak.input_offset != 0) result += fmt::format(", offset {}", soak.input_offset);
   if (problem.max_iter > 0) result += fmt::format(", max_iter {}", problem.max_iter);
   if (problem.epsilon > 0.0) result += fmt::format(", epsilon {}", problem.epsilon);

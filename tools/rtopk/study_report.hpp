@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 struct StudyReport {
   std::string text;
-  Json json;
+  Json json = Json::object();
 };
 
 struct StudyPart {

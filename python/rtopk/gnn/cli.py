@@ -38,7 +38,7 @@ and learning; others have 3 layers, dropout 0.5, lr 0.003, 200 epochs. Options c
 In the folder --out there are afterwards result.json (every figure), best.pt (the parameters with the best validation)
 and checkpoint.pt, from which --resume goes on. On a CPU, and on a GPU with --deterministic, that gives the same bits as
 a run without a break. Ctrl-C or SIGTERM ends the epoch, saves all of them and stops. A run that was stopped, or that
-has another recipe, is not written over: --resume it, or give another --out.
+has another recipe, is not written over: --resume it, or give another --out. One run at a time writes to a folder.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32

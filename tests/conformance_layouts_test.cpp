@@ -1,0 +1,69 @@
+// Rows that do not lie side by side, or whose elements do not: columns of matrices, groups of rows, rows that share elements.
+#include "conformance.hpp"
+
+namespace rtopk_test {
+namespace {
+
+class Layouts : public DTypeTest {};
+
+// Every remainder of what is copied together: rows of a cache line, rows and columns of a vector.
+TEST_P(Layouts, EveryNumberOfColumns) {
+  Random random = random_for(40);
+  for (std::int64_t rows = 1; rows <= 70; ++rows) {
+    for (const std::int64_t cols : {1, 2, 3, 5, 8, 17, 33, 100, 500}) {
+      if (left_out(random)) continue;
+      const std::int64_t k = random_k(cols, random);
+      const Matrix matrix = make_mixed_matrix(GetParam(), rows, cols, k, random);
+      rtopk::Problem problem = problem_for(matrix, k);
+      problem.direction = random.pick(kDirections);
+      random.pick(shapes_for(cols)).apply(problem);
+      if (cols > 100) random.pick(kLimits).apply(problem);
+      Layout layout;
+      layout.columns = true;
+      layout.padding = random.between(0, 2);
+      layout.group_rows = random.coin() ? 0 : random.between(1, 40);
+      layout.input_misalignment = static_cast<std::size_t>(random.between(0, 15));
+      layout.threads = random.coin() ? 1 : 3;
+      if (!conforms(problem, matrix, layout)) return;
+    }
+  }
+}
+
+// Input is only read, so rows and groups of it may lie in each other.
+TEST_P(Layouts, RowsMayShareElements) {
+  Random random = random_for(41);
+  for (std::int64_t left = scaled(300); left > 0; --left) {
+    rtopk::Problem problem;
+    problem.dtype = GetParam();
+    problem.rows = random.between(1, 40);
+    problem.cols = random.between(1, 60);
+    problem.k = random_k(problem.cols, random);
+    problem.order = random.pick(kOrders);
+    problem.element_stride = random.between(0, 5);
+    if (problem.element_stride > 1) {
+      problem.row_stride = random.between(0, 7);
+    } else if (random.coin()) {
+      problem.row_stride = problem.cols + random.between(0, 7);
+    }
+    if (random.coin()) {
+      problem.group_rows = random.between(1, 9);
+      problem.group_stride = random.coin() ? 0 : random.between(0, 300);
+    }
+    const Matrix memory = make_mixed_matrix(problem.dtype, 1, input_elements(problem), problem.k, random);
+    if (!conforms(problem, rows_in(memory, problem))) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, Layouts, testing::ValuesIn(kDTypes), dtype_name);
+
+// So long that fewer rows are copied at a time than share a cache line.
+TEST(LongColumns, AreCopiedFewAtATime) {
+  Random random(seed() + 42);
+  const Matrix matrix = make_mixed_matrix(rtopk::DType::f64, 8, 300000, 20, random);
+  Layout layout;
+  layout.columns = true;
+  EXPECT_EQ(check_everywhere(problem_for(matrix, 20), matrix, layout), "");
+}
+
+}  // namespace
+}  // namespace rtopk_test
