@@ -244,6 +244,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
       " Tensor selectors)" RTOPK_NORM_GRADIENTS);
   // torch.topk by rtopk (routing.hpp).
   library.def("_route_topk(bool cpu, bool cuda, bool on) -> ()");
+  library.def("_routed_calls() -> int");
   library.def("build_text() -> str");
 }
 
@@ -276,11 +277,10 @@ STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
 // front of them. aten::topk, entered at autograd, is torch.topk's own derivative around this selection: a node in C++, where
 // one of our own could only be in Python.
 STABLE_TORCH_LIBRARY_IMPL(rtopk, PrivateUse3, library) { RTOPK_IMPLEMENTATIONS(library); }
-STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) {
-  library.impl("topk", rtopk::torch_binding::boxed_topk);
-}
+STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) { library.impl("topk", rtopk::torch_binding::boxed_topk); }
 
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CompositeExplicitAutograd, library) {
   library.impl("_route_topk", TORCH_BOX(&rtopk::torch_binding::route_topk));
+  library.impl("_routed_calls", TORCH_BOX(&rtopk::torch_binding::routed_calls));
   library.impl("build_text", TORCH_BOX(&rtopk::torch_binding::build_text));
 }

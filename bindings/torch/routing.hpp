@@ -15,4 +15,7 @@ void boxed_topk(StableIValue* stack, std::uint64_t arguments, std::uint64_t resu
 /// nothing is taken away that is in place.
 void route_topk(bool cpu, bool cuda, bool on);
 
+/// How many calls that came to the kernel on this thread were handed to rtopk.
+std::int64_t routed_calls();
+
 }  // namespace rtopk::torch_binding

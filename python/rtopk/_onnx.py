@@ -26,4 +26,6 @@ def pairs(input, k, dim, largest, sorted):
 
 def mask(input, k, dim, largest):
     indices = pairs(input, k, dim, largest, True)[1]
-    return torch.zeros_like(input, dtype=torch.bool).scatter(dim, indices, 1)  # True is not understood by every exporter
+    return torch.zeros_like(input, dtype=torch.bool).scatter(
+        dim, indices, 1
+    )  # True is not understood by every exporter

@@ -252,7 +252,7 @@ CALLS = {
     "_norm_backward": norm_backward,
     "_norm_compact_backward": norm_compact_backward,
 }
-TAKE_NO_TENSORS = {"build_text", "_route_topk"}
+TAKE_NO_TENSORS = {"build_text", "_route_topk", "_routed_calls"}
 
 
 def runs_on(name, device):
