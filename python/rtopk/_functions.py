@@ -291,6 +291,8 @@ def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Te
     >>> rtopk.expand(*rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2), cols=3)
     tensor([[3., 0., 2.]])
     """
+    if not _is_compiling() and has_torch_function_unary(values):
+        return handle_torch_function(expand, (values,), values, selectors, cols)
     return scattered(values, selectors, (*values.shape[:-1], cols) if values.dim() else (), -1)
 
 

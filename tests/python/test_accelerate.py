@@ -35,7 +35,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_calls_are_routed(call, dtype, device):
-    x = random_tensor((30, 50), dtype, device, ties=True)
+    x = random_tensor((300, 50), dtype, device, ties=True)
     with rtopk.accelerate():
         for dim in (0, 1, -1):
             for largest in (True, False):
@@ -51,7 +51,9 @@ def test_layouts(layout):
     x = LAYOUTS[layout]()
     with rtopk.accelerate():
         for dim in range(x.dim()):
-            assert torch.equal(torch.topk(x, 3, dim).indices, sorted_topk(x, 3, dim)[1])
+            values, indices = torch.topk(x, 3, dim)
+            assert torch.equal(values, sorted_topk(x, 3, dim)[0])
+            assert torch.equal(values, x.gather(dim, indices))
 
 
 def routed():
@@ -71,6 +73,9 @@ LEFT_ALONE = {
     "int64": lambda: torch.topk(torch.randperm(50), 5),
     "int64, long": lambda: torch.topk(torch.zeros(4096, dtype=torch.int64), 100),
     "few elements along another dimension": lambda: torch.topk(torch.zeros(100, 20), 30, 0),
+    "few elements, not contiguous": lambda: torch.topk(torch.zeros(20, 200)[:, :100], 30),
+    "short rows along another dimension": lambda: torch.topk(torch.zeros(7, 5000), 3, 0),
+    "few rows along another dimension": lambda: torch.topk(torch.zeros(5000, 15), 30, 0),
     "whole rows of float64 in order": lambda: torch.topk(torch.zeros(2, 5000, dtype=torch.float64), 4900),
     "whole rows of int32 in order": lambda: torch.topk(torch.zeros(2, 5000, dtype=torch.int32), 5000, largest=False),
     "uint8": lambda: torch.topk(torch.arange(50, dtype=torch.uint8), 5),
@@ -108,6 +113,8 @@ ROUTED = {
         torch.zeros(5000, dtype=torch.float64), 5000, sorted=False
     ),
     "whole rows of float32 in order": lambda: torch.topk(torch.zeros(5000), 5000),
+    "one long row along another dimension": lambda: torch.topk(torch.zeros(10000, 1), 30, 0),
+    "many elements, not contiguous": lambda: torch.topk(torch.zeros(200, 200)[:, :100], 30),
     "one row": lambda: torch.topk(torch.zeros(1, 128), 8),
 }
 
@@ -120,7 +127,7 @@ def test_what_gains_is_routed(call):
     with rtopk.accelerate():
         values, indices = ROUTED[call]()
     assert torch.ops.rtopk._routed_calls() == before + 1
-    dim = 0 if call == "along another dimension" else -1
+    dim = 0 if "another dimension" in call else -1
     assert torch.equal(indices, torch.arange(indices.size(dim)).view([-1, 1] if dim == 0 else [-1]).expand_as(indices))
 
 

@@ -1,4 +1,4 @@
-"""Graph networks that torch.compile, torch.export and tracers record, and what users of PyTorch Geometric bring along."""
+"""Graph networks recorded by torch.compile, torch.export and tracers; what users of PyTorch Geometric bring along."""
 
 import inspect
 from types import SimpleNamespace
