@@ -28,6 +28,21 @@ Traits traits_of(const Device& device);
 /// Tasks on torch's own threads: a second pool beside them would compete for the same cores.
 const Executor& torch_executor();
 
+/// Bytes for one call on a CPU. A thread keeps what small calls need: they ask for some kilobytes again and again, and malloc
+/// may take as long as they do. Of one thread there may be only one at a time.
+class CpuWorkspace {
+ public:
+  explicit CpuWorkspace(std::size_t bytes);
+  Workspace get() const { return {memory_, bytes_}; }
+
+ private:
+  static constexpr std::size_t kMaxKeptBytes = std::size_t{1} << 18;
+
+  std::size_t bytes_;
+  std::unique_ptr<std::byte[]> own_;
+  std::byte* memory_ = nullptr;
+};
+
 /// The current stream of a GPU.
 void* current_stream(std::int32_t ordinal);
 
@@ -38,8 +53,8 @@ Tensor gpu_workspace(std::size_t bytes, const Tensor& like);
 template <class F>
 void execute_on(const Device& device, const Tensor& tensor, std::size_t workspace_bytes, F&& f) {
   if (device.kind == DeviceKind::cpu) {
-    const std::unique_ptr<std::byte[]> workspace(new std::byte[workspace_bytes]);
-    f(Workspace{workspace.get(), workspace_bytes}, Launch{.executor = &torch_executor()});
+    const CpuWorkspace workspace(workspace_bytes);
+    f(workspace.get(), Launch{.executor = &torch_executor()});
     return;
   }
   const torch::stable::accelerator::DeviceGuard guard(device.ordinal);

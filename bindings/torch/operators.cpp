@@ -1,8 +1,9 @@
 // The operators of torch.ops.rtopk, through PyTorch's stable ABI. Derivatives, fake kernels and vmap are registered in
 // Python (python/rtopk/_registrations.py).
+#include "operators.hpp"
+
 #include <stdexcept>
 #include <string>
-#include <tuple>
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -12,9 +13,11 @@
 #include "linear.hpp"
 #include "norm.hpp"
 #include "product.hpp"
+#include "routing.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
 #include "tensor_checks.hpp"
+#include "usual_topk.hpp"
 
 namespace rtopk::torch_binding {
 namespace {
@@ -88,8 +91,14 @@ std::int32_t index_dtype_of(IndexType type) {
   throw std::logic_error("unknown index type");
 }
 
+}  // namespace
+
 std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted,
                                 std::int64_t max_iter, double epsilon, ScalarType index_dtype) {
+  if (TopkHandles usual{}; max_iter == 0 && epsilon == 0.0 && index_dtype == ScalarType::Long && self.defined() &&
+                           usual_topk({self.get(), k, dim, largest, sorted}, usual)) {
+    return {Tensor(usual.values), Tensor(usual.indices)};
+  }
   const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
   const Tensor values = empty_results(pairs.rows, pairs.problem.k, dtype_of(self));
   const Tensor indices = empty_results(pairs.rows, pairs.problem.k, index_dtype_of(pairs.problem.index_type));
@@ -97,10 +106,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t
   return {results_along(values, pairs.dim), results_along(indices, pairs.dim)};
 }
 
-/// What torch.topk can ask for.
-std::tuple<Tensor, Tensor> topk_exact(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted) {
-  return topk(self, k, dim, largest, sorted, 0, 0.0, ScalarType::Long);
-}
+namespace {
 
 void check_output(const char* name, const Tensor& output, const Tensor& self, const Pairs& pairs) {
   check_dims(name, output, self.dim());
@@ -202,22 +208,15 @@ std::string build_text() {
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
 #define RTOPK_NORM_GRADIENTS " -> (Tensor grad_x, Tensor grad_gamma, Tensor grad_beta, Tensor? grad_bias)"
 
-// Operators whose names begin with "_" have no derivative: calling one costs nothing but the selection. The Python
-// functions take them where no gradient is wanted. _topk_exact is _topk with the arguments of torch.topk alone: every
-// further one is paid for in every call.
+// Whatever may stand in a saved graph has its derivative (_registrations.py).
 STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("topk" RTOPK_TOPK_SIGNATURE);
-  library.def("_topk" RTOPK_TOPK_SIGNATURE);
-  library.def(
-      "_topk_exact(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values,"
-      " Tensor indices)");
   library.def(
       "topk_out(Tensor input, SymInt k, int dim, bool largest, bool sorted, int max_iter, float epsilon,"
       " Tensor(a!) values, Tensor(b!) indices) -> ()");
-  library.def("_maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
+  library.def("maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("compact" RTOPK_COMPACT_SIGNATURE);
-  library.def("_compact" RTOPK_COMPACT_SIGNATURE);
   // The transposed graph is for the derivative. Without one it is made in every backward pass.
   library.def(
       "aggregate(Tensor row_starts, Tensor columns, Tensor? weights, Tensor values, Tensor selectors, SymInt cols,"
@@ -243,6 +242,9 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "_norm_compact_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor values,"
       " Tensor selectors)" RTOPK_NORM_GRADIENTS);
+  // torch.topk by rtopk (routing.hpp).
+  library.def("_route_topk(bool cpu, bool cuda, bool on) -> ()");
+  library.def("_routed_calls() -> int");
   library.def("build_text() -> str");
 }
 
@@ -254,13 +256,10 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("aggregate_backward", TORCH_BOX(&rtopk::torch_binding::aggregate_backward));            \
   library.impl("transpose_graph", TORCH_BOX(&rtopk::torch_binding::transpose_graph));                  \
   library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));                                        \
-  library.impl("_topk", TORCH_BOX(&rtopk::torch_binding::topk));                                       \
-  library.impl("_topk_exact", TORCH_BOX(&rtopk::torch_binding::topk_exact));                           \
   library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));                                \
-  library.impl("_maxk", TORCH_BOX(&rtopk::torch_binding::maxk));                                       \
+  library.impl("maxk", TORCH_BOX(&rtopk::torch_binding::maxk));                                        \
   library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));                              \
-  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));                                  \
-  library.impl("_compact", TORCH_BOX(&rtopk::torch_binding::compact))
+  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact))
 
 // A build without the CUDA backend takes CUDA tensors too: to say what is missing.
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
@@ -274,12 +273,14 @@ STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
   library.impl("_norm_compact_backward", TORCH_BOX(&rtopk::torch_binding::norm_compact_backward));
 }
 
-// aten::topk for a backend that no tensor has. Called by that key, from above autograd (_functions.py), it is torch.topk's
-// own derivative around this selection: a node in C++, where one of our own could only be in Python.
-STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) {
-  library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk_exact));
-}
+// For a backend that no tensor has: called by that key (_functions.py), operators are entered past everything that stands in
+// front of them. aten::topk, entered at autograd, is torch.topk's own derivative around this selection: a node in C++, where
+// one of our own could only be in Python.
+STABLE_TORCH_LIBRARY_IMPL(rtopk, PrivateUse3, library) { RTOPK_IMPLEMENTATIONS(library); }
+STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) { library.impl("topk", rtopk::torch_binding::boxed_topk); }
 
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CompositeExplicitAutograd, library) {
+  library.impl("_route_topk", TORCH_BOX(&rtopk::torch_binding::route_topk));
+  library.impl("_routed_calls", TORCH_BOX(&rtopk::torch_binding::routed_calls));
   library.impl("build_text", TORCH_BOX(&rtopk::torch_binding::build_text));
 }

@@ -61,6 +61,11 @@ std::uintptr_t common_stride(const Tensor& tensor) {
 
 void check_memory(const char* name, const Tensor& tensor) {
   if (!tensor.defined()) refuse(std::string(name) + " is undefined; accepted: a tensor");
+  std::int32_t layout = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
+  if (layout != aoti_torch_layout_strided() || !(tensor.is_cpu() || tensor.is_cuda())) {
+    refuse(std::string(name) + " is not a strided tensor on a CPU or a GPU, which alone are accepted");
+  }
   if (tensor.numel() == 0) return;
   std::int64_t bytes = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_size(tensor.get(), &bytes));
@@ -69,6 +74,7 @@ void check_memory(const char* name, const Tensor& tensor) {
     refuse(std::string(name) + " reaches beyond the end of its storage, which has " + std::to_string(bytes) +
            " bytes; accepted: a tensor whose elements are all there");
   }
+  if (tensor.const_data_ptr() == nullptr) refuse(std::string(name) + " has no memory; accepted: a tensor that has");
 }
 
 void check_no_internal_overlap(const char* name, const Tensor& tensor) {

@@ -9,7 +9,7 @@
 
 namespace rtopk::torch_binding {
 
-/// A tensor whose storage holds all of its elements.
+/// A strided tensor on a CPU or a GPU whose storage holds all of its elements.
 void check_memory(const char* name, const Tensor& tensor);
 
 /// The same, with so many dimensions. It comes before the others here, which ask nothing of that.

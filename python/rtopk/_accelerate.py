@@ -1,8 +1,8 @@
 """Routes torch.topk to rtopk: below the dispatcher, where every way of calling it arrives.
 
-The kernel of aten::topk for a device is wrapped once. The wrapper hands a call to rtopk while acceleration is on and
-the result is the same, and to torch's own kernel otherwise. So torch's own derivatives, fake tensors, vmap and graphs
-stay in place, and errors are torch's own.
+A kernel in C++ (bindings/torch/routing.cpp) takes the place of torch's for a device. It selects where rtopk is faster
+and the result is the same, and calls torch's kernel otherwise. So torch's own derivatives, fake tensors, vmap and
+graphs stay in place, and errors are torch's own.
 """
 
 from __future__ import annotations
@@ -16,59 +16,55 @@ import torch
 
 from ._library import build
 
-_ROUTED_DTYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32))
-
 _lock = threading.Lock()
-_library: torch.library.Library | None = None
 _switched_on = False
 _open_contexts = 0
-_on = False  # what the two above come to
+_in_place = False
+_on = False  # what the first two come to
 
 
-def _wrapped(torch_kernel, select):
-    def topk(keyset, self, k, dim=-1, largest=True, sorted=True):
-        if _on and self.dtype in _ROUTED_DTYPES:
-            dims = self.dim()
-            if -dims <= dim < dims and 0 < k <= self.size(dim):
-                return select(self, k, dim, largest, sorted)
-        return torch_kernel.call_boxed(keyset, self, k, dim, largest, sorted)
-
-    return topk
+def _is_the_only_thread() -> bool:
+    """Taking a kernel away while another thread may be calling it is not safe. Threads that are not Python's call
+    torch.topk while a Python thread waits for them, as autograd's do."""
+    return threading.active_count() == 1
 
 
-def _install() -> None:
-    global _library
-    if _library is not None:
-        return
-    # It stays until the process ends: taking a kernel away while another thread calls it is not safe.
-    library = torch.library.Library("aten", "IMPL")
-    # Without Highway rtopk is slower on CPU tensors than torch.
-    keys = ["CPU"] if build()["highway"] == "1" else []
-    if build()["cuda"] == "1" and torch.version.cuda is not None:
-        keys.append("CUDA")
+def _keep_quiet_about_kernels() -> None:
+    """torch warns once in a process of a kernel that takes the place of another; from C++, on stderr. Of one that comes
+    from Python it warns in Python, where that can be ignored."""
+    library = torch.library.Library("rtopk", "IMPL")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
-        warnings.filterwarnings("ignore", message="(?s)Warning only once for all operators.*", category=UserWarning)
-        for key in keys:
-            kernel = _wrapped(torch.library.get_kernel("aten::topk", key), torch.ops.rtopk._topk_exact.default._op)
-            library.impl("topk", kernel, key, with_keyset=True, allow_override=True)
-    _library = library
+        warnings.simplefilter("ignore")
+        library.impl("build_text", lambda: "", "CompositeExplicitAutograd", allow_override=True)
+    library._destroy()
+
+
+def _route(in_place: bool, on: bool) -> None:
+    global _in_place, _on
+    if in_place and not _in_place:
+        _keep_quiet_about_kernels()
+    # Without Highway rtopk is slower on CPU tensors than torch.
+    cpu = in_place and build()["highway"] == "1"
+    cuda = in_place and build()["cuda"] == "1" and torch.version.cuda is not None
+    torch.ops.rtopk._route_topk(cpu, cuda, on)
+    _in_place, _on = in_place, on
 
 
 def _change(*, contexts: int = 0, switch: bool | None = None) -> None:
-    global _open_contexts, _switched_on, _on
+    global _open_contexts, _switched_on
     with _lock:
-        if contexts > 0 or switch:
-            _install()
         _open_contexts += contexts
         if switch is not None:
             _switched_on = switch
-        _on = _switched_on or _open_contexts > 0
+        on = _switched_on or _open_contexts > 0
+        if on != _on or (_in_place and not on):
+            _route(on or (_in_place and not _is_the_only_thread()), on)
 
 
 @contextlib.contextmanager
 def accelerate() -> Iterator[None]:
-    """While the block runs, torch.topk is done by rtopk wherever the result is the same. Also a decorator.
+    """While the block runs, torch.topk is done by rtopk wherever that is faster and the result is the same. Also a
+    decorator.
 
     It holds for all threads of the process as long as any block is open: a backward pass that repeats a forward pass
     in torch's own threads selects as that did. It reaches torch.topk and Tensor.topk wherever they are called from,
@@ -88,6 +84,9 @@ def accelerate() -> Iterator[None]:
 
 def set_accelerated(enabled: bool) -> None:
     """Switches :func:`accelerate` on or off for the whole process, beside any open blocks.
+
+    Off, torch's kernel is in its place again, unless other threads of Python run: taking ours away while one of them
+    calls it would not be safe. Then it stays, calls torch's, and goes with the next switch that finds no other thread.
 
     >>> rtopk.set_accelerated(True)
     >>> rtopk.is_accelerated()

@@ -8,73 +8,83 @@ from typing import NamedTuple
 
 import torch
 import torch.autograd.forward_ad as forward_ad
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from ._registrations import check_writable, in_torch_func, out_of_range, result_shape, scattered, wrapped_dim
+from . import _onnx
+from ._registrations import (
+    check_writable,
+    in_torch_func,
+    out_of_range,
+    result_shape,
+    scattered,
+    selector_dtype,
+    wrapped_dim,
+)
 
 _OPS = torch.ops.rtopk
 _INT64 = torch.int64
-_is_compiling = torch.compiler.is_compiling
-_C_is_tracing = torch._C._is_tracing
-
-_Tensor = torch.Tensor
 _Result = torch.return_types.topk
 
-# The C++ function below torch.ops.rtopk._topk_exact: a call through the operator object takes a microsecond more, which
-# is much of a small selection. torch.compile is told to put the operator itself into its graphs.
-_topk_exact = _OPS._topk_exact.default._op
+# ---- Ways past the dispatcher ----
+#
+# operators.cpp registers the operators for a backend that no tensor has, and aten::topk too. Called by that key, an
+# operator is the selection and nothing else; aten::topk from autograd on down is torch.topk's own derivative around it,
+# in C++, forwards and backwards and of every order. Through the dispatcher a call would meet the operator's derivative,
+# which is in Python and takes longer than a small selection even to say that it is not needed.
 
-
-@torch.compiler.substitute_in_graph(_topk_exact)
-def _topk_exact_in_graph(input, k, dim=-1, largest=True, sorted=True):
-    values, indices = _OPS._topk_exact.default(input, k, dim, largest, sorted)
-    # While torch.func is compiled, a tensor does not tell that a derivative is wanted of it.
-    return (input.gather(dim, indices) if in_torch_func() else values), indices
-
-
-# aten::topk from its derivative on down, with the library's selection below: operators.cpp registers it for a backend
-# that no tensor has. The derivative is torch.topk's, in C++, forwards and backwards and of every order.
 _Key, _Keys = torch._C.DispatchKey, torch._C.DispatchKeySet
-_differentiable_topk = torch.ops.aten.topk.default._handle.redispatch_boxed
-_DERIVATIVE_THEN_SELECTION = _Keys(_Key.AutogradPrivateUse3) | _Keys(_Key.PrivateUse3)
+_SELECTION = _Keys(_Key.PrivateUse3)
+_DERIVATIVE_THEN_SELECTION = _Keys(_Key.AutogradPrivateUse3) | _SELECTION
 
-# Naming the keys of a call passes over all others. So it is for tensors that have no others (subclasses, functorch's
-# wrappers, sparse and lazily negated tensors do), while nothing else watches calls (modes, tracers).
-_keys_of, _keys_of_all_calls = torch._C._dispatch_keys, torch._C._dispatch_tls_local_include_set
+
+def _kernel(name, key="PrivateUse3"):
+    return torch.library.get_kernel(name, key).call_boxed
+
+
+_selected_topk, _differentiable_topk = _kernel("aten::topk"), _kernel("aten::topk", "AutogradPrivateUse3")
+_selected_topk_early, _selected_maxk, _selected_compact = map(_kernel, ("rtopk::topk", "rtopk::maxk", "rtopk::compact"))
+
+# What may want to see a call beside autograd and a kernel: subclasses, modes of three kinds (make_fx has one before
+# autograd, too, where Python dispatches), tracers, transforms. Functions without arguments are the quickest to ask;
+# is_compiling() comes first, for it is all that torch.compile can see through. Sparse tensors and others that our
+# kernels do not take are refused there, and then the dispatcher has the call after all.
 _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
-_PLAIN_KEYS = frozenset(
-    (
-        _Keys(getattr(_Key, device))
-        | _Keys(getattr(_Key, f"Autograd{device}"))
-        | _Keys(getattr(_Key, f"Autocast{device}"))
-        | _Keys(_Key.ADInplaceOrView)
-    ).raw_repr()
-    for device in ("CPU", "CUDA")
-)
-_UNWATCHED = (_Keys(_Key.BackendSelect) | _Keys(_Key.ADInplaceOrView)).raw_repr()
+_is_compiling = torch.compiler.is_compiling
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_has_function_mode = torch._C._is_torch_function_mode_enabled
+_has_transform = torch._C._are_functorch_transforms_active
+_has_tracer = torch._C._is_tracing
+_is_included, _PYTHON_DISPATCHER = torch._C._dispatch_tls_is_dispatch_key_included, _Key.PythonDispatcher
 
 
-def _is_plain(input):
+def is_unwatched(input):
+    """Whether a call with this tensor is executed and nothing else: not recorded, not transformed, not overridden."""
     return (
-        type(input) in _PLAIN_TYPES
-        and _keys_of(input).raw_repr() in _PLAIN_KEYS
-        and _keys_of_all_calls().raw_repr() == _UNWATCHED
+        not _is_compiling()
+        and type(input) in _PLAIN_TYPES
+        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
+        and not _is_included(_PYTHON_DISPATCHER)
     )
 
 
-@torch.compiler.assume_constant_result
-def _is_tracing():
-    """Whether torch.jit.trace records. torch.jit.is_tracing takes four times as long."""
-    return _C_is_tracing()
+def _selected(kernel, operator, input, *arguments):
+    """An operator of which no gradient is wanted here. It may be wanted of a graph that is being made."""
+    if is_unwatched(input):
+        try:
+            return kernel(_SELECTION, input, *arguments)
+        except RuntimeError:
+            pass
+    return operator(input, *arguments)
 
 
 class _WithGradient(torch.autograd.Function):
-    """Any other operator that gives values and where they stand: its derivative for plain eager calls. What
-    torch.library makes of the same formula takes a tenth of a millisecond a call."""
+    """An operator that gives values and where they stand: its derivative for plain eager calls. What torch.library
+    makes of the same formula takes a tenth of a millisecond a call."""
 
     @staticmethod
-    def forward(ctx, input, dim, operator, *arguments):
-        values, indices = operator(input, *arguments)
-        ctx.shape, ctx.dim, ctx.constants = input.shape, dim, 2 + len(arguments)
+    def forward(ctx, input, dim, kernel, operator, *arguments):
+        values, indices = _selected(kernel, operator, input, *arguments)
+        ctx.shape, ctx.dim, ctx.constants = input.shape, dim, 3 + len(arguments)
         ctx.save_for_backward(indices)
         ctx.mark_non_differentiable(indices)
         return values, indices
@@ -83,6 +93,17 @@ class _WithGradient(torch.autograd.Function):
     def backward(ctx, grad, _):
         (indices,) = ctx.saved_tensors
         return scattered(grad, indices, ctx.shape, ctx.dim), *(None,) * ctx.constants
+
+
+def _pairs(kernel, operator, input, dim, *arguments):
+    """Values, differentiable, and where they stand, by an operator with checked arguments."""
+    if _is_transformed():
+        # Operators of one's own cannot tell torch about derivatives forwards and in torch.func; a gather has them all.
+        indices = operator(input.detach(), *arguments)[1]
+        return input.gather(dim, indices if indices.dtype is _INT64 else indices.to(_INT64)), indices
+    if is_unwatched(input) and input.requires_grad and torch.is_grad_enabled():
+        return _WithGradient.apply(input, dim, kernel, operator, *arguments)
+    return _selected(kernel, operator, input, *arguments)
 
 
 def topk(
@@ -127,47 +148,46 @@ def topk(
     tensor([0, 2], dtype=torch.int32)
     """
     exact = max_iter is None and epsilon == 0.0 and index_dtype is _INT64
+    # The usual call first: every check costs a small selection.
+    if (
+        exact
+        and out is None
+        and type(k) is type(dim) is int
+        and type(largest) is type(sorted) is bool
+        and not _is_compiling()
+        and type(input) in _PLAIN_TYPES
+        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
+        and not _is_included(_PYTHON_DISPATCHER)
+    ):
+        try:
+            if input.requires_grad or forward_ad._current_level >= 0:
+                pair = _differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
+            elif dim == -1 and largest and sorted:
+                pair = _selected_topk(_SELECTION, input, k)
+            else:
+                pair = _selected_topk(_SELECTION, input, k, dim, largest, sorted)
+            return _Result(pair)
+        except RuntimeError:
+            pass  # below it is done in another way, or refused as torch.topk does
+    options = {"max_iter": max_iter, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
+    if not _is_compiling() and has_torch_function_unary(input):
+        return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
+    _check_tensor("topk", input)
+    k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
+    _check_bool("largest", largest)
+    _check_bool("sorted", sorted)
+    arguments = (k, dim, largest, sorted, max_iter or 0, epsilon)
     try:
-        # The usual call first: every check costs a small selection.
-        if exact and dim == -1 and out is None and type(k) is int and isinstance(input, _Tensor):
-            if not input.requires_grad and forward_ad._current_level < 0 and not _is_tracing():
-                if largest is True and sorted is True:
-                    return _Result(_topk_exact(input, k))
-                if type(largest) is bool and type(sorted) is bool:
-                    return _Result(_topk_exact(input, k, -1, largest, sorted))
-            elif type(largest) is bool and type(sorted) is bool and not _is_compiling() and _is_plain(input):
-                return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, -1, largest, sorted))
-        _check_tensor("topk", input)
-        k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
-        _check_bool("largest", largest)
-        _check_bool("sorted", sorted)
         if out is not None:
-            return _topk_out(input, (k, dim, largest, sorted, max_iter or 0, epsilon), index_dtype, out)
-        options = () if exact else (max_iter or 0, epsilon, index_dtype)
-        return _Result(_general_topk(input, k, dim, largest, sorted, *options))
+            return _topk_out(input, arguments, index_dtype, out)
+        if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+            values, indices = _onnx.pairs(input, k, dim, largest, sorted)
+            return _Result((values, indices.to(index_dtype)))
+        return _Result(_pairs(_selected_topk_early, _OPS.topk.default, input, dim, *arguments, index_dtype))
     except RuntimeError:
         if input.dtype in _DTYPES:
             raise
         raise _unsupported(input) from None
-
-
-def _general_topk(input, k, dim, largest, sorted, *options):
-    """Any call of topk() without out=, with checked arguments and `dim` from 0 on. Without options: an exact one."""
-    exact = len(options) == 0
-    compiling = _is_compiling()
-    wants_grad = _wants_grad(input)
-    if exact and not compiling and (wants_grad or forward_ad._current_level >= 0) and _is_plain(input):
-        return _differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
-    arguments = (k, dim, largest, sorted, *options)
-    operator = _topk_exact if exact else _OPS._topk.default
-    if _is_transformed():
-        indices = operator(input, *arguments)[1]
-        return input.gather(dim, indices if exact else indices.to(_INT64)), indices
-    if not wants_grad:
-        return operator(input, *arguments)
-    if compiling or not _is_plain(input):
-        return _OPS.topk.default(input, *arguments)
-    return _WithGradient.apply(input, dim, operator, *arguments)
 
 
 def maxk(
@@ -187,18 +207,21 @@ def maxk(
     tensor([[ 3.,  0.,  2.],
             [ 0., -1.,  0.]])
     """
-    arguments = (k, dim, largest, max_iter or 0, epsilon)
+    if not _is_compiling() and has_torch_function_unary(input):
+        options = {"max_iter": max_iter, "epsilon": epsilon}
+        return handle_torch_function(maxk, (input,), input, k, dim, largest, **options)
     _check_tensor("maxk", input)
     wrapped_dim(input, dim)
-    if not _is_transformed():
+    arguments = (k, dim, largest, max_iter or 0, epsilon)
+    if not _is_transformed() and not _onnx.exports_onnx():
         if not _wants_grad(input):
-            return _OPS._maxk.default(input, *arguments)
+            return _selected(_selected_maxk, _OPS.maxk.default, input, *arguments)
         # A gradient needs to know what was kept: its indices where they are few, else a byte for every element.
-        few = not _is_compiling() and not _is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
+        few = not _is_compiling() and not torch.jit.is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
         if few:
             values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
             return scattered(values, indices, input.shape, dim)
-    return torch.where(_OPS.topk_mask.default(input, *arguments), input, 0)
+    return torch.where(topk_mask(input.detach(), k, dim, largest, max_iter=max_iter, epsilon=epsilon), input, 0)
 
 
 def topk_mask(
@@ -215,8 +238,13 @@ def topk_mask(
     >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
     tensor([ True, False,  True, False])
     """
+    if not _is_compiling() and has_torch_function_unary(input):
+        options = {"max_iter": max_iter, "epsilon": epsilon}
+        return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
     _check_tensor("topk_mask", input)
     wrapped_dim(input, dim)
+    if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+        return _onnx.mask(input, k, dim, largest)
     return _OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon)
 
 
@@ -242,16 +270,19 @@ def compact(
     >>> rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2)
     CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
     """
+    if not _is_compiling() and has_torch_function_unary(input):
+        return handle_torch_function(compact, (input,), input, k, largest, max_iter=max_iter, epsilon=epsilon)
     _check_tensor("compact", input)
     arguments = (k, largest, max_iter or 0, epsilon)
-    if _is_transformed():
-        selectors = _OPS._compact.default(input, *arguments)[1]
-        return CBSR(input.gather(-1, selectors.to(_INT64)), selectors)
-    if not _wants_grad(input):
-        return CBSR(*_OPS._compact.default(input, *arguments))
-    if _is_compiling() or not _is_plain(input):
-        return CBSR(*_OPS.compact.default(input, *arguments))
-    return CBSR(*_WithGradient.apply(input, -1, _OPS._compact.default, *arguments))
+    if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+        values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
+        return CBSR(values, indices.to(selector_dtype(input.shape[-1])))
+    return CBSR(*_pairs(_selected_compact, _OPS.compact.default, input, -1, *arguments))
+
+
+def compact_without_gradient(input, k, largest, max_iter, epsilon):
+    """The operator, for one whose derivative is another."""
+    return _selected(_selected_compact, _OPS.compact.default, input, k, largest, max_iter, epsilon)
 
 
 def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
@@ -260,17 +291,18 @@ def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Te
     >>> rtopk.expand(*rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2), cols=3)
     tensor([[3., 0., 2.]])
     """
+    if not _is_compiling() and has_torch_function_unary(values):
+        return handle_torch_function(expand, (values,), values, selectors, cols)
     return scattered(values, selectors, (*values.shape[:-1], cols) if values.dim() else (), -1)
 
 
 def _wants_grad(input):
-    # What torch.jit.trace records has to serve both with a gradient and without; its own check traces without.
-    return (input.requires_grad and torch.is_grad_enabled()) or (_is_tracing() and input.is_floating_point())
+    # What torch.jit.trace records is the same with a gradient and without: its own check traces again without.
+    return (input.requires_grad and torch.is_grad_enabled()) or (torch.jit.is_tracing() and input.is_floating_point())
 
 
 def _is_transformed():
-    """Whether derivatives are taken in another way than backwards by autograd: forwards, or by torch.func. Operators of
-    one's own cannot tell torch about those; a gather has them all."""
+    """Whether derivatives are taken in another way than backwards by autograd: forwards, or by torch.func."""
     return forward_ad._current_level >= 0 or in_torch_func()
 
 

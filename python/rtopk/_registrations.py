@@ -1,8 +1,8 @@
 """What PyTorch is told about the operators beside their kernels: shapes (fake tensors), which tensors they write to,
 derivatives, vmap.
 
-torch.ops.rtopk.topk and .compact have derivatives. Those whose names begin with "_", and topk_mask, have none: a call
-of them costs nothing but the selection.
+Every operator whose results depend on its input smoothly has a derivative: it may stand in a saved graph, which is used
+with a gradient later. _functions.py has ways past them for calls that need none.
 """
 
 import torch
@@ -91,13 +91,10 @@ def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0):
 
 
 register_fake("rtopk::topk", _fake_topk)
-register_fake("rtopk::_topk", _fake_topk)
-register_fake("rtopk::_topk_exact", _fake_topk)
 register_fake("rtopk::topk_out", _fake_topk_out)
-register_fake("rtopk::_maxk", _fake_maxk)
+register_fake("rtopk::maxk", _fake_maxk)
 register_fake("rtopk::topk_mask", _fake_topk_mask)
 register_fake("rtopk::compact", _fake_compact)
-register_fake("rtopk::_compact", _fake_compact)
 
 
 # ---- What is written to ----
@@ -163,9 +160,12 @@ def scattered(values, indices, shape, dim):
     return (zeros.scatter if in_torch_func() else zeros.scatter_)(dim, indices, values)
 
 
-@torch.compiler.assume_constant_result
 def in_torch_func():
     return torch._C._are_functorch_transforms_active()
+
+
+# What torch.compiler.assume_constant_result does. That would import the whole of torch.compile, which takes seconds.
+in_torch_func._dynamo_marked_constant = True
 
 
 def save_topk(ctx, inputs, output):
@@ -192,7 +192,19 @@ def backward_compact(ctx, grad_values, _):
     return grad, None, None, None, None
 
 
+def save_maxk(ctx, inputs, output):
+    # An element that was kept may be zero, so that the output does not tell.
+    ctx.inputs = len(inputs)
+    ctx.save_for_backward(_OPS.topk_mask(*inputs))
+
+
+def backward_maxk(ctx, grad):
+    (mask,) = ctx.saved_tensors
+    return torch.where(mask, grad, 0), *(None,) * (ctx.inputs - 1)
+
+
 register_autograd("rtopk::topk", backward_topk, setup_context=save_topk)
+register_autograd("rtopk::maxk", backward_maxk, setup_context=save_maxk)
 register_autograd("rtopk::compact", backward_compact, setup_context=save_compact)
 
 
@@ -231,9 +243,7 @@ def _vmap_whole_rows(op):
     return rule
 
 
-for _name in ("topk", "_topk", "_topk_exact"):
-    register_vmap(f"rtopk::{_name}", _vmap_pairs(getattr(_OPS, _name), has_dim=True))
-for _name in ("compact", "_compact"):
-    register_vmap(f"rtopk::{_name}", _vmap_pairs(getattr(_OPS, _name), has_dim=False))
-for _name in ("_maxk", "topk_mask"):
+register_vmap("rtopk::topk", _vmap_pairs(_OPS.topk, has_dim=True))
+register_vmap("rtopk::compact", _vmap_pairs(_OPS.compact, has_dim=False))
+for _name in ("maxk", "topk_mask"):
     register_vmap(f"rtopk::{_name}", _vmap_whole_rows(getattr(_OPS, _name)))

@@ -2,9 +2,47 @@
 
 from __future__ import annotations
 
+from operator import index
+from typing import TYPE_CHECKING, Any
+
 import torch
 
 from . import _functions
+
+if TYPE_CHECKING:
+    _Pairs = torch.return_types.topk
+else:
+    _Pairs = tuple[torch.Tensor, torch.Tensor]  # what torch.jit.script knows
+
+_MOST_PASSES = 10_000
+
+
+def _integer(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}; accepted: an integer")
+    number = index(value)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise ValueError(f"{name} is {number}; accepted: {least}" + (" or more" if most is None else f" to {most}"))
+    return number
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; accepted: True or False")
+    return value
+
+
+def _early_stopping(max_iter: Any, epsilon: Any) -> tuple[int | None, float]:
+    """At most one of them is given."""
+    if max_iter is not None:
+        max_iter = _integer("max_iter", max_iter, 1, _MOST_PASSES)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
+        raise TypeError(f"epsilon is {epsilon!r}; accepted: a number from 0 (exact) to 1")
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon is {epsilon}; accepted: 0 (exact) to 1")
+    if max_iter is not None and epsilon != 0:
+        raise ValueError(f"max_iter is {max_iter} and epsilon {epsilon}; accepted: one of them, without the other")
+    return max_iter, float(epsilon)
 
 
 class MaxK(torch.nn.Module):
@@ -25,14 +63,17 @@ class MaxK(torch.nn.Module):
         epsilon: float = 0.0,
     ) -> None:
         super().__init__()
-        self.k = k
-        self.dim = dim
-        self.largest = largest
-        self.max_iter = max_iter
-        self.epsilon = epsilon
+        self.k = _integer("k", k, 0)
+        self.dim = _integer("dim", dim)
+        self.largest = _boolean("largest", largest)
+        self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return _functions.maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
+        if torch.jit.is_scripting():
+            passes = 0 if self.max_iter is None else self.max_iter
+            return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon)
+        else:  # torch.jit.script does not look at it
+            return _functions.maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
 
     def extra_repr(self) -> str:
         return _described(self, k=None, dim=-1, largest=True, max_iter=None, epsilon=0.0)
@@ -59,25 +100,32 @@ class TopK(torch.nn.Module):
         index_dtype: torch.dtype = torch.int64,
     ) -> None:
         super().__init__()
-        self.k = k
-        self.dim = dim
-        self.largest = largest
-        self.sorted = sorted
-        self.max_iter = max_iter
-        self.epsilon = epsilon
+        self.k = _integer("k", k, 0)
+        self.dim = _integer("dim", dim)
+        self.largest = _boolean("largest", largest)
+        self.sorted = _boolean("sorted", sorted)
+        self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
+        if index_dtype not in (torch.int64, torch.int32):
+            raise ValueError(f"index_dtype is {index_dtype!r}; accepted: torch.int64 or torch.int32")
         self.index_dtype = index_dtype
 
-    def forward(self, input: torch.Tensor) -> torch.return_types.topk:
-        return _functions.topk(
-            input,
-            self.k,
-            self.dim,
-            self.largest,
-            self.sorted,
-            max_iter=self.max_iter,
-            epsilon=self.epsilon,
-            index_dtype=self.index_dtype,
-        )
+    def forward(self, input: torch.Tensor) -> _Pairs:
+        if torch.jit.is_scripting():
+            passes = 0 if self.max_iter is None else self.max_iter
+            return torch.ops.rtopk.topk(
+                input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype
+            )
+        else:
+            return _functions.topk(
+                input,
+                self.k,
+                self.dim,
+                self.largest,
+                self.sorted,
+                max_iter=self.max_iter,
+                epsilon=self.epsilon,
+                index_dtype=self.index_dtype,
+            )
 
     def extra_repr(self) -> str:
         defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "epsilon": 0.0}

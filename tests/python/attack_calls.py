@@ -147,10 +147,6 @@ def topk(m):
     return [*arguments, m.pick((torch.int64, torch.int32))]
 
 
-def topk_exact(m):
-    return topk(m)[:5]
-
-
 def topk_out(m):
     *arguments, index = topk(m)
     input, k, dim = arguments[:3]
@@ -239,13 +235,10 @@ def norm_compact_backward(m):
 
 CALLS = {
     "topk": topk,
-    "_topk": topk,
-    "_topk_exact": topk_exact,
     "topk_out": topk_out,
-    "_maxk": whole_rows,
+    "maxk": whole_rows,
     "topk_mask": whole_rows,
     "compact": compact,
-    "_compact": compact,
     "aggregate": aggregate,
     "aggregate_backward": aggregate_backward,
     "transpose_graph": transpose_graph,
@@ -259,7 +252,7 @@ CALLS = {
     "_norm_backward": norm_backward,
     "_norm_compact_backward": norm_compact_backward,
 }
-HAS_NO_ARGUMENTS = {"build_text"}
+TAKE_NO_TENSORS = {"build_text", "_route_topk", "_routed_calls"}
 
 
 def runs_on(name, device):

@@ -1,5 +1,6 @@
 """accelerate(): torch.topk by rtopk in code that does not know of it, and everything else left alone."""
 
+import re
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_calls_are_routed(call, dtype, device):
-    x = random_tensor((30, 50), dtype, device, ties=True)
+    x = random_tensor((300, 50), dtype, device, ties=True)
     with rtopk.accelerate():
         for dim in (0, 1, -1):
             for largest in (True, False):
@@ -50,7 +51,9 @@ def test_layouts(layout):
     x = LAYOUTS[layout]()
     with rtopk.accelerate():
         for dim in range(x.dim()):
-            assert torch.equal(torch.topk(x, 3, dim).indices, sorted_topk(x, 3, dim)[1])
+            values, indices = torch.topk(x, 3, dim)
+            assert torch.equal(values, sorted_topk(x, 3, dim)[0])
+            assert torch.equal(values, x.gather(dim, indices))
 
 
 def routed():
@@ -68,6 +71,13 @@ def test_ties_tell_who_selected():
 
 LEFT_ALONE = {
     "int64": lambda: torch.topk(torch.randperm(50), 5),
+    "int64, long": lambda: torch.topk(torch.zeros(4096, dtype=torch.int64), 100),
+    "few elements along another dimension": lambda: torch.topk(torch.zeros(100, 20), 30, 0),
+    "few elements, not contiguous": lambda: torch.topk(torch.zeros(20, 200)[:, :100], 30),
+    "short rows along another dimension": lambda: torch.topk(torch.zeros(7, 5000), 3, 0),
+    "few rows along another dimension": lambda: torch.topk(torch.zeros(5000, 15), 30, 0),
+    "whole rows of float64 in order": lambda: torch.topk(torch.zeros(2, 5000, dtype=torch.float64), 4900),
+    "whole rows of int32 in order": lambda: torch.topk(torch.zeros(2, 5000, dtype=torch.int32), 5000, largest=False),
     "uint8": lambda: torch.topk(torch.arange(50, dtype=torch.uint8), 5),
     "k is 0": lambda: torch.topk(torch.randn(3, 4), 0),
     "no dimensions": lambda: torch.topk(torch.tensor(1.0), 1),
@@ -86,21 +96,83 @@ def test_what_rtopk_does_not_do_is_torchs(call):
     torch.manual_seed(1)
     expected = LEFT_ALONE[call]()
     torch.manual_seed(1)
+    before = torch.ops.rtopk._routed_calls()
     with rtopk.accelerate():
         result = LEFT_ALONE[call]()
+    assert torch.ops.rtopk._routed_calls() == before
     if isinstance(expected, tuple) and not isinstance(expected, torch.Size):
         assert all(torch.equal(ours, theirs) for ours, theirs in zip(result, expected, strict=True))
     else:
         assert (result == expected) if not isinstance(expected, torch.Tensor) else torch.equal(result, expected)
 
 
+ROUTED = {
+    "along another dimension": lambda: torch.topk(torch.zeros(100, 200), 30, 0),
+    "half of a row of float64 in order": lambda: torch.topk(torch.zeros(2, 5000, dtype=torch.float64), 2500),
+    "whole rows of float64 in any order": lambda: torch.topk(
+        torch.zeros(5000, dtype=torch.float64), 5000, sorted=False
+    ),
+    "whole rows of float32 in order": lambda: torch.topk(torch.zeros(5000), 5000),
+    "one long row along another dimension": lambda: torch.topk(torch.zeros(10000, 1), 30, 0),
+    "many elements, not contiguous": lambda: torch.topk(torch.zeros(200, 200)[:, :100], 30),
+    "one row": lambda: torch.topk(torch.zeros(1, 128), 8),
+}
+
+
+@pytest.mark.parametrize("call", ROUTED)
+def test_what_gains_is_routed(call):
+    before = torch.ops.rtopk._routed_calls()
+    ROUTED[call]()
+    assert torch.ops.rtopk._routed_calls() == before
+    with rtopk.accelerate():
+        values, indices = ROUTED[call]()
+    assert torch.ops.rtopk._routed_calls() == before + 1
+    dim = 0 if "another dimension" in call else -1
+    assert torch.equal(indices, torch.arange(indices.size(dim)).view([-1, 1] if dim == 0 else [-1]).expand_as(indices))
+
+
 @pytest.mark.parametrize("call", BAD_CALLS)
 def test_errors_are_torchs_own(call):
     with pytest.raises(Exception) as theirs:
         BAD_CALLS[call](torch.topk)
-    with rtopk.accelerate(), pytest.raises(theirs.type) as ours:
+    with rtopk.accelerate(), pytest.raises(Exception) as ours:
         BAD_CALLS[call](torch.topk)
+    assert ours.type is theirs.type
     assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+def kernel_of_topk():
+    """Where torch's dispatcher says that the kernel for CPU tensors was registered."""
+    (line,) = re.findall(r"^CPU: (registered at \S+)", torch._C._dispatch_dump("aten::topk"), re.MULTILINE)
+    return line
+
+
+def test_switched_off_torchs_kernel_is_back():
+    assert "routing.cpp" not in kernel_of_topk()
+    with rtopk.accelerate():
+        assert "routing.cpp" in kernel_of_topk()
+    assert "routing.cpp" not in kernel_of_topk()
+
+
+def test_where_other_threads_run_the_kernel_stays_and_calls_torchs():
+    x = torch.zeros(4096)
+    expected = torch.topk(x, 100).indices
+    ends = threading.Event()
+    other = threading.Thread(target=ends.wait)
+    other.start()
+    try:
+        with rtopk.accelerate():
+            assert routed()
+        assert "routing.cpp" in kernel_of_topk()
+        assert not rtopk.is_accelerated() and not routed()
+        assert torch.equal(torch.topk(x, 100).indices, expected)
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            torch.topk(x, 1, 3)
+    finally:
+        ends.set()
+        other.join()
+    rtopk.set_accelerated(False)
+    assert "routing.cpp" not in kernel_of_topk()
 
 
 def test_blocks_nest_and_end_with_exceptions():

@@ -45,6 +45,35 @@ def test_modules_copy_pickle_and_describe_themselves(module, text, device):
     assert module.state_dict() == {}
 
 
+@pytest.mark.parametrize(
+    "make, error, text",
+    [
+        (lambda: rtopk.nn.MaxK("a"), TypeError, "k is 'a'; accepted: an integer"),
+        (lambda: rtopk.nn.MaxK(True), TypeError, "k is True; accepted: an integer"),
+        (lambda: rtopk.nn.MaxK(2.0), TypeError, "k is 2.0; accepted: an integer"),
+        (lambda: rtopk.nn.MaxK(-1), ValueError, "k is -1; accepted: 0 or more"),
+        (lambda: rtopk.nn.MaxK(2, "last"), TypeError, "dim is 'last'; accepted: an integer"),
+        (lambda: rtopk.nn.MaxK(2, -1, "no"), TypeError, "largest is 'no'; accepted: True or False"),
+        (lambda: rtopk.nn.MaxK(2, max_iter=0), ValueError, "max_iter is 0; accepted: 1 to 10000"),
+        (lambda: rtopk.nn.MaxK(2, max_iter="3"), TypeError, "max_iter is '3'; accepted: an integer"),
+        (lambda: rtopk.nn.MaxK(2, epsilon=2), ValueError, r"epsilon is 2; accepted: 0 \(exact\) to 1"),
+        (lambda: rtopk.nn.MaxK(2, epsilon=float("nan")), ValueError, "epsilon is nan"),
+        (lambda: rtopk.nn.MaxK(2, epsilon=None), TypeError, "epsilon is None; accepted: a number"),
+        (lambda: rtopk.nn.MaxK(2, max_iter=3, epsilon=0.1), ValueError, "max_iter is 3 and epsilon 0.1; accepted: one"),
+        (lambda: rtopk.nn.TopK([2]), TypeError, r"k is \[2\]; accepted: an integer"),
+        (lambda: rtopk.nn.TopK(2, sorted=1), TypeError, "sorted is 1; accepted: True or False"),
+        (lambda: rtopk.nn.TopK(2, index_dtype=torch.float32), ValueError, "index_dtype is torch.float32; accepted"),
+    ],
+)
+def test_wrong_arguments_are_refused_when_a_module_is_made(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_integers_of_any_kind_are_taken():
+    assert str(rtopk.nn.MaxK(torch.tensor(3), max_iter=torch.tensor(2))) == "MaxK(k=3, max_iter=2)"
+
+
 def test_modules_are_the_functions():
     x = random_tensor((9, 12))
     assert same_bits(rtopk.nn.MaxK(3, 0)(x), torch.where(mask_of(x, 3, 0), x, 0.0))

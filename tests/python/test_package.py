@@ -68,7 +68,7 @@ def test_examples_in_docstrings(module):
     assert outcome.failed == 0 and outcome.attempted > 0
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/python.md", "docs/gnn.md"])
 def test_examples_in_documents(document, tmp_path):
     """All of a document's Python blocks, as one script, as typed."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)

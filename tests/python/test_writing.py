@@ -132,7 +132,7 @@ def test_these_are_all_operators_that_write():
     names = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("rtopk::")}
     writing = {name for name in names if getattr(OPS, name).default._schema.is_mutable}
     assert writing == {writer.operator._schema.name.split("::")[1] for writer in WRITERS}
-    assert len(names) > 20
+    assert len(names) >= 18
 
 
 @writers

@@ -3,6 +3,13 @@
 `python -m rtopk.gnn train --help` trains one; `python -m rtopk.gnn study --help` compares many.
 """
 
+try:
+    import numpy  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "rtopk.gnn needs numpy, which is not installed: pip install 'rtopk[gnn]'", name="numpy"
+    ) from error
+
 from .data import Dataset, GraphError, load
 from .graph import Graph
 from .layers import MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures

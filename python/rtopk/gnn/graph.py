@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from types import SimpleNamespace
 
 import torch
 
+from .._functions import is_unwatched
 from .._registrations import selector_dtype
 from ._aggregate import check_aggregation
 
@@ -93,11 +95,23 @@ class Graph:
     @classmethod
     def from_pyg(cls, data) -> Graph:
         """From a torch_geometric.data.Data (or anything with edge_index, num_nodes and perhaps edge_weight)."""
-        return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None))
+        if hasattr(data, "edge_types"):
+            raise TypeError(
+                f"{type(data).__name__} has nodes and edges of several types; accepted: nodes of one type, as"
+                " data.to_homogeneous() makes them, or the edge_index of one type of edges between them"
+            )
+        edge_index = getattr(data, "edge_index", None)
+        if edge_index is None and getattr(data, "adj_t", None) is not None:
+            raise TypeError(
+                f"{type(data).__name__} has adj_t and no edge_index; accepted: the Data before ToSparseTensor, or"
+                " Graph(row_starts, columns, weights) with the three parts of adj_t: adj_t.csr(), or crow_indices(),"
+                " col_indices() and values() where it is a tensor of torch"
+            )
+        return cls.from_edge_index(edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
     def with_self_loops(self) -> Graph:
-        """The same with one edge from every node to itself: the last one that the graph has, with its weight, else a new
-        one of weight 1. Made once. PyTorch Geometric's ``add_remaining_self_loops`` does the same."""
+        """The same with one edge from every node to itself: the last one that the graph has, with its weight, else a
+        new one of weight 1. Made once. PyTorch Geometric's ``add_remaining_self_loops`` does the same."""
         return self._once("self loops", self._add_self_loops)
 
     def _add_self_loops(self) -> Graph:
@@ -216,9 +230,27 @@ class Graph:
 
     def _once(self, name, make):
         if name not in self._derived:
+            self._check_executed()
             with torch.inference_mode(False):
                 self._derived[name] = make()
         return self._derived[name]
+
+    def prepared(self) -> Graph:
+        """This graph, with all that networks derive from it made now: the transpose, the weights of a GCN, the node's
+        own rows of a GIN. torch.compile, torch.export and tracers need it, for they cannot make it."""
+        self._transposed()
+        self.beside_identity()
+        with contextlib.suppress(ValueError):  # of negative degrees, which no GCN can have
+            self.gcn_normalized()._transposed()
+        return self
+
+    def _check_executed(self) -> None:
+        """What is made here depends on the numbers in the graph, which a recorded call has not got."""
+        if not is_unwatched(self.columns):
+            raise RuntimeError(
+                "a part of the graph that the network needs is not made yet, and cannot be while a call is recorded by"
+                " torch.compile, torch.export or a tracer; accepted: graph.prepared(), called before"
+            )
 
     def _parts(self):
         return self.row_starts, self.columns, self.weights
@@ -234,6 +266,7 @@ class Graph:
 
     def _transposed(self):
         if self._transpose is None:
+            self._check_executed()
             with torch.inference_mode(False):
                 transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
             same = all(a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True))

@@ -22,15 +22,23 @@ def as_graph(graph, num_nodes: int) -> Graph:
         return graph
     if isinstance(graph, torch.Tensor):
         return Graph.from_edge_index(graph, num_nodes)
-    if hasattr(graph, "edge_index"):
+    if hasattr(graph, "edge_types") or hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
         return Graph.from_pyg(graph)
     raise TypeError(f"graph is {type(graph).__name__}; accepted: Graph, edge_index, or an object that has edge_index")
+
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _check_rows(x: torch.Tensor | SparseFeatures, graph: Graph, columns: int) -> None:
     if tuple(x.shape) != (graph.num_nodes, columns):
         raise ValueError(
             f"x has shape {list(x.shape)}; accepted: [{graph.num_nodes}, {columns}], a row for each node of the graph"
+        )
+    if isinstance(x, torch.Tensor) and x.dtype not in _FLOATS:
+        raise TypeError(
+            f"x is {x.dtype}; accepted: float32, float16 and bfloat16, which compact rows have: x.float(), and the"
+            " network's float()"
         )
 
 
@@ -98,8 +106,17 @@ class MaxKSAGEConv(_MaxKConv):
 
     selects_input = True
 
-    def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
-        super().__init__(in_channels, out_channels, k, **options)
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        k: int,
+        *,
+        max_iter: int | None = None,
+        dropout: float = 0.0,
+        dense: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, dense=dense)
         self.neighbours = nn.Linear(in_channels, out_channels)
         self.own = nn.Linear(in_channels, out_channels, bias=False)
 
@@ -119,8 +136,17 @@ class MaxKGCNConv(_MaxKConv):
     Self loops are the graph's own affair: :meth:`Graph.with_self_loops`.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
-        super().__init__(in_channels, out_channels, k, **options)
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        k: int,
+        *,
+        max_iter: int | None = None,
+        dropout: float = 0.0,
+        dense: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, dense=dense)
         self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
@@ -137,8 +163,17 @@ class MaxKGINConv(_MaxKConv):
     """Graph isomorphism network: a linear map, MaxK, the sum of the neighbours and (1 + epsilon) times the node's own
     row, with a learnt epsilon."""
 
-    def __init__(self, in_channels: int, out_channels: int, k: int, **options) -> None:
-        super().__init__(in_channels, out_channels, k, **options)
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        k: int,
+        *,
+        max_iter: int | None = None,
+        dropout: float = 0.0,
+        dense: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, dense=dense)
         self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.epsilon = nn.Parameter(torch.zeros(()))
 

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from .._functions import is_unwatched
+
 _OPS = torch.ops.rtopk
 
 # Multiplications from which it is faster, and columns of a matrix below which its tiles are mostly empty. On an H200
@@ -29,6 +31,7 @@ def takes_apart(x: torch.Tensor, weight: torch.Tensor) -> bool:
     outputs, inputs = weight.shape
     return (
         x.device.type == "cuda"
+        and is_unwatched(x)
         and x.dim() == 2
         and x.dtype == weight.dtype == torch.float32
         and inputs % 4 == outputs % 4 == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from .._functions import is_unwatched
 from .linear import hooked
 from .rows import CompactMaxK, CompactRows, expanded
 
@@ -31,6 +32,7 @@ def fuses(norm: torch.nn.Module) -> bool:
         and norm.bias is not None
         and norm.weight.device.type == "cuda"
         and norm.weight.dtype == norm.bias.dtype == torch.float32
+        and is_unwatched(norm.weight)
         and not torch.is_autocast_enabled("cuda")
     )
 

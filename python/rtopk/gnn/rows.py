@@ -1,6 +1,8 @@
 """Feature rows after MaxK: compact (CBSR, what rtopk trains on) or dense with zeros (the baseline).
 
-Both kinds answer the same calls, so that a layer is written once.
+Both kinds answer the same calls, so that a layer is written once. Where a call is recorded (torch.compile,
+torch.export, tracers), it is made of operators that have derivatives, and no others: a saved graph has no derivatives
+of its own, and no sparse matrices.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from .._functions import compact
+from .._functions import compact, compact_without_gradient, is_unwatched
 from ._aggregate import aggregate
 from .graph import Graph, csr_product, index_type
 from .linear import is_plain, linear, rounds_factors
@@ -48,7 +50,9 @@ class CompactRows:
     ) -> torch.Tensor:
         """aggregate(rows) @ weight.T + bias. Either may come first: sums of compact rows are cheaper than of dense
         ones, but products of compact rows leave out zeros that their sums no longer have."""
-        maps_first = self.values.device.type == "cpu" and self.values.dtype == torch.float32
+        maps_first = (
+            self.values.device.type == "cpu" and self.values.dtype == torch.float32 and is_unwatched(self.values)
+        )
         if not maps_first or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
@@ -57,6 +61,8 @@ class CompactRows:
 
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """onto + rows @ weight.T, in the memory of `onto`."""
+        if not is_unwatched(self.values):
+            return onto + F.linear(expanded(self.values, self.selectors, self.cols), weight)
         # Under autocast `onto` has the type of a product, and the others need not.
         return _AddLinear.apply(onto, self.values.to(onto.dtype), self.selectors, weight.to(onto.dtype))
 
@@ -106,11 +112,13 @@ class CompactMaxK(torch.nn.Module):
         self.max_iter = max_iter
 
     def forward(self, x: torch.Tensor) -> CompactRows:
+        if not is_unwatched(x):
+            return CompactRows(*compact(x, self.k, max_iter=self.max_iter), x.shape[-1])
         return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
 
     def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
         """MaxK of layer(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
-        if not is_plain(layer) or torch.is_autocast_enabled(x.device.type):
+        if not is_plain(layer) or torch.is_autocast_enabled(x.device.type) or not is_unwatched(x):
             return self(layer(x))
         # Where a GPU may round factors to TF32, it is faster with the zeros.
         if not _multiplies_compact(x, self.k, layer.out_features) or rounds_factors(x.device):
@@ -167,7 +175,7 @@ class _Compact(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, k, max_iter):
-        values, selectors = _OPS._compact.default(x, k, True, max_iter, 0.0)
+        values, selectors = compact_without_gradient(x, k, True, max_iter, 0.0)
         ctx.cols = x.shape[1]
         ctx.save_for_backward(selectors)
         ctx.mark_non_differentiable(selectors)

@@ -1,0 +1,17 @@
+// What other files share of the operators.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+
+#include <torch/headeronly/core/ScalarType.h>
+
+#include "rows.hpp"
+
+namespace rtopk::torch_binding {
+
+/// torch.ops.rtopk.topk for a tensor on a CPU or a GPU. Throws where an argument is wrong.
+std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted,
+                                std::int64_t max_iter, double epsilon, torch::headeronly::ScalarType index_dtype);
+
+}  // namespace rtopk::torch_binding

@@ -1,0 +1,196 @@
+#include "routing.hpp"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include "execution.hpp"
+#include "operators.hpp"
+#include "usual_topk.hpp"
+
+// In libtorch_cuda, which a torch without CUDA does not have.
+extern "C" [[gnu::weak]] AOTITorchError aoti_torch_cuda_topk(AtenTensorHandle self, std::int64_t k, std::int64_t dim,
+                                                             std::int32_t largest, std::int32_t sorted,
+                                                             AtenTensorHandle* values, AtenTensorHandle* indices);
+
+namespace rtopk::torch_binding {
+namespace {
+
+using torch::headeronly::ScalarType;
+using torch::stable::detail::from;
+using torch::stable::detail::StableLibrary;
+using torch::stable::detail::to;
+
+/// The arguments of aten::topk, which are the callee's to release.
+class Arguments {
+ public:
+  explicit Arguments(const StableIValue* stack)
+      : self_(to<AtenTensorHandle>(stack[0])),
+        call_{self_.get(), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]), to<bool>(stack[3]),
+              to<bool>(stack[4])} {}
+
+  const TopkCall& call() const { return call_; }
+  const Tensor& self() const { return self_; }
+
+ private:
+  Tensor self_;
+  TopkCall call_;
+};
+
+void put(StableIValue* stack, const TopkHandles& results) {
+  stack[0] = torch::stable::detail::from(results.values);
+  stack[1] = torch::stable::detail::from(results.indices);
+}
+
+void select(const Arguments& arguments, StableIValue* stack) {
+  const TopkCall& call = arguments.call();
+  TopkHandles handles{};
+  if (usual_topk(call, handles)) {
+    put(stack, handles);
+    return;
+  }
+  const auto [values, indices] =
+      topk(arguments.self(), call.k, call.dim, call.largest, call.sorted, 0, 0.0, ScalarType::Long);
+  stack[0] = from(values);
+  stack[1] = from(indices);
+}
+
+// ---- torch's own ----
+
+/// Calls torch's kernel to have it throw. Errors do not cross the C functions but as a code, and so would lose their kind
+/// (IndexError) and their text. The mangled name says what the function takes; where there is none, the error is plain.
+[[noreturn]] void throw_as_torch_does(const TopkCall& call, bool on_cpu) {
+  struct TwoTensors {  // not trivial, and so returned through memory, as std::tuple<Tensor, Tensor> is
+    void* tensors[2];
+    TwoTensors(const TwoTensors&) = delete;
+    ~TwoTensors() {}
+  };
+  using Kernel = TwoTensors (*)(AtenTensorHandle, long, long, bool, bool);
+  const char* const name = on_cpu ? "_ZN2at3cpu4topkERKNS_6TensorEllbb" : "_ZN2at4cuda4topkERKNS_6TensorEllbb";
+  if (const auto kernel = reinterpret_cast<Kernel>(dlsym(RTLD_DEFAULT, name))) {
+    const TwoTensors results = kernel(call.self, call.k, call.dim, call.largest, call.sorted);
+  }
+  throw std::runtime_error("topk: torch refused the call");
+}
+
+bool is_out_of_range(const TopkCall& call) {
+  std::int64_t dims = 0;
+  std::int64_t* sizes = nullptr;
+  if (aoti_torch_get_dim(call.self, &dims) != 0 || aoti_torch_get_sizes(call.self, &sizes) != 0) return true;
+  const std::int64_t counted = dims == 0 ? 1 : dims;
+  if (call.dim < -counted || call.dim >= counted) return true;
+  const std::int64_t size = dims == 0 ? 1 : sizes[call.dim < 0 ? call.dim + dims : call.dim];
+  return call.k < 0 || call.k > size;
+}
+
+void call_torch(const TopkCall& call, bool on_cpu, StableIValue* stack) {
+  TopkHandles results{};
+  const auto kernel = on_cpu ? aoti_torch_cpu_topk : aoti_torch_cuda_topk;
+  // A failing C function may print what it caught, so what is known to be wrong does not come there.
+  if (is_out_of_range(call)) throw_as_torch_does(call, on_cpu);
+  if (kernel(call.self, call.k, call.dim, call.largest, call.sorted, &results.values, &results.indices) != 0) {
+    throw_as_torch_does(call, on_cpu);
+  }
+  put(stack, results);
+}
+
+// ---- Which calls ----
+
+/// Elements from which a selection is faster than torch's that is not a usual one (usual_topk.hpp): what it needs beside the
+/// selection takes some 20 us.
+constexpr std::int64_t kMinElements = 8192;
+
+/// Where the elements of a row do not lie side by side: the fewest elements of a row, and rows, for which that is so. On a
+/// Neoverse N1, f32: rows along dimension 0 of 2 x 8192 gain 0.57, of 8 x 1024 1.75, of 4096 x 8 1.00, of 1000 x 64 2.31.
+constexpr std::int64_t kMinStridedColumns = 8;
+constexpr std::int64_t kMinStridedRows = 16;
+
+/// Columns from which rows that are sorted as a whole, or nearly so (more than 3/4), are no faster than torch's, of f64 and
+/// i32. On a Neoverse N1 64 x 4096, of which all are selected, gain 0.89 and 1.04; 256 x 1024 gain 1.11 and 1.06.
+constexpr std::int64_t kMaxSortedColumns = 4096;
+
+/// Whether rtopk is faster than torch, as far as is known. Of a call in range.
+bool pays(const Tensor& self, const TopkCall& call, std::int64_t dim) {
+  bool sorts_slowly = false;
+  switch (static_cast<ScalarType>(dtype_of(self))) {
+    case ScalarType::Float:
+    case ScalarType::Half:
+    case ScalarType::BFloat16: break;
+    case ScalarType::Double:
+    case ScalarType::Int: sorts_slowly = true; break;
+    default: return false;
+  }
+  if (!self.is_cpu()) return true;
+  const std::int64_t cols = self.size(dim);
+  if (sorts_slowly && call.sorted && cols >= kMaxSortedColumns && call.k > cols / 4 * 3) return false;
+  if (dim == self.dim() - 1 && self.is_contiguous()) return true;
+  if (self.numel() < kMinElements) return false;
+  return self.stride(dim) == 1 || (cols >= kMinStridedColumns && self.numel() / cols >= kMinStridedRows);
+}
+
+std::atomic<bool> routing_on{false};
+
+thread_local std::int64_t calls_routed = 0;
+
+/// Left to torch: what is out of range, empty selections, tensors without dimensions, and what does not pay.
+bool is_routed(const Tensor& self, const TopkCall& call) {
+  if (!routing_on.load(std::memory_order_relaxed)) return false;
+  const std::int64_t dims = self.dim();
+  if (dims == 0 || call.dim < -dims || call.dim >= dims) return false;
+  const std::int64_t dim = call.dim < 0 ? call.dim + dims : call.dim;
+  return call.k > 0 && call.k <= self.size(dim) && self.numel() > 0 && pays(self, call, dim);
+}
+
+void boxed_routed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  const Arguments arguments(stack);
+  if (is_routed(arguments.self(), arguments.call())) {
+    ++calls_routed;
+    select(arguments, stack);
+  } else {
+    call_torch(arguments.call(), arguments.self().is_cpu(), stack);
+  }
+}
+
+/// The kernel in the place of torch's for one device, for as long as this lives.
+std::unique_ptr<StableLibrary> kernel_for(const char* key) {
+  auto library = std::make_unique<StableLibrary>(StableLibrary::Kind::IMPL, "aten", key, __FILE__, __LINE__);
+  library->impl("topk", boxed_routed_topk);
+  return library;
+}
+
+void put_in_place(std::unique_ptr<StableLibrary>& kernel, const char* key, bool wanted) {
+  if (!wanted) {
+    kernel.reset();
+  } else if (kernel == nullptr) {
+    kernel = kernel_for(key);
+  }
+}
+
+}  // namespace
+
+void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) { select(Arguments(stack), stack); }
+
+void route_topk(bool cpu, bool cuda, bool on) {
+  // Never destroyed: at the end of a process torch may be gone already.
+  struct Kernels {
+    std::mutex mutex;
+    std::unique_ptr<StableLibrary> cpu;
+    std::unique_ptr<StableLibrary> cuda;
+  };
+  static Kernels& kernels = *new Kernels;
+  const std::lock_guard<std::mutex> lock(kernels.mutex);
+  if (cuda && aoti_torch_cuda_topk == nullptr) refuse("this torch was built without CUDA");
+  routing_on.store(on, std::memory_order_relaxed);
+  put_in_place(kernels.cpu, "CPU", cpu);
+  put_in_place(kernels.cuda, "CUDA", cuda);
+}
+
+std::int64_t routed_calls() { return calls_routed; }
+
+}  // namespace rtopk::torch_binding

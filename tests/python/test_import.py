@@ -1,0 +1,48 @@
+"""What an import costs: rtopk brings little that torch has not brought already."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rtopk
+
+SITE = str(Path(rtopk.__file__).parents[1])
+
+
+def new_modules(*names):
+    """The modules that these imports bring, beside torch and all that it brings."""
+    code = f"""
+import json, sys
+sys.path.insert(0, {SITE!r})
+import torch
+before = set(sys.modules)
+for name in sys.argv[1:]:
+    __import__(name)
+json.dump(sorted(set(sys.modules) - before), sys.stdout)
+"""
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True, timeout=300)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("names, most", [(["rtopk"], 15), (["rtopk", "rtopk.gnn.cli"], 70)])
+def test_few_modules_come_with_it(names, most):
+    """Of torch's own none that is as large as torch._dynamo, which has 800 of them and takes seconds."""
+    modules = new_modules(*names)
+    assert set(names) <= set(modules)
+    assert not [
+        name for name in modules if name.startswith(("torch._dynamo", "torch._inductor", "torch.onnx", "sympy"))
+    ]
+    assert len(modules) <= most, modules
+
+
+def test_the_graph_package_says_what_it_needs(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')")
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {SITE!r}]; import rtopk.gnn"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: rtopk.gnn needs numpy, which is not installed: pip install 'rtopk[gnn]'"
+    )
