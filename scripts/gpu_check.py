@@ -237,6 +237,7 @@ def torch(arguments):
             files = [file for file in files if file.name != "test_random.py"]
             result.skipped.append(("torch: tests/python/test_random.py", "hypothesis is not installed"))
         environment = {"RTOPK_TEST_SITE": str(SITE), "OMP_NUM_THREADS": str(max(1, JOBS // 4))}
+        environment["PYTHONWARNINGS"] = "ignore:rtopk was built without Highway"  # see configured()
         with ThreadPoolExecutor(len(files)) as pool:
             for outcome in pool.map(
                 lambda file: pytest(f"gpu-torch-{file.stem}", file.name, file, **environment), files

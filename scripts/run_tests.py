@@ -118,7 +118,7 @@ def build(preset):
 def counted(label, good, junit):
     """The cases of a report; a run that failed or counted nothing is itself a failure."""
     result = cases(junit, label) if junit.exists() else Result()
-    if (not good and not result.failed) or result.passed + len(result.failed) == 0:
+    if (not good and not result.failed) or not (result.passed or result.failed or result.skipped):
         result.failed.append(f"{label}: the run as a whole")
     return result
 
