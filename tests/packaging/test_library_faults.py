@@ -2,14 +2,16 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-import faults
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "faults"))
+
+import faults  # noqa: E402
 
 
 @pytest.fixture(scope="module")

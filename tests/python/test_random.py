@@ -61,10 +61,12 @@ def test_torch_agrees(problem, largest):
     ours, theirs = rtopk.topk(x, k, dim, largest), torch.topk(x, k, dim, largest)
     assert ours.values.shape == theirs.values.shape and ours.values.stride() == theirs.values.stride()
     torch.testing.assert_close(ours.values, theirs.values, rtol=0, atol=0, equal_nan=True)
+    before = torch.ops.rtopk._routed_calls()
     with rtopk.accelerate():
         routed = torch.topk(x, k, dim, largest)
-    left_to_torch = k == 0 or x.dim() == 0 or x.numel() == 0 or not rtopk.info()["highway"]
-    assert same_bits(routed.values, ours.values) or left_to_torch
+    # torch's own, to which some calls are left, changes the bits of NaN in bfloat16.
+    left_to_torch = torch.ops.rtopk._routed_calls() == before
+    assert same_bits(routed.values, theirs.values if left_to_torch else ours.values)
     assert routed.values.stride() == theirs.values.stride()
 
 
