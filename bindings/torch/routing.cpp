@@ -27,19 +27,25 @@ using torch::stable::detail::from;
 using torch::stable::detail::StableLibrary;
 using torch::stable::detail::to;
 
-/// The arguments of aten::topk, which are the callee's to release.
+/// The arguments of aten::topk. The tensor is the callee's to release.
 class Arguments {
  public:
   explicit Arguments(const StableIValue* stack)
-      : self_(to<AtenTensorHandle>(stack[0])),
-        call_{self_.get(), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]), to<bool>(stack[3]),
-              to<bool>(stack[4])} {}
+      : call_{to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]),
+              to<bool>(stack[3]), to<bool>(stack[4])} {}
+  ~Arguments() { aoti_torch_delete_tensor_object(call_.self); }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
 
   const TopkCall& call() const { return call_; }
-  const Tensor& self() const { return self_; }
+
+  Tensor self() const {
+    AtenTensorHandle handle = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(call_.self, &handle));
+    return Tensor(handle);
+  }
 
  private:
-  Tensor self_;
   TopkCall call_;
 };
 
@@ -48,15 +54,8 @@ void put(StableIValue* stack, const TopkHandles& results) {
   stack[1] = torch::stable::detail::from(results.indices);
 }
 
-void select(const Arguments& arguments, StableIValue* stack) {
-  const TopkCall& call = arguments.call();
-  TopkHandles handles{};
-  if (usual_topk(call, handles)) {
-    put(stack, handles);
-    return;
-  }
-  const auto [values, indices] =
-      topk(arguments.self(), call.k, call.dim, call.largest, call.sorted, 0, 0.0, ScalarType::Long);
+void select(const TopkCall& call, const Tensor& self, StableIValue* stack) {
+  const auto [values, indices] = topk(self, call.k, call.dim, call.largest, call.sorted, 0, 0.0, ScalarType::Long);
   stack[0] = from(values);
   stack[1] = from(indices);
 }
@@ -89,8 +88,11 @@ bool is_out_of_range(const TopkCall& call) {
   return call.k < 0 || call.k > size;
 }
 
-void call_torch(const TopkCall& call, bool on_cpu, StableIValue* stack) {
+void call_torch(const TopkCall& call, StableIValue* stack) {
   TopkHandles results{};
+  std::int32_t device = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(call.self, &device));
+  const bool on_cpu = device == aoti_torch_device_type_cpu();
   const auto kernel = on_cpu ? aoti_torch_cpu_topk : aoti_torch_cuda_topk;
   // A failing C function may print what it caught, so what is known to be wrong does not come there.
   if (is_out_of_range(call)) throw_as_torch_does(call, on_cpu);
@@ -115,45 +117,64 @@ constexpr std::int64_t kMinStridedRows = 16;
 /// i32. On a Neoverse N1 64 x 4096, of which all are selected, gain 0.89 and 1.04; 256 x 1024 gain 1.11 and 1.06.
 constexpr std::int64_t kMaxSortedColumns = 4096;
 
-/// Whether rtopk is faster than torch, as far as is known. Of a call in range.
-bool pays(const Tensor& self, const TopkCall& call, std::int64_t dim) {
-  bool sorts_slowly = false;
+bool sorts_slowly(std::int64_t cols, std::int64_t k, bool sorted) {
+  return sorted && cols >= kMaxSortedColumns && k > cols / 4 * 3;
+}
+
+/// Whether rtopk is faster than torch, as far as is known: a usual call.
+bool usual_pays(const Problem& problem) {
+  const bool slow_type = problem.dtype == DType::f64 || problem.dtype == DType::i32;
+  return !(slow_type && sorts_slowly(problem.cols, problem.k, problem.order == Order::by_value));
+}
+
+/// The same of any other call in range.
+bool other_pays(const Tensor& self, const TopkCall& call, std::int64_t dim) {
+  const std::int64_t cols = self.size(dim);
   switch (static_cast<ScalarType>(dtype_of(self))) {
     case ScalarType::Float:
     case ScalarType::Half:
     case ScalarType::BFloat16: break;
     case ScalarType::Double:
-    case ScalarType::Int: sorts_slowly = true; break;
+    case ScalarType::Int:
+      if (self.is_cpu() && sorts_slowly(cols, call.k, call.sorted)) return false;
+      break;
     default: return false;
   }
   if (!self.is_cpu()) return true;
-  const std::int64_t cols = self.size(dim);
-  if (sorts_slowly && call.sorted && cols >= kMaxSortedColumns && call.k > cols / 4 * 3) return false;
-  if (dim == self.dim() - 1 && self.is_contiguous()) return true;
   if (self.numel() < kMinElements) return false;
   return self.stride(dim) == 1 || (cols >= kMinStridedColumns && self.numel() / cols >= kMinStridedRows);
 }
 
-std::atomic<bool> routing_on{false};
-
-thread_local std::int64_t calls_routed = 0;
-
 /// Left to torch: what is out of range, empty selections, tensors without dimensions, and what does not pay.
-bool is_routed(const Tensor& self, const TopkCall& call) {
-  if (!routing_on.load(std::memory_order_relaxed)) return false;
+bool is_taken(const Tensor& self, const TopkCall& call) {
   const std::int64_t dims = self.dim();
   if (dims == 0 || call.dim < -dims || call.dim >= dims) return false;
   const std::int64_t dim = call.dim < 0 ? call.dim + dims : call.dim;
-  return call.k > 0 && call.k <= self.size(dim) && self.numel() > 0 && pays(self, call, dim);
+  return call.k > 0 && call.k <= self.size(dim) && self.numel() > 0 && other_pays(self, call, dim);
+}
+
+std::atomic<bool> routing_on{false};
+thread_local std::int64_t calls_routed = 0;
+
+/// Whether rtopk did the call.
+bool routed(const Arguments& arguments, StableIValue* stack) {
+  TopkHandles usual{};
+  if (usual_topk(arguments.call(), usual, usual_pays)) {
+    put(stack, usual);
+    return true;
+  }
+  const Tensor self = arguments.self();
+  if (!is_taken(self, arguments.call())) return false;
+  select(arguments.call(), self, stack);
+  return true;
 }
 
 void boxed_routed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
   const Arguments arguments(stack);
-  if (is_routed(arguments.self(), arguments.call())) {
+  if (routing_on.load(std::memory_order_relaxed) && routed(arguments, stack)) {
     ++calls_routed;
-    select(arguments, stack);
   } else {
-    call_torch(arguments.call(), arguments.self().is_cpu(), stack);
+    call_torch(arguments.call(), stack);
   }
 }
 
@@ -174,7 +195,15 @@ void put_in_place(std::unique_ptr<StableLibrary>& kernel, const char* key, bool 
 
 }  // namespace
 
-void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) { select(Arguments(stack), stack); }
+void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  const Arguments arguments(stack);
+  TopkHandles usual{};
+  if (usual_topk(arguments.call(), usual)) {
+    put(stack, usual);
+  } else {
+    select(arguments.call(), arguments.self(), stack);
+  }
+}
 
 void route_topk(bool cpu, bool cuda, bool on) {
   // Never destroyed: at the end of a process torch may be gone already.

@@ -103,9 +103,25 @@ class Made {
   AtenTensorHandle handle_ = nullptr;
 };
 
+/// A thread's last plan is kept: calls come in loops, and making one takes as long as selecting from a short row.
+const Plan& plan_for(const Problem& problem) {
+  struct Last {
+    Plan plan;
+    std::int32_t threads = 0;  ///< That were torch's then. 0: there is no plan.
+  };
+  static thread_local Last last;
+  const Traits traits = traits_of(problem.device);
+  if (last.threads != traits.threads || last.plan.problem != problem) {
+    last.threads = 0;
+    check(make_plan(problem, traits, last.plan));
+    last.threads = traits.threads;
+  }
+  return last.plan;
+}
+
 }  // namespace
 
-bool usual_topk(const TopkCall& call, TopkHandles& results) {
+bool usual_topk(const TopkCall& call, TopkHandles& results, bool (*is_wanted)(const Problem&)) {
   Seen seen;
   if (!look_at(call.self, seen)) return false;
   const std::int64_t cols = seen.sizes[seen.dims - 1];
@@ -118,11 +134,11 @@ bool usual_topk(const TopkCall& call, TopkHandles& results) {
                         .direction = call.largest ? Direction::largest : Direction::smallest,
                         .order = call.sorted ? Order::by_value : Order::unsorted,
                         .index_type = IndexType::i64};
+  if (is_wanted != nullptr && !is_wanted(problem)) return false;
   Made values(seen, call.k, seen.dtype);
   Made indices(seen, call.k, static_cast<std::int32_t>(ScalarType::Long));
   const Output output{.values = values.memory(), .indices = indices.memory()};
-  Plan plan;
-  check(make_plan(problem, traits_of(problem.device), plan));
+  const Plan& plan = plan_for(problem);
   const CpuWorkspace workspace(plan.workspace_bytes);
   check(run(plan, seen.data, output, workspace.get(), Launch{.executor = &torch_executor()}));
   results = {values.release(), indices.release()};

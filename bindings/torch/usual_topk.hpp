@@ -6,6 +6,8 @@
 
 #include <torch/csrc/stable/library.h>
 
+#include <rtopk/plan.hpp>
+
 namespace rtopk::torch_binding {
 
 struct TopkCall {
@@ -21,8 +23,8 @@ struct TopkHandles {
   AtenTensorHandle indices;
 };
 
-/// Whether the call was a usual one; if so, `results` are the caller's to release. Nothing was done if not, and what is wrong
-/// with it, if anything is, others will say. Throws where memory runs out.
-bool usual_topk(const TopkCall& call, TopkHandles& results);
+/// Whether the call was a usual one that `is_wanted`; if so, `results` are the caller's to release. Nothing was done if not, and
+/// what is wrong with it, if anything is, others will say. Throws where memory runs out.
+bool usual_topk(const TopkCall& call, TopkHandles& results, bool (*is_wanted)(const Problem&) = nullptr);
 
 }  // namespace rtopk::torch_binding

@@ -44,17 +44,16 @@ def _kernel(name, key="PrivateUse3"):
 _selected_topk, _differentiable_topk = _kernel("aten::topk"), _kernel("aten::topk", "AutogradPrivateUse3")
 _selected_topk_early, _selected_maxk, _selected_compact = map(_kernel, ("rtopk::topk", "rtopk::maxk", "rtopk::compact"))
 
-# What may want to see a call beside autograd and a kernel: subclasses, modes of three kinds (make_fx has one before
-# autograd, too, where Python dispatches), tracers, transforms. Functions without arguments are the quickest to ask;
-# is_compiling() comes first, for it is all that torch.compile can see through. Sparse tensors and others that our
-# kernels do not take are refused there, and then the dispatcher has the call after all.
+# What may want to see a call beside autograd and a kernel: subclasses, modes of two kinds, tracers, transforms.
+# Functions without arguments are the quickest to ask; that of torch.compile comes first, for it is all that
+# torch.compile can see through. Sparse tensors and others that our kernels do not take are refused there, and then the
+# dispatcher has the call after all.
 _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
-_is_compiling = torch.compiler.is_compiling
+_is_compiling = torch.compiler.is_dynamo_compiling
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _has_function_mode = torch._C._is_torch_function_mode_enabled
 _has_transform = torch._C._are_functorch_transforms_active
 _has_tracer = torch._C._is_tracing
-_is_included, _PYTHON_DISPATCHER = torch._C._dispatch_tls_is_dispatch_key_included, _Key.PythonDispatcher
 
 
 def is_unwatched(input):
@@ -63,7 +62,16 @@ def is_unwatched(input):
         not _is_compiling()
         and type(input) in _PLAIN_TYPES
         and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
-        and not _is_included(_PYTHON_DISPATCHER)
+    )
+
+
+def _is_overridden(input):
+    """Whether a subclass or a mode wants a function as a whole. make_fx has a mode for other purposes while it records
+    before autograd: it calls the function again without the mode, and then nothing would tell that it records."""
+    return (
+        not _is_compiling()
+        and has_torch_function_unary(input)
+        and not torch._C._dispatch_tls_is_dispatch_key_included(_Key.PythonDispatcher)
     )
 
 
@@ -157,7 +165,6 @@ def topk(
         and not _is_compiling()
         and type(input) in _PLAIN_TYPES
         and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
-        and not _is_included(_PYTHON_DISPATCHER)
     ):
         try:
             if input.requires_grad or forward_ad._current_level >= 0:
@@ -170,7 +177,7 @@ def topk(
         except RuntimeError:
             pass  # below it is done in another way, or refused as torch.topk does
     options = {"max_iter": max_iter, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
-    if not _is_compiling() and has_torch_function_unary(input):
+    if _is_overridden(input):
         return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
     _check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
@@ -207,7 +214,7 @@ def maxk(
     tensor([[ 3.,  0.,  2.],
             [ 0., -1.,  0.]])
     """
-    if not _is_compiling() and has_torch_function_unary(input):
+    if _is_overridden(input):
         options = {"max_iter": max_iter, "epsilon": epsilon}
         return handle_torch_function(maxk, (input,), input, k, dim, largest, **options)
     _check_tensor("maxk", input)
@@ -238,7 +245,7 @@ def topk_mask(
     >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
     tensor([ True, False,  True, False])
     """
-    if not _is_compiling() and has_torch_function_unary(input):
+    if _is_overridden(input):
         options = {"max_iter": max_iter, "epsilon": epsilon}
         return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
     _check_tensor("topk_mask", input)
@@ -270,7 +277,7 @@ def compact(
     >>> rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2)
     CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
     """
-    if not _is_compiling() and has_torch_function_unary(input):
+    if _is_overridden(input):
         return handle_torch_function(compact, (input,), input, k, largest, max_iter=max_iter, epsilon=epsilon)
     _check_tensor("compact", input)
     arguments = (k, largest, max_iter or 0, epsilon)
@@ -291,7 +298,7 @@ def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Te
     >>> rtopk.expand(*rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2), cols=3)
     tensor([[3., 0., 2.]])
     """
-    if not _is_compiling() and has_torch_function_unary(values):
+    if _is_overridden(values):
         return handle_torch_function(expand, (values,), values, selectors, cols)
     return scattered(values, selectors, (*values.shape[:-1], cols) if values.dim() else (), -1)
 
