@@ -94,8 +94,8 @@ def same_both_ways(function: Callable[[], Any], *, called: bool = True, seed: in
     (ties), torch and rtopk may select different ones, and results may differ. All results are, to the last bit, what a
     stable sort in place of rtopk leads to.
 
-    called says whether torch.topk is expected to be called. Which calls are worth routing is accelerate()'s to decide, so
-    those are only counted.
+    called says whether torch.topk is expected to be called. Which calls are worth routing is accelerate()'s to decide,
+    so those are only counted.
     """
     theirs, _ = run(function, seed)
     with rtopk.accelerate():
