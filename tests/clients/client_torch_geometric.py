@@ -39,7 +39,7 @@ def test_pooling(pooling, ratio):
         output.square().sum().backward()
         return output, edge_index, selected, scores, gradients(conv), gradients(pool)
 
-    same_both_ways(train, routed=False)  # it selects with torch.sort
+    same_both_ways(train, called=False)  # it selects with torch.sort
 
 
 @pytest.mark.parametrize("is_sorted", [False, True])
@@ -99,4 +99,4 @@ def test_diffusion():
             )(Data(x=x, edge_index=edge_index)).to_dict()
         )
 
-    same_both_ways(diffuse, routed=False)  # it selects with torch.sort
+    same_both_ways(diffuse, called=False)  # it selects with torch.sort

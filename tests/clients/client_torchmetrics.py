@@ -36,7 +36,7 @@ def test_retrieval(name, top_k):
             metric.update(torch.rand(600), torch.rand(600) < 0.3, indexes=torch.randint(12, (600,)))
         return metric.compute()
 
-    same_both_ways(evaluate, routed=name not in SORTING)
+    same_both_ways(evaluate, called=name not in SORTING)
 
 
 def test_retrieval_curve():

@@ -33,7 +33,7 @@ def test_training(name):
         return losses, gradients(model)
 
     # The detectors of one stage select in inference alone.
-    same_both_ways(train, routed="rcnn" in name)
+    same_both_ways(train, called="rcnn" in name)
 
 
 @pytest.mark.parametrize("name", MODELS)
