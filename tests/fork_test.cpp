@@ -30,6 +30,10 @@ void* allocated(std::size_t bytes) noexcept {
 }
 }  // namespace
 
+#if defined(__GNUC__) && !defined(__clang__)
+// Where GCC inlines these, it takes free() for a mistake.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
 void* operator new(std::size_t bytes) {
   void* const memory = allocated(bytes);
   if (memory == nullptr) throw std::bad_alloc();

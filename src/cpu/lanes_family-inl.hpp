@@ -242,7 +242,8 @@ class LanesFamily {
     const Lane* const from = packs ? lanes_ : columns_;
     for (std::size_t i = 0; i < k_; ++i) {
       const Lane* const found = from + by_key_.front(i) * kRows;
-      for (std::size_t row = 0; row < kRows; ++row) front_[i * kRows + row] = static_cast<Key>(found[row]);
+      for (std::size_t row = 0; row < kRows; ++row)
+        front_[i * kRows + row] = static_cast<Lane>(static_cast<Key>(found[row]));
     }
     if (sorts_again()) Group::Sort(by_column_, front_);  // k of k: each column's place is its own
   }
