@@ -58,8 +58,10 @@ namespace rtopk::core {
 
 /// From the first element to behind the last one, of a problem with rows; `slot`: the last row ends where one behind it would
 /// begin, if that is later. Int is wide enough for it: 64 bits are for a problem that was checked.
+// Clang would check products of 128 bits by a function that GCC's runtime does not have.
 template <class Int>
-[[nodiscard]] constexpr Int span_of(const Problem& problem, bool slot) noexcept {
+[[nodiscard]] __attribute__((no_sanitize("undefined"))) constexpr Int span_of(const Problem& problem,
+                                                                              bool slot) noexcept {
   const std::int64_t group_rows = group_rows_of(problem);
   const auto element_stride = static_cast<Int>(element_stride_of(problem));
   const Int stride = problem.row_stride == 0 ? problem.cols * element_stride : Int{problem.row_stride};
