@@ -8,30 +8,6 @@ import torch
 SLOT_BYTES = 1 << 16
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 SELECTABLE = (*FLOATS, torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
-DTYPES = (*SELECTABLE, torch.bool, torch.uint16, torch.complex64)
-# Nothing between a million and 2^57: a result that large might be made, and take all memory.
-NUMBERS = (
-    -(2**63),
-    -(2**31),
-    -257,
-    -2,
-    -1,
-    0,
-    1,
-    2,
-    3,
-    7,
-    64,
-    255,
-    256,
-    257,
-    65535,
-    65536,
-    65537,
-    2**57,
-    2**62,
-    2**63 - 1,
-)
 
 
 class Maker:
