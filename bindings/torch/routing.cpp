@@ -31,8 +31,9 @@ using torch::stable::detail::to;
 class Arguments {
  public:
   explicit Arguments(const StableIValue* stack)
-      : call_{to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]),
-              to<bool>(stack[3]), to<bool>(stack[4])} {}
+      : Arguments({to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]),
+                   to<bool>(stack[3]), to<bool>(stack[4])}) {}
+  explicit Arguments(const TopkCall& call) : call_(call) {}
   ~Arguments() { aoti_torch_delete_tensor_object(call_.self); }
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
@@ -58,6 +59,11 @@ void select(const TopkCall& call, const Tensor& self, StableIValue* stack) {
   const auto [values, indices] = topk(self, call.k, call.dim, call.largest, call.sorted, 0, 0.0, ScalarType::Long);
   stack[0] = from(values);
   stack[1] = from(indices);
+}
+
+void select(const Arguments& arguments, StableIValue* stack) {
+  if (TopkHandles usual{}; usual_topk(arguments.call(), usual)) return put(stack, usual);
+  select(arguments.call(), arguments.self(), stack);
 }
 
 // ---- torch's own ----
@@ -195,14 +201,15 @@ void put_in_place(std::unique_ptr<StableLibrary>& kernel, const char* key, bool 
 
 }  // namespace
 
-void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
-  const Arguments arguments(stack);
-  TopkHandles usual{};
-  if (usual_topk(arguments.call(), usual)) {
-    put(stack, usual);
-  } else {
-    select(arguments.call(), arguments.self(), stack);
-  }
+void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) { select(Arguments(stack), stack); }
+
+void boxed_topk_of_last(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  select(Arguments({to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), -1, true, true}), stack);
+}
+
+void boxed_refusal(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  const Tensor released(to<AtenTensorHandle>(stack[0]));
+  refuse("_plain_topk is not recorded, transformed or overridden; call rtopk.topk or torch.ops.rtopk.topk");
 }
 
 void route_topk(bool cpu, bool cuda, bool on) {
