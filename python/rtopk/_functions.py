@@ -65,13 +65,14 @@ _has_transform = torch._C._are_functorch_transforms_active
 _has_tracer = torch._C._is_tracing
 
 
+def _is_watched(input):
+    """Whether the dispatcher has others to show a call to than autograd and a kernel."""
+    return _dispatch_modes() or _has_transform() or _has_tracer() or input.is_neg()
+
+
 def is_unwatched(input):
     """Whether a call with this tensor is executed and nothing else: not recorded, not transformed, not overridden."""
-    return (
-        not _is_compiling()
-        and type(input) in _PLAIN_TYPES
-        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
-    )
+    return not _is_compiling() and type(input) in _PLAIN_TYPES and not _has_function_mode() and not _is_watched(input)
 
 
 def _is_overridden(input):
@@ -177,7 +178,7 @@ def topk(
     ):
         try:
             if input.requires_grad or forward_ad._current_level >= 0:
-                if type(dim) is int and type(largest) is type(sorted) is bool and is_unwatched(input):
+                if type(dim) is int and type(largest) is type(sorted) is bool and not _is_watched(input):
                     return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted))
             elif dim is _LAST and largest is True and sorted is True:
                 return _Result(_call(_plain_topk, input, k))
