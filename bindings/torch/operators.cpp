@@ -242,7 +242,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "_norm_compact_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor values,"
       " Tensor selectors)" RTOPK_NORM_GRADIENTS);
-  // For rtopk.topk alone: calls that nothing records, transforms or differentiates.
+  // For rtopk.topk alone: calls that nothing records, transforms or differentiates. None, None of others.
   library.def("_plain_topk(Tensor input, int k) -> (Tensor values, Tensor indices)");
   library.def(
       "_plain_topk_along(Tensor input, int k, int dim, bool largest, bool sorted) -> (Tensor values, Tensor indices)");
@@ -291,23 +291,24 @@ STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
 STABLE_TORCH_LIBRARY_IMPL(rtopk, PrivateUse3, library) { RTOPK_IMPLEMENTATIONS(library); }
 STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) { library.impl("topk", rtopk::torch_binding::boxed_topk); }
 
-// Whatever wants to see a call of _plain_topk has it refused, and _functions.py makes the call in another way. So the
-// dispatcher answers what would take Python a question each: a mode, a tracer, a transform, a lazily negated tensor.
-#define RTOPK_REFUSED_FOR(key)                                                                           \
+// Where anything wants to see a call of _plain_topk nothing is selected, and _functions.py makes the call in another way. So the
+// dispatcher answers what would take Python a question each: a mode, a tracer, a transform, a lazily negated tensor. Not by
+// an error, which would take longer than the call.
+#define RTOPK_NOT_PLAIN(key)                                                                             \
   STABLE_TORCH_LIBRARY_IMPL(rtopk, key, library) {                                                       \
-    RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_refusal, rtopk::torch_binding::boxed_refusal); \
+    RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_no_topk, rtopk::torch_binding::boxed_no_topk); \
   }
-RTOPK_REFUSED_FOR(Python)
-RTOPK_REFUSED_FOR(PythonDispatcher)
-RTOPK_REFUSED_FOR(PreDispatch)
-RTOPK_REFUSED_FOR(Tracer)
-RTOPK_REFUSED_FOR(Functionalize)
-RTOPK_REFUSED_FOR(Negative)
-RTOPK_REFUSED_FOR(Batched)
-RTOPK_REFUSED_FOR(FuncTorchBatched)
-RTOPK_REFUSED_FOR(FuncTorchGradWrapper)
-RTOPK_REFUSED_FOR(FuncTorchDynamicLayerFrontMode)
-RTOPK_REFUSED_FOR(FuncTorchDynamicLayerBackMode)
+RTOPK_NOT_PLAIN(Python)
+RTOPK_NOT_PLAIN(PythonDispatcher)
+RTOPK_NOT_PLAIN(PreDispatch)
+RTOPK_NOT_PLAIN(Tracer)
+RTOPK_NOT_PLAIN(Functionalize)
+RTOPK_NOT_PLAIN(Negative)
+RTOPK_NOT_PLAIN(Batched)
+RTOPK_NOT_PLAIN(FuncTorchBatched)
+RTOPK_NOT_PLAIN(FuncTorchGradWrapper)
+RTOPK_NOT_PLAIN(FuncTorchDynamicLayerFrontMode)
+RTOPK_NOT_PLAIN(FuncTorchDynamicLayerBackMode)
 
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CompositeExplicitAutograd, library) {
   library.impl("_route_topk", TORCH_BOX(&rtopk::torch_binding::route_topk));

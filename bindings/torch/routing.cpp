@@ -69,7 +69,9 @@ void select(const Arguments& arguments, StableIValue* stack) {
 // ---- torch's own ----
 
 /// Calls torch's kernel to have it throw. Errors do not cross the C functions but as a code, and so would lose their kind
-/// (IndexError) and their text. The mangled name says what the function takes; where there is none, the error is plain.
+/// (IndexError) and their text. By its mangled name, since the stable ABI has neither a way to throw an IndexError nor one to
+/// hand a call on to the kernel that stood here before. The name says what the function takes; where there is none, the error
+/// is plain.
 [[noreturn]] void throw_as_torch_does(const TopkCall& call, bool on_cpu) {
   struct TwoTensors {  // not trivial, and so returned through memory, as std::tuple<Tensor, Tensor> is
     void* tensors[2];
@@ -207,9 +209,12 @@ void boxed_topk_of_last(StableIValue* stack, std::uint64_t, std::uint64_t) {
   select(Arguments({to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), -1, true, true}), stack);
 }
 
-void boxed_refusal(StableIValue* stack, std::uint64_t, std::uint64_t) {
+void boxed_no_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
   const Tensor released(to<AtenTensorHandle>(stack[0]));
-  refuse("_plain_topk is not recorded, transformed or overridden; call rtopk.topk or torch.ops.rtopk.topk");
+  TopkHandles none{};
+  TORCH_ERROR_CODE_CHECK(aoti_torch_new_uninitialized_tensor(&none.values));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_new_uninitialized_tensor(&none.indices));
+  put(stack, none);
 }
 
 void route_topk(bool cpu, bool cuda, bool on) {

@@ -33,7 +33,7 @@ _Result = torch.return_types.topk
 # torch.topk's own derivative around it, in C++, forwards and backwards and of every order.
 #
 # Small calls of topk are shorter still: operators of their own, with no derivative and few arguments, each of which
-# takes a twentieth of such a call. The dispatcher refuses them where anything wants to see the call.
+# takes some 3 % of such a call. Where anything wants to see the call they give None (operators.cpp).
 
 _Key, _Keys = torch._C.DispatchKey, torch._C.DispatchKeySet
 _SELECTION = _Keys(_Key.PrivateUse3)
@@ -51,6 +51,7 @@ _call = torch._C._dispatch_call_boxed
 _plain_topk, _plain_topk_along = (
     torch._C._dispatch_find_schema_or_throw(f"rtopk::{name}", "") for name in ("_plain_topk", "_plain_topk_along")
 )
+_NOT_PLAIN = (None, None)
 _LAST = -1
 
 # What may want to see a call beside autograd and a kernel: subclasses, modes of two kinds, tracers, transforms.
@@ -177,13 +178,16 @@ def topk(
         and not _has_function_mode()
     ):
         try:
+            pair = _NOT_PLAIN
             if input.requires_grad or forward_ad._current_level >= 0:
                 if type(dim) is int and type(largest) is type(sorted) is bool and not _is_watched(input):
-                    return _Result(_differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted))
+                    pair = _differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
             elif dim is _LAST and largest is True and sorted is True:
-                return _Result(_call(_plain_topk, input, k))
+                pair = _call(_plain_topk, input, k)
             elif type(dim) is int and type(largest) is type(sorted) is bool:
-                return _Result(_call(_plain_topk_along, input, k, dim, largest, sorted))
+                pair = _call(_plain_topk_along, input, k, dim, largest, sorted)
+            if pair[0] is not None:
+                return _Result(pair)
         except RuntimeError:
             pass  # below it is done in another way, or refused as torch.topk does
     options = {"max_iter": max_iter, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}

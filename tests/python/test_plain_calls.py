@@ -1,4 +1,4 @@
-"""The operators behind small calls of rtopk.topk are refused wherever anything else would want to see the call."""
+"""The operators behind small calls of rtopk.topk select nothing wherever anything else would want to see the call."""
 
 import pytest
 import torch
@@ -31,15 +31,16 @@ def of_fake_tensor(call, x):
     call(fake)
 
 
+# Each calls what it is given with a tensor, once or more.
 WATCHERS = {
     "a mode": in_mode,
     "a fake tensor": of_fake_tensor,
     "make_fx": lambda call, x: make_fx(call)(x),
     "make_fx before dispatch": lambda call, x: make_fx(call, pre_dispatch=True)(x),
-    "torch.jit.trace": lambda call, x: torch.jit.trace(call, x),
+    "torch.jit.trace": lambda call, x: torch.jit.trace(call, x, check_trace=False),
     "vmap": lambda call, x: torch.vmap(call)(x),
     "the old vmap": lambda call, x: torch._vmap_internals._vmap(call)(x),
-    "torch.func.grad": lambda call, x: torch.func.grad(lambda x: call(x)[0].sum())(x),
+    "torch.func.grad": lambda call, x: torch.func.grad(lambda x: call(x).sum())(x),
     "torch.func.jvp": lambda call, x: torch.func.jvp(call, (x,), (x,)),
     "functionalize": lambda call, x: torch.func.functionalize(call)(x),
     "a functional tensor": lambda call, x: call(torch._to_functional_tensor(x)),
@@ -47,12 +48,18 @@ WATCHERS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("watcher", WATCHERS)
 @pytest.mark.parametrize("name", CALLS)
-def test_is_refused(name, watcher):
-    with pytest.raises(RuntimeError, match="not recorded, transformed or overridden"):
-        WATCHERS[watcher](CALLS[name], torch.randn(3, 4))
+def test_nothing_is_selected(name, watcher):
+    seen = []
+
+    def call(x):
+        seen.append(CALLS[name](x))
+        return x * 2
+
+    WATCHERS[watcher](call, torch.randn(3, 4))
+    assert seen and all(tuple(each) == (None, None) for each in seen)
 
 
 @pytest.mark.parametrize("name", CALLS)
