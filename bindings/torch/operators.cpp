@@ -242,6 +242,10 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "_norm_compact_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor values,"
       " Tensor selectors)" RTOPK_NORM_GRADIENTS);
+  // For rtopk.topk alone: calls that nothing records, transforms or differentiates. None, None of others.
+  library.def("_plain_topk(Tensor input, int k) -> (Tensor values, Tensor indices)");
+  library.def(
+      "_plain_topk_along(Tensor input, int k, int dim, bool largest, bool sorted) -> (Tensor values, Tensor indices)");
   // torch.topk by rtopk (routing.hpp).
   library.def("_route_topk(bool cpu, bool cuda, bool on) -> ()");
   library.def("_routed_calls() -> int");
@@ -261,10 +265,18 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));                              \
   library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact))
 
+#define RTOPK_PLAIN_TOPK(library, last, along) \
+  library.impl("_plain_topk", last);           \
+  library.impl("_plain_topk_along", along)
+
 // A build without the CUDA backend takes CUDA tensors too: to say what is missing.
-STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) { RTOPK_IMPLEMENTATIONS(library); }
+STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) {
+  RTOPK_IMPLEMENTATIONS(library);
+  RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_topk_of_last, rtopk::torch_binding::boxed_topk);
+}
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
   RTOPK_IMPLEMENTATIONS(library);
+  RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_topk_of_last, rtopk::torch_binding::boxed_topk);
   library.impl("_linear", TORCH_BOX(&rtopk::torch_binding::linear));
   library.impl("_linear_input_gradient", TORCH_BOX(&rtopk::torch_binding::linear_input_gradient));
   library.impl("_linear_weight_gradient", TORCH_BOX(&rtopk::torch_binding::linear_weight_gradient));
@@ -278,6 +290,25 @@ STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
 // one of our own could only be in Python.
 STABLE_TORCH_LIBRARY_IMPL(rtopk, PrivateUse3, library) { RTOPK_IMPLEMENTATIONS(library); }
 STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) { library.impl("topk", rtopk::torch_binding::boxed_topk); }
+
+// Where anything wants to see a call of _plain_topk nothing is selected, and _functions.py makes the call in another way. So the
+// dispatcher answers what would take Python a question each: a mode, a tracer, a transform, a lazily negated tensor. Not by
+// an error, which would take longer than the call.
+#define RTOPK_NOT_PLAIN(key)                                                                             \
+  STABLE_TORCH_LIBRARY_IMPL(rtopk, key, library) {                                                       \
+    RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_no_topk, rtopk::torch_binding::boxed_no_topk); \
+  }
+RTOPK_NOT_PLAIN(Python)
+RTOPK_NOT_PLAIN(PythonDispatcher)
+RTOPK_NOT_PLAIN(PreDispatch)
+RTOPK_NOT_PLAIN(Tracer)
+RTOPK_NOT_PLAIN(Functionalize)
+RTOPK_NOT_PLAIN(Negative)
+RTOPK_NOT_PLAIN(Batched)
+RTOPK_NOT_PLAIN(FuncTorchBatched)
+RTOPK_NOT_PLAIN(FuncTorchGradWrapper)
+RTOPK_NOT_PLAIN(FuncTorchDynamicLayerFrontMode)
+RTOPK_NOT_PLAIN(FuncTorchDynamicLayerBackMode)
 
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CompositeExplicitAutograd, library) {
   library.impl("_route_topk", TORCH_BOX(&rtopk::torch_binding::route_topk));

@@ -31,8 +31,9 @@ using torch::stable::detail::to;
 class Arguments {
  public:
   explicit Arguments(const StableIValue* stack)
-      : call_{to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]),
-              to<bool>(stack[3]), to<bool>(stack[4])} {}
+      : Arguments({to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), to<std::int64_t>(stack[2]),
+                   to<bool>(stack[3]), to<bool>(stack[4])}) {}
+  explicit Arguments(const TopkCall& call) : call_(call) {}
   ~Arguments() { aoti_torch_delete_tensor_object(call_.self); }
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
@@ -60,10 +61,17 @@ void select(const TopkCall& call, const Tensor& self, StableIValue* stack) {
   stack[1] = from(indices);
 }
 
+void select(const Arguments& arguments, StableIValue* stack) {
+  if (TopkHandles usual{}; usual_topk(arguments.call(), usual)) return put(stack, usual);
+  select(arguments.call(), arguments.self(), stack);
+}
+
 // ---- torch's own ----
 
 /// Calls torch's kernel to have it throw. Errors do not cross the C functions but as a code, and so would lose their kind
-/// (IndexError) and their text. The mangled name says what the function takes; where there is none, the error is plain.
+/// (IndexError) and their text. By its mangled name, since the stable ABI has neither a way to throw an IndexError nor one to
+/// hand a call on to the kernel that stood here before. The name says what the function takes; where there is none, the error
+/// is plain.
 [[noreturn]] void throw_as_torch_does(const TopkCall& call, bool on_cpu) {
   struct TwoTensors {  // not trivial, and so returned through memory, as std::tuple<Tensor, Tensor> is
     void* tensors[2];
@@ -195,14 +203,18 @@ void put_in_place(std::unique_ptr<StableLibrary>& kernel, const char* key, bool 
 
 }  // namespace
 
-void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
-  const Arguments arguments(stack);
-  TopkHandles usual{};
-  if (usual_topk(arguments.call(), usual)) {
-    put(stack, usual);
-  } else {
-    select(arguments.call(), arguments.self(), stack);
-  }
+void boxed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) { select(Arguments(stack), stack); }
+
+void boxed_topk_of_last(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  select(Arguments({to<AtenTensorHandle>(stack[0]), to<std::int64_t>(stack[1]), -1, true, true}), stack);
+}
+
+void boxed_no_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  const Tensor released(to<AtenTensorHandle>(stack[0]));
+  TopkHandles none{};
+  TORCH_ERROR_CODE_CHECK(aoti_torch_new_uninitialized_tensor(&none.values));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_new_uninitialized_tensor(&none.indices));
+  put(stack, none);
 }
 
 void route_topk(bool cpu, bool cuda, bool on) {

@@ -25,12 +25,15 @@ _OPS = torch.ops.rtopk
 _INT64 = torch.int64
 _Result = torch.return_types.topk
 
-# ---- Ways past the dispatcher ----
+# ---- Ways past the derivatives ----
 #
-# operators.cpp registers the operators for a backend that no tensor has, and aten::topk too. Called by that key, an
-# operator is the selection and nothing else; aten::topk from autograd on down is torch.topk's own derivative around it,
-# in C++, forwards and backwards and of every order. Through the dispatcher a call would meet the operator's derivative,
-# which is in Python and takes longer than a small selection even to say that it is not needed.
+# Through the dispatcher an operator meets its derivative, which is in Python and takes longer than a small selection
+# even to say that it is not needed. So operators.cpp registers the operators for a backend that no tensor has, and
+# aten::topk too. Called by that key, an operator is the selection and nothing else; aten::topk from autograd on down is
+# torch.topk's own derivative around it, in C++, forwards and backwards and of every order.
+#
+# Small calls of topk are shorter still: operators of their own, with no derivative and few arguments, each of which
+# takes some 3 % of such a call. Where anything wants to see the call they give None (operators.cpp).
 
 _Key, _Keys = torch._C.DispatchKey, torch._C.DispatchKeySet
 _SELECTION = _Keys(_Key.PrivateUse3)
@@ -41,8 +44,15 @@ def _kernel(name, key="PrivateUse3"):
     return torch.library.get_kernel(name, key).call_boxed
 
 
-_selected_topk, _differentiable_topk = _kernel("aten::topk"), _kernel("aten::topk", "AutogradPrivateUse3")
+_differentiable_topk = _kernel("aten::topk", "AutogradPrivateUse3")
 _selected_topk_early, _selected_maxk, _selected_compact = map(_kernel, ("rtopk::topk", "rtopk::maxk", "rtopk::compact"))
+
+_call = torch._C._dispatch_call_boxed
+_plain_topk, _plain_topk_along = (
+    torch._C._dispatch_find_schema_or_throw(f"rtopk::{name}", "") for name in ("_plain_topk", "_plain_topk_along")
+)
+_NOT_PLAIN = (None, None)
+_LAST = -1
 
 # What may want to see a call beside autograd and a kernel: subclasses, modes of two kinds, tracers, transforms.
 # Functions without arguments are the quickest to ask; that of torch.compile comes first, for it is all that
@@ -56,13 +66,14 @@ _has_transform = torch._C._are_functorch_transforms_active
 _has_tracer = torch._C._is_tracing
 
 
+def _is_watched(input):
+    """Whether the dispatcher has others to show a call to than autograd and a kernel."""
+    return _dispatch_modes() or _has_transform() or _has_tracer() or input.is_neg()
+
+
 def is_unwatched(input):
     """Whether a call with this tensor is executed and nothing else: not recorded, not transformed, not overridden."""
-    return (
-        not _is_compiling()
-        and type(input) in _PLAIN_TYPES
-        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
-    )
+    return not _is_compiling() and type(input) in _PLAIN_TYPES and not _has_function_mode() and not _is_watched(input)
 
 
 def _is_overridden(input):
@@ -155,25 +166,28 @@ def topk(
     >>> rtopk.topk(x, 2, largest=False, index_dtype=torch.int32).indices
     tensor([0, 2], dtype=torch.int32)
     """
-    exact = max_iter is None and epsilon == 0.0 and index_dtype is _INT64
-    # The usual call first: every check costs a small selection.
+    # The usual call first, with as few questions as it takes: each costs 1 to 3 % of a small call.
     if (
-        exact
+        max_iter is None
         and out is None
-        and type(k) is type(dim) is int
-        and type(largest) is type(sorted) is bool
+        and epsilon == 0.0
+        and index_dtype is _INT64
+        and type(k) is int
         and not _is_compiling()
         and type(input) in _PLAIN_TYPES
-        and not (_dispatch_modes() or _has_function_mode() or _has_transform() or _has_tracer() or input.is_neg())
+        and not _has_function_mode()
     ):
         try:
+            pair = _NOT_PLAIN
             if input.requires_grad or forward_ad._current_level >= 0:
-                pair = _differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
-            elif dim == -1 and largest and sorted:
-                pair = _selected_topk(_SELECTION, input, k)
-            else:
-                pair = _selected_topk(_SELECTION, input, k, dim, largest, sorted)
-            return _Result(pair)
+                if type(dim) is int and type(largest) is type(sorted) is bool and not _is_watched(input):
+                    pair = _differentiable_topk(_DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
+            elif dim is _LAST and largest is True and sorted is True:
+                pair = _call(_plain_topk, input, k)
+            elif type(dim) is int and type(largest) is type(sorted) is bool:
+                pair = _call(_plain_topk_along, input, k, dim, largest, sorted)
+            if pair[0] is not None:
+                return _Result(pair)
         except RuntimeError:
             pass  # below it is done in another way, or refused as torch.topk does
     options = {"max_iter": max_iter, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}

@@ -208,6 +208,12 @@ register_autograd("rtopk::maxk", backward_maxk, setup_context=save_maxk)
 register_autograd("rtopk::compact", backward_compact, setup_context=save_compact)
 
 
+# Of these nobody asks a derivative (_functions.py).
+_library_without = torch.library.Library("rtopk", "IMPL")
+for _name in ("_plain_topk", "_plain_topk_along"):
+    _library_without.impl(_name, torch.library.fallthrough_kernel, "Autograd")
+
+
 # ---- vmap ----
 #
 # Rows are selected independently of each other, so a batch is more rows: the batch goes first, and dimensions count

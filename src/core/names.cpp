@@ -11,6 +11,7 @@ namespace rtopk {
 
 Status::Status(StatusCode code, const char* text) noexcept : code_(code) {
   std::strncpy(text_, text, sizeof text_ - 1);
+  text_[sizeof text_ - 1] = '\0';
 }
 
 const char* name(DType type) noexcept {

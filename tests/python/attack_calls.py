@@ -123,6 +123,15 @@ def topk(m):
     return [*arguments, m.pick((torch.int64, torch.int32))]
 
 
+def plain_topk(m):
+    input = m.rows()
+    return [input, m.k(input)]
+
+
+def plain_topk_along(m):
+    return topk(m)[:5]
+
+
 def topk_out(m):
     *arguments, index = topk(m)
     input, k, dim = arguments[:3]
@@ -212,6 +221,8 @@ def norm_compact_backward(m):
 CALLS = {
     "topk": topk,
     "topk_out": topk_out,
+    "_plain_topk": plain_topk,
+    "_plain_topk_along": plain_topk_along,
     "maxk": whole_rows,
     "topk_mask": whole_rows,
     "compact": compact,
@@ -228,6 +239,7 @@ CALLS = {
     "_norm_backward": norm_backward,
     "_norm_compact_backward": norm_compact_backward,
 }
+NEVER_RECORDED = {"_plain_topk", "_plain_topk_along"}
 TAKE_NO_TENSORS = {"build_text", "_route_topk", "_routed_calls"}
 
 

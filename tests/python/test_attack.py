@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rtopk.gnn  # noqa: F401  # registers what its operators need
-from attack_calls import CALLS, Maker, runs_on
+from attack_calls import CALLS, NEVER_RECORDED, Maker, runs_on
 from guarded_memory import Slot
 
 ATTACK = Path(__file__).with_name("attack.py")
@@ -57,7 +57,7 @@ def right_call(name, device):
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in NEVER_RECORDED])
 def test_every_operator_keeps_pytorchs_rules(name, device):
     if not runs_on(name, device):
         pytest.skip(f"{name} is not for {device}")
