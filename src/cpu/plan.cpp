@@ -30,7 +30,7 @@ constexpr std::int64_t kElementsPerThread = 65536;
 /// Both for cpu_lanes, which takes 2 to 10 ns an element and learns nothing from row to row. Blocks are large enough that
 /// working out the exchanges, up to 3 us for each, does not count.
 constexpr std::int64_t kSortedElementsPerBlock = 16384;
-constexpr std::int64_t kSortedElementsPerThread = 16384;
+constexpr std::int64_t kSortedElementsPerThread = 32768;
 
 /// From this length on, and selecting at most this share of a row (1/8), it pays to discard most of it in the first pass
 /// and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream: 256 columns, k = 8:
@@ -52,10 +52,10 @@ constexpr std::int64_t kMinLanesGroup = 16;
 
 /// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
 /// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more.
-/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 165 by value and 24, 142
-/// unsorted; 32 columns, k = 8: 144, 262 and 159, 162; k = 16: 188, 399 and 213, 173; 64 columns, k = 2: 151, 189 and 156,
-/// 170; k = 12: 372, 355 and 398, 203. Lanes of 16-bit elements are half as wide and compared by fewer instructions, those of
-/// 64-bit elements have columns beside them: bf16, 128 columns, k = 12: 392, 431 by value; f64, 24 columns, k = 6: 239, 263.
+/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 160 by value and 24, 142
+/// unsorted; 32 columns, k = 8: 144, 220 and 159, 162; k = 16: 188, 300 and 213, 173; 48 columns, k = 12: 281, 275 and 305,
+/// 190; 64 columns, k = 64: 700, 1050 by value. Lanes of 16-bit elements are half as wide and compared by fewer instructions, those of
+/// 64-bit elements have columns beside them: they are as fast at twice and half the columns.
 bool sorts_in_lanes(const Problem& problem) {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
@@ -65,7 +65,7 @@ bool sorts_in_lanes(const Problem& problem) {
   if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= 48;
   // Most of a row: the other family would have to sort that, one comparison after the other.
   const bool most = 4 * problem.k >= 3 * problem.cols;
-  return problem.cols <= (size == 8 ? 24 : 256 / size) || (most && problem.cols <= 64);
+  return problem.cols <= 192 / size || (most && problem.cols <= 64);
 }
 
 Family pick_family(const Problem& problem) {

@@ -45,25 +45,41 @@ class StreamFamily {
   /// Selects the k best if the floor is the value of the k-th. Otherwise false and nothing done, but for the bar, which is
   /// raised above the floor if the k-th is there.
   bool FinishTied(const Row<RowView>& row, Key& bar) {
+    bool is_above = false;
+    const bool selected = row.size() <= kListedAtOnce ? ListTied(row, is_above) : SearchTied(row, is_above);
+    if (selected) {
+      const double value = RowView::ToReal(floor_);
+      hint_.Learn(value, value, 0, false);
+      results_.End(passes_);
+    } else if (is_above) {
+      bar = static_cast<Key>(floor_ + 1);
+    } else {
+      has_floor_ = false;
+    }
+    return selected;
+  }
+
+  /// For rows that are listed at once.
+  bool ListTied(const Row<RowView>& row, bool& is_above) {
+    const std::size_t count = listing_.FillIfTied(row, floor_, problem_.k, is_above);
+    ++passes_;
+    if (count > 0) results_.Add(listing_.positions(), count, 0);
+    return count > 0;
+  }
+
+  /// For any row.
+  bool SearchTied(const Row<RowView>& row, bool& is_above) {
     const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
     ++passes_;
-    if (above >= problem_.k) {
-      bar = static_cast<Key>(floor_ + 1);
-      return false;
-    }
+    is_above = above >= problem_.k;
+    if (is_above) return false;
     const std::int64_t count = row.Count(floor_);
     ++passes_;
-    if (count <= problem_.k) {
-      has_floor_ = false;
-      return false;
-    }
-    const double value = RowView::ToReal(floor_);
-    hint_.Learn(value, value, 0, false);
+    if (count < problem_.k) return false;
     ListSelected(row, core::Threshold<Key>{floor_, count, above, passes_}, problem_.k, listing_,
                  [&](const std::uint16_t* positions, std::size_t listed, std::size_t base) {
                    results_.Add(positions, listed, base);
                  });
-    results_.End(passes_);
     return true;
   }
 

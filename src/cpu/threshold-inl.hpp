@@ -202,24 +202,48 @@ class Listing {
   template <class View>
   std::size_t FillWithTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
                            std::int64_t& ties) {
-    const std::size_t words = Words(begin, end);
+    MarkAbove(row, key, begin, end);
+    AddTies(row, key, begin, end, ties);
+    return ListPositions<false>(words_, Words(begin, end), positions_);
+  }
+
+  /// For a row of at most kListedAtOnce elements whose threshold may be the value of `key`, which many have: lists the k best
+  /// without a search. 0 if the threshold is another one; `is_above` says whether it lies above.
+  template <class View>
+  std::size_t FillIfTied(const Row<View>& row, typename View::Key key, std::int64_t k, bool& is_above) {
+    const std::size_t words = Words(0, row.size());
+    MarkAbove(row, key, 0, row.size());
+    std::int64_t ties = k;
+    for (std::size_t i = 0; i < words; ++i) ties -= static_cast<std::int64_t>(std::popcount(words_[i]));
+    is_above = ties <= 0;
+    if (is_above) return 0;
+    AddTies(row, key, 0, row.size(), ties);
+    return ties > 0 ? 0 : ListPositions<false>(words_, words, positions_);
+  }
+
+ private:
+  static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties.
+
+  template <class View>
+  HWY_INLINE void MarkAbove(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end) {
     if (key == View::highest_key) {
-      std::fill_n(words_, words, std::uint64_t{0});
+      std::fill_n(words_, Words(begin, end), std::uint64_t{0});
     } else {
       row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_);
     }
-    // Where there are many ties the first ones are soon found.
+  }
+
+  /// Marks the first `ties` elements equal to `key` too, which are taken off it. Where there are many they are soon found.
+  template <class View>
+  HWY_INLINE void AddTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
+                          std::int64_t& ties) {
     for (std::size_t at = begin; at < end && ties > 0; at += 64 * kTiedWords) {
       const std::size_t stop = std::min(end, at + 64 * kTiedWords);
       std::uint64_t* const selected = words_ + (at - begin) / 64;
       row.Mark(key, at, stop, tied_words_);
       for (std::size_t i = 0; i < Words(at, stop); ++i) selected[i] |= First(tied_words_[i] & ~selected[i], ties);
     }
-    return ListPositions<false>(words_, words, positions_);
   }
-
- private:
-  static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties.
 
   static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
 
