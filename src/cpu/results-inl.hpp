@@ -142,7 +142,6 @@ class Results {
       tied += is_tie ? 1 : 0;
     }
     std::copy_n(ties.begin(), tied, order_ + others);
-    for (std::size_t i = others; i < k; ++i) ranks_[i] = static_cast<Lane>(i);
     return others;
   }
 
@@ -163,12 +162,14 @@ class Results {
     for (std::size_t i = 0; i < k && k >= 16; i += lanes) {
       ties += hn::CountTrue(d, hn::Eq(hn::LoadU(d, keys_ + i), hn::Set(d, worst)));
     }
+    std::size_t others = k;
     if (4 * ties >= k) {
-      Rank(PutTiesLast(worst));
+      others = PutTiesLast(worst);
     } else {
       std::iota(order_, order_ + k, std::uint8_t{0});
-      Rank(k);
     }
+    Rank(others);
+    for (std::size_t i = others; i < k; ++i) ranks_[i] = static_cast<Lane>(i);
     const std::int64_t start = number_ * problem_.k;
     if (core::writes_values(problem_)) {
       Bits* const values = static_cast<Bits*>(output_.values) + start;
