@@ -77,7 +77,7 @@ class Results {
   static constexpr std::int64_t kMaxRanked = 128;
   using Bits = core::KeyOf<T>;  ///< Values are moved as bits, so that NaN payloads and -0 survive.
 
-  [[nodiscard]] bool sorts() const { return problem_.order == Order::by_value; }
+  [[nodiscard]] bool sorts() const { return problem_.order == Order::by_value && problem_.k > 1; }
   /// Whether results are put into order by counting, for each, those that are better: k * k comparisons, many at a time, that
   /// are never mispredicted. Measured on a Neoverse N1, f32, ns a row, against std::sort: k = 8: 56, 94; k = 32: 320, 644;
   /// k = 64: 945, 1528; k = 128: 3200, 3519.
