@@ -21,7 +21,6 @@ class Results {
       bits_ = scratch.take<Bits>(problem.k);
       keys_ = scratch.take<Lane>(problem.k);
       ranks_ = scratch.take<Lane>(problem.k);
-      order_ = scratch.take<std::uint8_t>(problem.k);
     } else if (packs()) {
       packed_ = scratch.take<std::uint64_t>(problem.k);
     } else {
@@ -29,6 +28,9 @@ class Results {
     }
     places_ = scratch.take<std::int64_t>(problem.k);
   }
+
+  /// Whether results are put into another order than that in which they are added. One is in every order.
+  [[nodiscard]] bool sorts() const { return problem_.order == Order::by_value && problem_.k > 1; }
 
   void Begin(const T* elements, std::int64_t number) {
     elements_ = elements;
@@ -62,26 +64,26 @@ class Results {
     written_ += static_cast<std::int64_t>(count);
   }
 
+  /// Adds all that are missing: equal elements, worse than those that were added before. They are in order already.
+  template <class Position>
+  void AddWorst(const Position* positions, std::size_t count) {
+    Write(positions, count, 0);
+  }
+
   void End(std::int32_t passes) {
-    if (sorts() && ranks()) {
-      WriteRanked();
-    } else if (sorts()) {
-      WriteSorted();
-    }
+    if (sorts()) WriteSorted();
     if (problem_.passes) output_.passes[number_] = passes;
   }
 
  private:
   using Key = core::KeyOf<T>;
   using Lane = SignedOf<Key>;
-  static constexpr std::int64_t kMaxRanked = 128;
   using Bits = core::KeyOf<T>;  ///< Values are moved as bits, so that NaN payloads and -0 survive.
 
-  [[nodiscard]] bool sorts() const { return problem_.order == Order::by_value && problem_.k > 1; }
-  /// Whether results are put into order by counting, for each, those that are better: k * k comparisons, many at a time, that
-  /// are never mispredicted. Measured on a Neoverse N1, f32, ns a row, against std::sort: k = 8: 56, 94; k = 32: 320, 644;
-  /// k = 64: 945, 1528; k = 128: 3200, 3519.
+  /// Whether results are put into order by counting, for each, those that are better: k * k comparisons, many at a time, of
+  /// which none is mispredicted.
   [[nodiscard]] bool ranks() const { return problem_.k <= kMaxRanked; }
+  static constexpr std::int64_t kMaxRanked = 128;
   /// Whether key and place fit into 64 bits, which sort faster than pairs.
   [[nodiscard]] bool packs() const { return sizeof(Key) <= 4 && problem_.cols <= std::int64_t{1} << 32; }
 
@@ -89,121 +91,15 @@ class Results {
     return static_cast<Key>(~core::directed_key<T, direction>(elements_[place]));
   }
 
-  /// Minus the number of keys of [begin, end) that are above (or below) each of `keys`.
-  template <bool above, class D, class V = hn::Vec<D>>
-  HWY_INLINE V CountKeys(D d, V keys, std::size_t begin, std::size_t end) const {
-    const auto compare = [&](std::size_t j) HWY_ATTR {  // a comparison that holds is -1
-      const auto other = hn::Set(d, keys_[j]);
-      return hn::VecFromMask(d, above ? hn::Gt(other, keys) : hn::Gt(keys, other));
-    };
-    auto even = hn::Zero(d);
-    auto odd = hn::Zero(d);
-    std::size_t j = begin;
-    for (; j + 2 <= end; j += 2) {
-      even = hn::Add(even, compare(j));
-      odd = hn::Add(odd, compare(j + 1));
-    }
-    if (j < end) even = hn::Add(even, compare(j));
-    return hn::Add(even, odd);
-  }
-
-  /// Counts how many of the first `count` keys are better than each: those before it that are not worse, and those behind
-  /// it that are better.
-  void Rank(std::size_t count) {
-    const hn::ScalableTag<Lane> d;
-    const std::size_t lanes = hn::Lanes(d);
-    for (std::size_t i = 0; i < count; i += lanes) {
-      const auto keys = hn::LoadU(d, keys_ + i);
-      const auto places = hn::Iota(d, static_cast<Lane>(i));
-      const std::size_t end = std::min(i + lanes, count);
-      auto rank = hn::Add(hn::Set(d, static_cast<Lane>(i)), CountKeys<false>(d, keys, 0, i));
-      for (std::size_t j = i; j < end; ++j) {
-        const auto other = hn::Set(d, keys_[j]);
-        const auto first_of_equal = hn::And(hn::Eq(other, keys), hn::Gt(places, hn::Set(d, static_cast<Lane>(j))));
-        rank = hn::Sub(rank, hn::VecFromMask(d, hn::Or(hn::Gt(other, keys), first_of_equal)));
-      }
-      hn::StoreU(hn::Sub(rank, CountKeys<true>(d, keys, end, count)), d, ranks_ + i);
-    }
-  }
-
-  /// Moves results that are equal to the worst behind the others: they are in order. Returns how many others there are.
-  std::size_t PutTiesLast(Lane worst) {
-    const auto k = static_cast<std::size_t>(problem_.k);
-    std::array<std::uint8_t, kMaxRanked> ties;
-    std::size_t others = 0;
-    std::size_t tied = 0;
-    for (std::size_t i = 0; i < k; ++i) {  // without a branch that hangs on the elements
-      const Lane key = keys_[i];
-      keys_[others] = key;
-      order_[others] = static_cast<std::uint8_t>(i);
-      ties[tied] = static_cast<std::uint8_t>(i);
-      const bool is_tie = key == worst;
-      others += is_tie ? 0 : 1;
-      tied += is_tie ? 1 : 0;
-    }
-    std::copy_n(ties.begin(), tied, order_ + others);
-    return others;
-  }
-
-  void WriteRanked() {
-    const hn::ScalableTag<Lane> d;
-    const hn::RebindToUnsigned<decltype(d)> du;
-    const std::size_t lanes = hn::Lanes(d);
-    const auto k = static_cast<std::size_t>(problem_.k);
-    std::fill_n(bits_ + k, lanes, bits_[0]);  // behind the end, where a vector is read whole
-    auto least = hn::Set(d, std::numeric_limits<Lane>::max());
-    for (std::size_t i = 0; i < k; i += lanes) {
-      const auto keys = KeyLanes<T, direction>(du, hn::LoadU(du, bits_ + i));
-      hn::StoreU(keys, d, keys_ + i);
-      least = hn::Min(least, keys);
-    }
-    const Lane worst = hn::GetLane(hn::MinOfLanes(d, least));
-    std::size_t ties = 0;
-    for (std::size_t i = 0; i < k && k >= 16; i += lanes) {
-      ties += hn::CountTrue(d, hn::Eq(hn::LoadU(d, keys_ + i), hn::Set(d, worst)));
-    }
-    std::size_t others = k;
-    if (4 * ties >= k) {
-      others = PutTiesLast(worst);
-    } else {
-      std::iota(order_, order_ + k, std::uint8_t{0});
-    }
-    Rank(others);
-    for (std::size_t i = others; i < k; ++i) ranks_[i] = static_cast<Lane>(i);
-    const std::int64_t start = number_ * problem_.k;
-    if (core::writes_values(problem_)) {
-      Bits* const values = static_cast<Bits*>(output_.values) + start;
-      for (std::size_t i = 0; i < k; ++i) values[ranks_[i]] = bits_[order_[i]];
-    }
-    if (core::writes_indices(problem_)) {
-      switch (problem_.index_type) {
-        case IndexType::i32: WriteRankedIndices<std::int32_t>(start); break;
-        case IndexType::i64: WriteRankedIndices<std::int64_t>(start); break;
-        case IndexType::u8: WriteRankedIndices<std::uint8_t>(start); break;
-        case IndexType::u16: WriteRankedIndices<std::uint16_t>(start); break;
-      }
-    }
-  }
-
-  template <class Index>
-  HWY_INLINE void WriteRankedIndices(std::int64_t start) {
-    Index* const indices = static_cast<Index*>(output_.indices) + start;
-    for (std::int64_t i = 0; i < problem_.k; ++i) indices[ranks_[i]] = static_cast<Index>(places_[order_[i]]);
-  }
-
   template <class Position>
   HWY_INLINE void Write(const Position* positions, std::size_t count, std::size_t base) {
     const Bits* elements = reinterpret_cast<const Bits*>(elements_) + base;
     const std::int64_t start = number_ * problem_.k + written_;
     if (core::writes_values(problem_)) Gather(elements, positions, count, static_cast<Bits*>(output_.values) + start);
-    if (core::writes_indices(problem_)) {
-      switch (problem_.index_type) {
-        case IndexType::i32: WriteIndices<std::int32_t>(positions, count, base, start); break;
-        case IndexType::i64: WriteIndices<std::int64_t>(positions, count, base, start); break;
-        case IndexType::u8: WriteIndices<std::uint8_t>(positions, count, base, start); break;
-        case IndexType::u16: WriteIndices<std::uint16_t>(positions, count, base, start); break;
-      }
-    }
+    WithIndices(start, [&](auto* indices) {
+      using Index = std::remove_pointer_t<decltype(indices)>;
+      AddToAll(positions, count, static_cast<Index>(base), indices);
+    });
     const std::int64_t row_start = number_ * problem_.cols + static_cast<std::int64_t>(base);
     if (problem_.form == Form::dense) {
       Bits* dense = static_cast<Bits*>(output_.dense) + row_start;
@@ -215,22 +111,116 @@ class Results {
     }
   }
 
-  template <class Index, class Position>
-  HWY_INLINE void WriteIndices(const Position* positions, std::size_t count, std::size_t base, std::int64_t start) {
-    AddToAll(positions, count, static_cast<Index>(base), static_cast<Index*>(output_.indices) + start);
+  /// Calls write(where the index of the result `start` goes), if indices are wanted.
+  template <class WriteIndices>
+  HWY_INLINE void WithIndices(std::int64_t start, WriteIndices&& write) const {
+    if (!core::writes_indices(problem_)) return;
+    switch (problem_.index_type) {
+      case IndexType::i32: write(static_cast<std::int32_t*>(output_.indices) + start); break;
+      case IndexType::i64: write(static_cast<std::int64_t*>(output_.indices) + start); break;
+      case IndexType::u8: write(static_cast<std::uint8_t*>(output_.indices) + start); break;
+      case IndexType::u16: write(static_cast<std::uint16_t*>(output_.indices) + start); break;
+    }
   }
 
+  /// Puts into order and writes what was added.
   void WriteSorted() {
-    const auto k = static_cast<std::size_t>(problem_.k);
+    const auto count = static_cast<std::size_t>(written_);
+    if (ranks()) return WriteRanked(count);
     if (packs()) {
-      std::sort(packed_, packed_ + k);  // in place: a run allocates nothing
-      for (std::size_t i = 0; i < k; ++i) places_[i] = static_cast<std::int64_t>(packed_[i] & 0xffffffffu);
+      std::sort(packed_, packed_ + count);  // in place: a run allocates nothing
+      for (std::size_t i = 0; i < count; ++i) places_[i] = static_cast<std::int64_t>(packed_[i] & 0xffffffffu);
     } else {
-      std::sort(ranked_, ranked_ + k);
-      for (std::size_t i = 0; i < k; ++i) places_[i] = ranked_[i].place;
+      std::sort(ranked_, ranked_ + count);
+      for (std::size_t i = 0; i < count; ++i) places_[i] = ranked_[i].place;
     }
     written_ = 0;
-    Write(places_, k, 0);
+    Write(places_, count, 0);
+  }
+
+  void WriteRanked(std::size_t count) {
+    if (count == 0) return;
+    Rank(count);
+    const std::int64_t start = number_ * problem_.k;
+    if (core::writes_values(problem_)) {
+      Bits* const values = static_cast<Bits*>(output_.values) + start;
+      for (std::size_t i = 0; i < count; ++i) values[ranks_[i]] = bits_[i];
+    }
+    WithIndices(start, [&](auto* indices) {
+      using Index = std::remove_pointer_t<decltype(indices)>;
+      for (std::size_t i = 0; i < count; ++i) indices[ranks_[i]] = static_cast<Index>(places_[i]);
+    });
+  }
+
+  using D = hn::ScalableTag<Lane>;
+  using V = hn::Vec<D>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(D{});
+
+  /// Counts for each of the first `count` results those that go before it: the better ones, and equal ones that were added
+  /// before. Vectors are read and written whole; what is behind the end is not looked at.
+  void Rank(std::size_t count) {
+    const D d;
+    const hn::RebindToUnsigned<D> du;
+    std::fill_n(bits_ + count, kLanes, Bits{});
+    for (std::size_t i = 0; i < count; i += kLanes) {
+      hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits_ + i)), d, keys_ + i);
+    }
+    std::size_t i = 0;
+    for (; i + 3 * kLanes < count; i += 4 * kLanes) RankAt<4>(i, count);
+    for (; i + kLanes < count; i += 2 * kLanes) RankAt<2>(i, count);
+    if (i < count) RankAt<1>(i, count);
+  }
+
+  /// Of `vectors` vectors of keys from `begin` on: several, since a key that they are compared with takes as long to bring
+  /// there as a comparison.
+  template <std::size_t vectors>
+  HWY_INLINE void RankAt(std::size_t begin, std::size_t count) {
+    const D d;
+    V keys[vectors];
+    V ranks[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) {
+      keys[v] = hn::LoadU(d, keys_ + begin + v * kLanes);
+      ranks[v] = hn::Set(d, static_cast<Lane>(begin + v * kLanes));  // as if all before went before
+    }
+    for (std::size_t j = 0; j < begin; ++j) {
+      const auto other = hn::Set(d, keys_[j]);
+      for (std::size_t v = 0; v < vectors; ++v) LeaveOutWorse(keys[v], other, ranks[v]);
+    }
+    RankAmong<0>(begin, count, keys, ranks);
+    for (std::size_t j = begin + vectors * kLanes; j < count; ++j) {
+      const auto other = hn::Set(d, keys_[j]);
+      for (std::size_t v = 0; v < vectors; ++v) AddBetter(keys[v], other, ranks[v]);
+    }
+    for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(ranks[v], d, ranks_ + begin + v * kLanes);
+  }
+
+  /// The keys from the vector `of` on against the vectors themselves.
+  template <std::size_t of, std::size_t vectors>
+  HWY_INLINE void RankAmong(std::size_t begin, std::size_t count, const V (&keys)[vectors], V (&ranks)[vectors]) {
+    const D d;
+    const std::size_t first = begin + of * kLanes;
+    const auto places = hn::Iota(d, static_cast<Lane>(first));
+    for (std::size_t j = first; j < std::min(first + kLanes, count); ++j) {
+      const auto other = hn::Set(d, keys_[j]);
+      for (std::size_t v = 0; v < of; ++v) AddBetter(keys[v], other, ranks[v]);
+      const auto equal_before = hn::And(hn::Eq(other, keys[of]), hn::Gt(places, hn::Set(d, static_cast<Lane>(j))));
+      const auto goes_before = hn::Or(hn::Gt(other, keys[of]), equal_before);
+      ranks[of] = hn::Sub(ranks[of], hn::VecFromMask(d, goes_before));
+      for (std::size_t v = of + 1; v < vectors; ++v) LeaveOutWorse(keys[v], other, ranks[v]);
+    }
+    if constexpr (of + 1 < vectors) RankAmong<of + 1>(begin, count, keys, ranks);
+  }
+
+  // A comparison that holds is -1.
+
+  /// `other` is behind `keys`: it goes before those that it is better than.
+  static HWY_INLINE void AddBetter(V keys, V other, V& ranks) {
+    ranks = hn::Sub(ranks, hn::VecFromMask(D{}, hn::Gt(other, keys)));
+  }
+
+  /// `other` is before `keys`: it goes before those that it is not worse than.
+  static HWY_INLINE void LeaveOutWorse(V keys, V other, V& ranks) {
+    ranks = hn::Add(ranks, hn::VecFromMask(D{}, hn::Gt(keys, other)));
   }
 
   const Problem& problem_;
@@ -238,11 +228,41 @@ class Results {
   const T* elements_ = nullptr;
   std::int64_t number_ = 0;
   std::int64_t written_ = 0;
-  Bits* bits_ = nullptr;           ///< The results in index order, to be ranked.
-  Lane* keys_ = nullptr;           ///< Their directed keys, ties for the last place behind the others.
-  std::uint8_t* order_ = nullptr;  ///< Which result a key is of.
-  Lane* ranks_ = nullptr;          ///< And its place in the order by value.
+  Bits* bits_ = nullptr;   ///< Results that are to be ranked, as they were added.
+  Lane* keys_ = nullptr;   ///< Their directed keys.
+  Lane* ranks_ = nullptr;  ///< Their places in the order by value.
   std::uint64_t* packed_ = nullptr;
   Ranked<Key>* ranked_ = nullptr;
   std::int64_t* places_ = nullptr;
 };
+
+/// Selects the k best of a row of at most kListedAtOnce elements if the k-th has the value of `key`, which many have. Otherwise
+/// false and nothing done; `is_above` says whether the k-th is above it.
+template <class T, Direction direction>
+bool TakeIfTied(const T* elements, const Problem& problem, core::KeyOf<T> key, Listing& listing,
+                Results<T, direction>& results, bool& is_above) {
+  using View = typename Held<T, direction>::RowView;
+  if (key <= View::lowest_key || key >= View::highest_key) return false;
+  const auto size = static_cast<std::size_t>(problem.cols);
+  const Row<View> row(elements, size);
+  const auto mark = [&](const auto& fast_row) { return listing.MarkIfTied(fast_row, row, key, problem.k, is_above); };
+  bool found = false;
+  if constexpr (Held<T, direction>::converts) {
+    using FastView = HalfView<T, direction>;
+    const bool is_fast = key >= FastView::lowest_key && !FastView::HidesNaN(elements, size);
+    found = is_fast ? mark(Row<FastView>(elements, size)) : mark(row);
+  } else {
+    found = mark(row);
+  }
+  if (!found) return false;
+  if (results.sorts()) {
+    const std::size_t above = listing.ListAbove();
+    results.Add(listing.positions(), above, 0);
+    const std::size_t ties = listing.ListTies();
+    results.AddWorst(listing.positions(), ties);
+  } else {
+    const std::size_t count = listing.ListMarked();
+    results.Add(listing.positions(), count, 0);
+  }
+  return true;
+}

@@ -12,41 +12,32 @@ class RowFamily {
   void Select(const T* elements, std::int64_t number) {
     results_.Begin(elements, number);
     const auto size = static_cast<std::size_t>(problem_.cols);
-    const auto* const held = Hold(elements, size);
-    if (hint_.known && hint_.tied && size <= kListedAtOnce && ListTied(Row<View>(held, size))) return results_.End(1);
+    std::int32_t passes = 0;
+    if (hint_.known && hint_.tied && size <= kListedAtOnce) {
+      bool is_above = false;
+      ++passes;
+      const Key key = RowView::FromReal(hint_.value);
+      if (TakeIfTied(elements, problem_, key, listing_, results_, is_above)) return results_.End(passes);
+    }
     const auto take = [&](const auto& row, const auto& threshold) {
       ListSelected(row, threshold, problem_.k, listing_,
                    [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
                      results_.Add(positions, count, base);
                    });
-      results_.End(threshold.passes);
+      results_.End(passes + threshold.passes);
     };
-    WithThreshold<T, direction>(held, size, problem_.k, hint_, take);
+    if constexpr (Held::converts) {
+      Held::ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), size, keys_);
+      WithThreshold<T, direction>(keys_, size, problem_.k, hint_, take);
+    } else {
+      WithThreshold<T, direction>(elements, size, problem_.k, hint_, take);
+    }
   }
 
  private:
   using Held = HWY_NAMESPACE::Held<T, direction>;
-  using View = typename Held::View;
-
-  /// Selects the k best if the k-th is equal to that of the row before.
-  bool ListTied(const Row<View>& row) {
-    const auto key = View::FromReal(hint_.value);
-    if (key <= View::lowest_key || key >= View::highest_key) return false;
-    bool is_above = false;
-    const std::size_t count = listing_.FillIfTied(row, key, problem_.k, is_above);
-    if (count > 0) results_.Add(listing_.positions(), count, 0);
-    return count > 0;
-  }
-
-  /// The row as it is searched.
-  const typename Held::Element* Hold(const T* elements, std::size_t size) {
-    if constexpr (Held::converts) {
-      Held::ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), size, keys_);
-      return keys_;
-    } else {
-      return elements;
-    }
-  }
+  using RowView = typename Held::RowView;
+  using Key = core::KeyOf<T>;
 
   const Problem& problem_;
   Results<T, direction> results_;

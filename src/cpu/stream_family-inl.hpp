@@ -27,7 +27,7 @@ class StreamFamily {
     if (hint_.known) bar = RowView::FromReal(hint_.value - margin_ * hint_.gap);
     if (hint_.known && has_floor_ && bar <= floor_) {
       bar = floor_;
-      if (FinishTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), bar)) return;
+      if (FinishTied(elements, bar)) return;
     }
     if (!FinishFast(elements, bar)) {
       hint_.known = false;
@@ -44,30 +44,30 @@ class StreamFamily {
 
   /// Selects the k best if the floor is the value of the k-th. Otherwise false and nothing done, but for the bar, which is
   /// raised above the floor if the k-th is there.
-  bool FinishTied(const Row<RowView>& row, Key& bar) {
+  bool FinishTied(const T* elements, Key& bar) {
     bool is_above = false;
-    const bool selected = row.size() <= kListedAtOnce ? ListTied(row, is_above) : SearchTied(row, is_above);
-    if (selected) {
-      const double value = RowView::ToReal(floor_);
-      hint_.Learn(value, value, 0, false);
-      results_.End(passes_);
-    } else if (is_above) {
+    if (problem_.cols <= static_cast<std::int64_t>(kListedAtOnce)) {
+      ++passes_;
+      if (TakeIfTied(elements, problem_, floor_, listing_, results_, is_above)) return EndTied();
+    } else if (SearchTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), is_above)) {
+      return EndTied();
+    }
+    if (is_above) {
       bar = static_cast<Key>(floor_ + 1);
     } else {
       has_floor_ = false;
     }
-    return selected;
+    return false;
   }
 
-  /// For rows that are listed at once.
-  bool ListTied(const Row<RowView>& row, bool& is_above) {
-    const std::size_t count = listing_.FillIfTied(row, floor_, problem_.k, is_above);
-    ++passes_;
-    if (count > 0) results_.Add(listing_.positions(), count, 0);
-    return count > 0;
+  bool EndTied() {
+    const double value = RowView::ToReal(floor_);
+    hint_.Learn(value, value, 0, false);
+    results_.End(passes_);
+    return true;
   }
 
-  /// For any row.
+  /// The same for a row that is too long to be marked at once.
   bool SearchTied(const Row<RowView>& row, bool& is_above) {
     const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
     ++passes_;
