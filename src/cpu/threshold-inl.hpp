@@ -262,12 +262,26 @@ class Listing {
   }
 
   /// The lowest `count` bits of those that are set, which are taken off it.
-  static std::uint64_t First(std::uint64_t bits, std::int64_t& count) {
-    const auto there = static_cast<std::int64_t>(std::popcount(bits));
-    std::uint64_t left_over = there <= count ? 0 : bits;
-    for (std::int64_t i = 0; left_over != 0 && i < count; ++i) left_over &= left_over - 1;
-    count = std::max<std::int64_t>(0, count - there);
-    return bits & ~left_over;
+  static HWY_INLINE std::uint64_t First(std::uint64_t bits, std::int64_t& count) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    constexpr std::uint64_t kTops = kOnes << 7;
+    // In each byte, how many bits are set up to its end.
+    std::uint64_t sums = bits - ((bits >> 1) & 0x5555555555555555);
+    sums = (sums & 0x3333333333333333) + ((sums >> 2) & 0x3333333333333333);
+    sums = ((sums + (sums >> 4)) & (0x0f * kOnes)) * kOnes;
+    const auto there = static_cast<std::int64_t>(sums >> 56);
+    if (there <= count) {
+      count -= there;
+      return bits;
+    }
+    // Bytes of which all are taken, and in the next one the first that is not.
+    const auto wanted = static_cast<std::uint64_t>(count);
+    const std::uint64_t whole = (((wanted * kOnes) | kTops) - sums) & kTops;
+    const std::uint64_t next = 8 * (((whole >> 7) * kOnes) >> 56);
+    const std::uint64_t left = wanted - (((sums << 8) >> next) & 0xff);
+    const std::uint64_t end = next + kPositionTable.places[(bits >> next) & 0xff][left];
+    count = 0;
+    return bits & ((std::uint64_t{1} << end) - 1);
   }
 
   static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties, but for the first one.
