@@ -19,8 +19,7 @@ class Results {
     if (!sorts()) return;
     if (ranks()) {
       bits_ = scratch.take<Bits>(problem.k);
-      keys_ = scratch.take<Lane>(problem.k);
-      ranks_ = scratch.take<Lane>(problem.k);
+      for (Ordered& part : ordered_) part = {scratch.take<Lane>(problem.k), scratch.take<Number>(problem.k)};
     } else if (packs()) {
       packed_ = scratch.take<std::uint64_t>(problem.k);
     } else {
@@ -80,10 +79,9 @@ class Results {
   using Lane = SignedOf<Key>;
   using Bits = core::KeyOf<T>;  ///< Values are moved as bits, so that NaN payloads and -0 survive.
 
-  /// Whether results are put into order by counting, for each, those that are better: k * k comparisons, many at a time, of
-  /// which none is mispredicted.
+  /// Whether results are put into order by ranks and merges, which mispredict nothing.
   [[nodiscard]] bool ranks() const { return problem_.k <= kMaxRanked; }
-  static constexpr std::int64_t kMaxRanked = 128;
+  static constexpr std::int64_t kMaxRanked = 1024;
   /// Whether key and place fit into 64 bits, which sort faster than pairs.
   [[nodiscard]] bool packs() const { return sizeof(Key) <= 4 && problem_.cols <= std::int64_t{1} << 32; }
 
@@ -140,15 +138,12 @@ class Results {
 
   void WriteRanked(std::size_t count) {
     if (count == 0) return;
-    Rank(count);
+    const Number* const order = PutIntoOrder(count);
     const std::int64_t start = number_ * problem_.k;
-    if (core::writes_values(problem_)) {
-      Bits* const values = static_cast<Bits*>(output_.values) + start;
-      for (std::size_t i = 0; i < count; ++i) values[ranks_[i]] = bits_[i];
-    }
+    if (core::writes_values(problem_)) Gather(bits_, order, count, static_cast<Bits*>(output_.values) + start);
     WithIndices(start, [&](auto* indices) {
       using Index = std::remove_pointer_t<decltype(indices)>;
-      for (std::size_t i = 0; i < count; ++i) indices[ranks_[i]] = static_cast<Index>(places_[i]);
+      for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<Index>(places_[order[i]]);
     });
   }
 
@@ -156,59 +151,98 @@ class Results {
   using V = hn::Vec<D>;
   static constexpr std::size_t kLanes = hn::MaxLanes(D{});
 
-  /// Counts for each of the first `count` results those that go before it: the better ones, and equal ones that were added
-  /// before. Vectors are read and written whole; what is behind the end is not looked at.
-  void Rank(std::size_t count) {
+  using Number = std::uint16_t;  ///< Of a result, as they were added.
+
+  /// Keys of results in order, and which results they are of.
+  struct Ordered {
+    Lane* keys;
+    Number* numbers;
+  };
+
+  /// Results of which each is compared with each. That grows with the square of their number, merges in proportion to it.
+  static constexpr std::size_t kRankedTogether = 32;
+
+  /// The numbers of the first `count` results in the order by value: best first, of equal ones the one that was added first.
+  const Number* PutIntoOrder(std::size_t count) {
+    std::size_t parts = 1;
+    while (count > parts * kRankedTogether) parts *= 2;
+    const auto begin_of = [=](std::size_t part) { return part * count / parts; };
+    MakeKeys(count);
+    for (std::size_t part = 0; part < parts; ++part) Rank(begin_of(part), begin_of(part + 1), ordered_[1]);
+    std::size_t from = 1;
+    for (std::size_t width = 1; width < parts; width *= 2, from = 1 - from) {
+      for (std::size_t part = 0; part < parts; part += 2 * width) {
+        Merge(ordered_[from], begin_of(part), begin_of(part + width), begin_of(part + 2 * width), ordered_[1 - from]);
+      }
+    }
+    return ordered_[from].numbers;
+  }
+
+  /// Vectors are read and written whole; what they have behind the last result is not looked at.
+  void MakeKeys(std::size_t count) {
     const D d;
     const hn::RebindToUnsigned<D> du;
     std::fill_n(bits_ + count, kLanes, Bits{});
     for (std::size_t i = 0; i < count; i += kLanes) {
-      hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits_ + i)), d, keys_ + i);
+      hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits_ + i)), d, ordered_[0].keys + i);
     }
+  }
+
+  /// Puts the results [begin, end) into order by counting, for each, those that go before it.
+  void Rank(std::size_t begin, std::size_t end, const Ordered& to) {
+    HWY_ALIGN Lane ranks[kRankedTogether + 4 * kLanes];
+    const Lane* const keys = ordered_[0].keys + begin;
+    const std::size_t count = end - begin;
     std::size_t i = 0;
-    for (; i + 3 * kLanes < count; i += 4 * kLanes) RankAt<4>(i, count);
-    for (; i + kLanes < count; i += 2 * kLanes) RankAt<2>(i, count);
-    if (i < count) RankAt<1>(i, count);
+    for (; i + 3 * kLanes < count; i += 4 * kLanes) RankAt<4>(keys, i, count, ranks);
+    for (; i + kLanes < count; i += 2 * kLanes) RankAt<2>(keys, i, count, ranks);
+    if (i < count) RankAt<1>(keys, i, count, ranks);
+    for (i = 0; i < count; ++i) {
+      const std::size_t place = begin + static_cast<std::size_t>(ranks[i]);
+      to.keys[place] = keys[i];
+      to.numbers[place] = static_cast<Number>(begin + i);
+    }
   }
 
   /// Of `vectors` vectors of keys from `begin` on: several, since a key that they are compared with takes as long to bring
   /// there as a comparison.
   template <std::size_t vectors>
-  HWY_INLINE void RankAt(std::size_t begin, std::size_t count) {
+  static HWY_INLINE void RankAt(const Lane* all_keys, std::size_t begin, std::size_t count, Lane* all_ranks) {
     const D d;
     V keys[vectors];
     V ranks[vectors];
     for (std::size_t v = 0; v < vectors; ++v) {
-      keys[v] = hn::LoadU(d, keys_ + begin + v * kLanes);
+      keys[v] = hn::LoadU(d, all_keys + begin + v * kLanes);
       ranks[v] = hn::Set(d, static_cast<Lane>(begin + v * kLanes));  // as if all before went before
     }
     for (std::size_t j = 0; j < begin; ++j) {
-      const auto other = hn::Set(d, keys_[j]);
+      const auto other = hn::Set(d, all_keys[j]);
       for (std::size_t v = 0; v < vectors; ++v) LeaveOutWorse(keys[v], other, ranks[v]);
     }
-    RankAmong<0>(begin, count, keys, ranks);
+    RankAmong<0>(all_keys, begin, count, keys, ranks);
     for (std::size_t j = begin + vectors * kLanes; j < count; ++j) {
-      const auto other = hn::Set(d, keys_[j]);
+      const auto other = hn::Set(d, all_keys[j]);
       for (std::size_t v = 0; v < vectors; ++v) AddBetter(keys[v], other, ranks[v]);
     }
-    for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(ranks[v], d, ranks_ + begin + v * kLanes);
+    for (std::size_t v = 0; v < vectors; ++v) hn::Store(ranks[v], d, all_ranks + begin + v * kLanes);
   }
 
   /// The keys from the vector `of` on against the vectors themselves.
   template <std::size_t of, std::size_t vectors>
-  HWY_INLINE void RankAmong(std::size_t begin, std::size_t count, const V (&keys)[vectors], V (&ranks)[vectors]) {
+  static HWY_INLINE void RankAmong(const Lane* all_keys, std::size_t begin, std::size_t count, const V (&keys)[vectors],
+                                   V (&ranks)[vectors]) {
     const D d;
     const std::size_t first = begin + of * kLanes;
     const auto places = hn::Iota(d, static_cast<Lane>(first));
     for (std::size_t j = first; j < std::min(first + kLanes, count); ++j) {
-      const auto other = hn::Set(d, keys_[j]);
+      const auto other = hn::Set(d, all_keys[j]);
       for (std::size_t v = 0; v < of; ++v) AddBetter(keys[v], other, ranks[v]);
       const auto equal_before = hn::And(hn::Eq(other, keys[of]), hn::Gt(places, hn::Set(d, static_cast<Lane>(j))));
       const auto goes_before = hn::Or(hn::Gt(other, keys[of]), equal_before);
       ranks[of] = hn::Sub(ranks[of], hn::VecFromMask(d, goes_before));
       for (std::size_t v = of + 1; v < vectors; ++v) LeaveOutWorse(keys[v], other, ranks[v]);
     }
-    if constexpr (of + 1 < vectors) RankAmong<of + 1>(begin, count, keys, ranks);
+    if constexpr (of + 1 < vectors) RankAmong<of + 1>(all_keys, begin, count, keys, ranks);
   }
 
   // A comparison that holds is -1.
@@ -223,14 +257,39 @@ class Results {
     ranks = hn::Add(ranks, hn::VecFromMask(D{}, hn::Gt(keys, other)));
   }
 
+  /// Merges two parts, one behind the other, whose sizes differ by one at most: from both ends, so that no step has to wait for
+  /// the one before it alone. Half of all is no more than either part, so neither end looks past one.
+  static void Merge(const Ordered& from, std::size_t begin, std::size_t middle, std::size_t end, const Ordered& to) {
+    const auto take = [&](std::size_t what, std::size_t where) {
+      to.keys[where] = from.keys[what];
+      to.numbers[where] = from.numbers[what];
+    };
+    std::size_t left = begin;
+    std::size_t right = middle;
+    std::size_t left_end = middle;
+    std::size_t right_end = end;
+    // In numbers, of which a compiler makes no branches.
+    const auto either = [](std::size_t a, std::size_t b, std::size_t is_b) { return a + ((b - a) & (0 - is_b)); };
+    for (std::size_t i = 0; i < (end - begin) / 2; ++i) {
+      const std::size_t right_is_next = from.keys[right] > from.keys[left] ? 1 : 0;
+      take(either(left, right, right_is_next), begin + i);
+      right += right_is_next;
+      left += 1 - right_is_next;
+      const std::size_t left_is_last = from.keys[right_end - 1] > from.keys[left_end - 1] ? 1 : 0;
+      take(either(right_end, left_end, left_is_last) - 1, end - 1 - i);
+      left_end -= left_is_last;
+      right_end -= 1 - left_is_last;
+    }
+    if ((end - begin) % 2 != 0) take(left < left_end ? left : right, begin + (end - begin) / 2);
+  }
+
   const Problem& problem_;
   const Output& output_;
   const T* elements_ = nullptr;
   std::int64_t number_ = 0;
   std::int64_t written_ = 0;
-  Bits* bits_ = nullptr;   ///< Results that are to be ranked, as they were added.
-  Lane* keys_ = nullptr;   ///< Their directed keys.
-  Lane* ranks_ = nullptr;  ///< Their places in the order by value.
+  Bits* bits_ = nullptr;     ///< Results that are to be put into order, as they were added.
+  Ordered ordered_[2] = {};  ///< Their directed keys; then parts of them in order, from one to the other.
   std::uint64_t* packed_ = nullptr;
   Ranked<Key>* ranked_ = nullptr;
   std::int64_t* places_ = nullptr;
