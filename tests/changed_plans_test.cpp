@@ -46,8 +46,10 @@ auto fields_of(rtopk::Plan& plan) {
                   plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }
 
-/// Whether a problem is a valid one and so small that its memory can be brought.
+/// Whether a problem is a valid one, its device is here, and it is so small that its memory can be brought.
 bool is_affordable(rtopk::Problem problem) {
+  rtopk::Traits traits;
+  if (!rtopk::query_traits(problem.device, traits).ok()) return false;
   if (problem.rows < 0 || problem.rows > 1000 || problem.cols > kMaxElements ||
       problem.rows * problem.cols > kMaxElements) {
     return false;

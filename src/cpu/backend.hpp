@@ -18,6 +18,9 @@ Status check_plan(const Plan& plan) noexcept;
 /// Runs a plan and a call that were checked. `executor` may be null.
 void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept;
 
+/// Whether this CPU has one of the instruction sets that the kernels are compiled for. Without, the scalar reference selects.
+[[nodiscard]] bool has_simd() noexcept;
+
 /// The instruction set that runs here, and all usable ones, best first.
 [[nodiscard]] const char* simd_target() noexcept;
 [[nodiscard]] const char* simd_targets() noexcept;

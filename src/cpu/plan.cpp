@@ -69,15 +69,11 @@ bool sorts_in_lanes(const Problem& problem) {
 }
 
 Family pick_family(const Problem& problem) {
-#if defined(RTOPK_HAVE_HIGHWAY)
+  if (!has_simd()) return Family::reference;
   if (problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection) return Family::cpu_bisection;
   if (sorts_in_lanes(problem)) return Family::cpu_lanes;
   const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
-#else
-  static_cast<void>(problem);
-  return Family::reference;
-#endif
 }
 
 /// Whether a family can do a problem for which `best` is picked: those that do exact selections stand in for each other.

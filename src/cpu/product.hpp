@@ -19,5 +19,6 @@ struct ProductPart {
 
 /// The kernels, in the best instruction set of this machine.
 void multiply(const Product& problem, const ProductCall& call, const ProductPart& part) noexcept;
+void multiply_scalar(const Product& problem, const ProductCall& call, const ProductPart& part) noexcept;
 
 }  // namespace rtopk::cpu

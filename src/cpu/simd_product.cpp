@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend.hpp"
 #include "product.hpp"
 #include "simd_targets.hpp"
 
@@ -235,6 +236,7 @@ namespace rtopk::cpu {
 HWY_EXPORT(Multiply);
 
 void multiply(const Product& problem, const ProductCall& call, const ProductPart& part) noexcept {
+  if (!has_simd()) return multiply_scalar(problem, call, part);
   HWY_DYNAMIC_DISPATCH(Multiply)(problem, call, part);
 }
 

@@ -41,8 +41,21 @@ void simd_rows(const Plan& plan, const void* input, const Output& output, std::i
   run(plan, input, output, begin, end, scratch);
 }
 
+// Asked once: where the machine is a virtual one, every question to the CPU takes tens of microseconds.
+bool has_simd() noexcept {
+  enum { kUnknown, kNo, kYes };
+  static std::atomic<int> known{kUnknown};
+  int answer = known.load(std::memory_order_relaxed);
+  if (answer == kUnknown) {
+    answer = (hwy::SupportedTargets() & HWY_TARGETS) != 0 ? kYes : kNo;
+    known.store(answer, std::memory_order_relaxed);
+  }
+  return answer == kYes;
+}
+
 const char* simd_target() noexcept {
   const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
+  if (supported == 0) return "scalar";
   return hwy::TargetName(supported & -supported);  // the lowest bit is the best target
 }
 
@@ -51,6 +64,7 @@ const char* simd_targets() noexcept {
   static std::atomic<const char*> names{nullptr};
   const char* known = names.load(std::memory_order_acquire);
   if (known != nullptr) return known;
+  if (!has_simd()) return simd_target();
   constexpr std::size_t kRoom = 1024;
   char* const made = new (std::nothrow) char[kRoom]();
   if (made == nullptr) return simd_target();  // at least the one that runs

@@ -13,3 +13,9 @@
 // SSE4, and what AVX-512 has beyond its first generation, do not pay for their share of the build.
 #define HWY_DISABLED_TARGETS \
   (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL | RTOPK_LATER_TARGETS)
+
+// The least that x86-64 kernels are compiled for. Highway's own fallback below it has too few operations with GCC before 12.3, and
+// every CPU since 2011 has SSE4.2; has_simd() says whether this one does.
+#if defined(__x86_64__)
+#define HWY_BASELINE_TARGETS HWY_SSE4
+#endif

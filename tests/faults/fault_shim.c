@@ -30,7 +30,7 @@ static struct {
   long n;
   int lasting;
   size_t min_bytes;
-  int signal; /* raised at the call, which is then made; 0: the call fails */
+  int signal;     /* raised at the call, which is then made; 0: the call fails */
   int no_tmpfile; /* as on a file system that has no files without a name */
   char under[PATH_MAX];
 } armed = {.kind = kKinds};
@@ -65,12 +65,28 @@ static long number(const char* name, long otherwise) {
   return text == NULL ? otherwise : strtol(text, NULL, 10);
 }
 
-__attribute__((constructor)) static void arm_by_environment(void) {
+static void arm_by_environment(void) {
   if (getenv("RTOPK_FAULT_COUNTS") == NULL) return;
   rtopk_fault_arm(getenv("RTOPK_FAULT_KIND"), number("RTOPK_FAULT_N", 0), (int)number("RTOPK_FAULT_LASTING", 0),
                   getenv("RTOPK_FAULT_UNDER"), (size_t)number("RTOPK_FAULT_MIN_BYTES", 0));
   armed.signal = (int)number("RTOPK_FAULT_SIGNAL", 0);
   armed.no_tmpfile = (int)number("RTOPK_FAULT_NO_TMPFILE", 0);
+}
+
+/* Calls count from main on: what libraries do before, the registration of CUDA's kernels among them, is not the program's. */
+static int (*program)(int, char**, char**);
+
+static int armed_program(int count, char** arguments, char** environment) {
+  arm_by_environment();
+  return program(count, arguments, environment);
+}
+
+int __libc_start_main(int (*main)(int, char**, char**), int count, char** arguments, void (*init)(void),
+                      void (*fini)(void), void (*rtld_fini)(void), void* stack_end) {
+  int (*start)(int (*)(int, char**, char**), int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
+  *(void**)&start = dlsym(RTLD_NEXT, "__libc_start_main");
+  program = main;
+  return start(armed_program, count, arguments, init, fini, rtld_fini, stack_end);
 }
 
 __attribute__((destructor)) static void write_counts(void) {

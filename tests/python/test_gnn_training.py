@@ -342,7 +342,43 @@ def test_a_second_ctrl_c_keeps_the_best(cora, tmp_path, monkeypatch):
         train(trainer, tmp_path, show=False)
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["epochs_done"] == 2 and not result["finished"]
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["best.pt", "result.json"]
+    assert result["files"]["checkpoint.pt"]["epoch"] == 1  # of the first evaluation; the epoch that broke off has none
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["best.pt", "checkpoint.pt", "result.json"]
+
+
+def test_killed_after_the_first_evaluation(tmp_path):
+    """kill -9, long before the first minute is over: there is something to go on from."""
+    arguments = ["train", "--graph", CORA, "--model", "sage", *SMALL, "--epochs", 1000000, "--out", tmp_path]
+    line, environment = command(*arguments)
+    with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for output in process.stdout:
+                if output.startswith("epoch"):
+                    break
+            for _ in range(600):
+                if (tmp_path / "result.json").exists():
+                    break
+                time.sleep(0.1)
+        finally:
+            process.kill()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["files"]["checkpoint.pt"]["epoch"] == 1
+    trainer = Trainer(load(CORA), Recipe(**result["recipe"]), "cpu")
+    trainer.resume(tmp_path / "checkpoint.pt")
+    assert trainer.epoch == 1 and len(trainer.history) == 1
+
+
+def test_resuming_without_a_checkpoint_says_so(tmp_path):
+    done = run("train", "--graph", CORA, "--model", "gcn", *SMALL, "--epochs", 2, "--out", tmp_path, "--resume")
+    assert done.returncode == 0 and "checkpoint.pt: from the beginning" in done.stdout
+
+
+@pytest.mark.parametrize("option,value", [("k", 0), ("k", 999), ("epochs", 0), ("lr", -1), ("max-iter", 0)])
+def test_a_recipe_is_refused_before_the_graph_is_loaded(tmp_path, capsys, option, value):
+    for which in ("train", "study"):
+        arguments = ["--graph", "nowhere", "--model", "gcn", f"--{option}", str(value), "--out", str(tmp_path / which)]
+        assert cli.main([which, *arguments]) == 1
+        assert f"{option.replace('-', '_')} is {value}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])

@@ -1,8 +1,8 @@
 // rtopk info: version, backends, instruction sets, GPUs.
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +17,7 @@
 #include "machine.hpp"
 #include "options.hpp"
 #include "text.hpp"
+#include "words.hpp"
 
 namespace rtopk::tool {
 namespace {
@@ -61,9 +62,7 @@ int info(const InfoOptions& options) {
   require(query_traits({}, cpu));
   std::string why_no_gpu;
   const std::vector<Gpu> gpus = find_gpus(options.device, why_no_gpu);
-  std::vector<std::string> targets;
-  std::istringstream words(build.cpu_targets);
-  for (std::string word; words >> word;) targets.push_back(word);
+  const std::vector<std::string_view> targets = words_of(build.cpu_targets);
 
   // What resolve() takes if nobody names a device.
   const Device device{.kind = gpus.empty() ? DeviceKind::cpu : DeviceKind::cuda,

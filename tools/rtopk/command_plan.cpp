@@ -2,7 +2,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <sstream>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "failure.hpp"
 #include "options.hpp"
 #include "text.hpp"
+#include "words.hpp"
 
 namespace rtopk::tool {
 namespace {
@@ -61,13 +63,13 @@ Traits gpu_that_is_not_here(const PlanOptions& options) {
 /// A plan's text is one `name=value` per line; whole numbers become numbers.
 nlohmann::ordered_json plan_json(const Plan& plan) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  std::istringstream lines(to_string(plan));
-  for (std::string line; std::getline(lines, line);) {
+  const std::string text = to_string(plan);
+  for (const std::string_view line : lines_of(text)) {
     const std::size_t equals = line.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string value = line.substr(equals + 1);
+    if (equals == std::string_view::npos) continue;
+    const std::string_view value = line.substr(equals + 1);
     auto parsed = nlohmann::ordered_json::parse(value, nullptr, false);
-    json[line.substr(0, equals)] = parsed.is_number() ? std::move(parsed) : nlohmann::ordered_json(value);
+    json[std::string(line.substr(0, equals))] = parsed.is_number() ? std::move(parsed) : nlohmann::ordered_json(value);
   }
   return json;
 }
@@ -90,10 +92,10 @@ int plan(const PlanOptions& options) {
     fmt::print("{}\n", plan_json(made).dump(2));
     return 0;
   }
-  std::istringstream lines(to_string(made));
-  for (std::string line; std::getline(lines, line);) {
+  const std::string text = to_string(made);
+  for (const std::string_view line : lines_of(text)) {
     const std::size_t equals = line.find('=');
-    if (equals == std::string::npos) {
+    if (equals == std::string_view::npos) {
       fmt::print("{}\n", line);
     } else {
       fmt::print("{:<20}{}\n", line.substr(0, equals), line.substr(equals + 1));

@@ -1,11 +1,13 @@
 // How --help looks: two columns, descriptions wrapped to a width that fits a terminal, footers as they are written.
 #pragma once
 
-#include <sstream>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+
+#include "words.hpp"
 
 namespace rtopk::tool {
 
@@ -18,13 +20,14 @@ class HelpFormatter : public CLI::Formatter {
     if (!is_positional && option->get_type_size() != 0) first += ' ' + option->get_type_name();
     std::string text = first.size() < left ? fmt::format("{:<{}}", first, left) : first + '\n' + std::string(left, ' ');
     std::size_t used = 0;
-    std::istringstream words(option->get_description());
-    for (std::string word; words >> word;) {
+    const std::string description = option->get_description();
+    for (const std::string_view word : words_of(description)) {
       if (used != 0 && used + 1 + word.size() > right) {
         text += '\n' + std::string(left, ' ');
         used = 0;
       }
-      text += (used == 0 ? "" : " ") + word;
+      if (used != 0) text += ' ';
+      text += word;
       used += (used == 0 ? 0 : 1) + word.size();
     }
     return text + '\n';

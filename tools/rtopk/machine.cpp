@@ -1,16 +1,30 @@
 #include "machine.hpp"
 
+#include <cerrno>
 #include <ctime>
 #include <fstream>
 #include <map>
+#include <new>
 
 #include <fmt/format.h>
 
 namespace rtopk::tool {
+namespace {
+
+/// A file of the system, which may be missing. Streams would take a lack of memory for the end of the file.
+std::ifstream open_file(const char* path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file && errno == ENOMEM) throw std::bad_alloc();
+  file.exceptions(std::ios::badbit);
+  return file;
+}
+
+}  // namespace
 
 std::string cpu_model() {
   std::map<std::string, std::string> fields;
-  std::ifstream file("/proc/cpuinfo");
+  std::ifstream file = open_file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
@@ -29,7 +43,7 @@ std::string cpu_model() {
 }
 
 std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::ifstream file = open_file("/proc/self/cmdline");
   std::string text = "rtopk";
   std::string word;
   std::getline(file, word, '\0');  // the program

@@ -1,10 +1,13 @@
 #include "study_report.hpp"
 
 #include <cmath>
-#include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "words.hpp"
 
 namespace rtopk::tool {
 namespace {
@@ -17,13 +20,13 @@ constexpr std::size_t text_width = 110;
 std::string item_text(const std::string& text) {
   std::string lines = "- ";
   std::size_t used = 2;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
+  for (const std::string_view word : words_of(text)) {
     if (used > 2 && used + 1 + word.size() > text_width) {
       lines += "\n  ";
       used = 2;
     }
-    lines += (used == 2 ? "" : " ") + word;
+    if (used != 2) lines += ' ';
+    lines += word;
     used += (used == 2 ? 0 : 1) + word.size();
   }
   return lines + "\n";
@@ -73,10 +76,10 @@ std::string setting_text(const StudySetting& setting, std::int64_t rows) {
 }
 
 void finish(StudyReport& report, const std::vector<std::string>& notes) {
-  std::istringstream lines(std::exchange(report.text, {}));
-  for (std::string line; std::getline(lines, line);) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    report.text += line + '\n';
+  const std::string text = std::exchange(report.text, {});
+  for (const std::string_view line : lines_of(text)) {
+    report.text += line.substr(0, line.find_last_not_of(' ') + 1);
+    report.text += '\n';
   }
   report.json["notes"] = notes;
   report.text += '\n';

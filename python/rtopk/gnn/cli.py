@@ -15,7 +15,7 @@ from ._atomic import locked
 from ._text import Refusal, printable
 from .data import DATA_VARIABLE, load
 from .layers import MODELS
-from .recipe import PRECISIONS, recipe_for
+from .recipe import PRECISIONS, check_recipe, recipe_for
 from .training import CHECKPOINT, Trainer, train
 
 _GRAPHS = f"""\
@@ -35,10 +35,11 @@ ogbn-products (and the generated graphs like them) have MaxK-GNN's own numbers o
 and learning; others have 3 layers, dropout 0.5, lr 0.003, 200 epochs. Options change any of them.
 
 {_GRAPHS}
-In the folder --out there are afterwards result.json (every figure), best.pt (the parameters with the best validation)
-and checkpoint.pt, from which --resume goes on. On a CPU, and on a GPU with --deterministic, that gives the same bits as
-a run without a break. Ctrl-C or SIGTERM ends the epoch, saves all of them and stops. A run that was stopped, or that
-has another recipe, is not written over: --resume it, or give another --out. One run at a time writes to a folder.
+In the folder --out there are result.json (every figure), best.pt (the parameters with the best validation) and
+checkpoint.pt, from which --resume goes on. They are saved after the first evaluation, then every minute, and at the
+end. On a CPU, and on a GPU with --deterministic, a resumed run gives the same bits as one without a break. Ctrl-C or
+SIGTERM ends the epoch, saves all of them and stops. A run that was stopped, or that has another recipe, is not written
+over: --resume it, or give another --out. One run at a time writes to a folder.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32
@@ -131,12 +132,14 @@ def _changes(arguments: argparse.Namespace, *more: str) -> dict:
 
 def _train(arguments: argparse.Namespace) -> int:
     device = study.find_device(arguments.device)
+    changes = _changes(arguments, "max_iter", "baseline", "seed")
+    check_recipe(recipe_for(Path(arguments.graph).name, arguments.model, **changes))  # loading may take minutes
     if arguments.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before its first product
         torch.use_deterministic_algorithms(True)
     dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
     print(dataset, flush=True)
-    recipe = recipe_for(dataset.name, arguments.model, **_changes(arguments, "max_iter", "baseline", "seed"))
+    recipe = recipe_for(dataset.name, arguments.model, **changes)
     label = recipe.selection.replace(" ", "-")
     name = dataset.name.replace(" ", "")
     out = arguments.out or Path("runs") / f"{name}-{recipe.model}-{label}-seed{recipe.seed}"

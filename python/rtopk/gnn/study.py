@@ -134,10 +134,11 @@ def run(
 def _run_plan(plan: Plan, out: Path, device: torch.device, data, scale: float, time_limit: float | None) -> bool:
     start = time.monotonic()
     results = Results(out / RESULTS)
+    for graph in plan.graphs:
+        for recipe in plan.recipes(Path(graph).name, 0):
+            check_recipe(recipe)  # all of them before a graph is loaded, and hours are spent on the first
     datasets = [load(graph, data, scale=scale, device=device) for graph in plan.graphs]
     for dataset in datasets:
-        for recipe in plan.recipes(dataset.name, 0):
-            check_recipe(recipe)  # all of them before hours are spent on the first
         print(dataset, flush=True)
     results.expect(datasets, device)
 

@@ -345,7 +345,8 @@ def _train(trainer: Trainer, out: Path, show: bool) -> bool:
                     pace = (now - start) / (trainer.epoch - first)
                     print(_progress(trainer, entry, pace), end="\r" if terminal and not last else "\n", flush=True)
                     reported = now
-                if now - saved >= _SAVE_SECONDS and not last:
+                # The first evaluation at once: a run that is killed early leaves something to go on from.
+                if (len(trainer.history) == 1 or now - saved >= _SAVE_SECONDS) and not last:
                     interruption.saving = True
                     trainer.save_run(out, whole=True, finished=False)
                     interruption.saving = False
