@@ -69,7 +69,9 @@ class Row {
     words[(end - begin - 1) / 64] = 0;
     std::size_t at = begin;
 #if HWY_ARCH_ARM
-    for (; at + 64 <= whole_end; at += 64) words[(at - begin) / 64] = MarkWord(threshold, elements_ + at);
+    if (begin + kWorthWords <= whole_end) {
+      for (; at + 64 <= whole_end; at += 64) words[(at - begin) / 64] = MarkWord(threshold, elements_ + at);
+    }
 #endif
     auto* bytes = reinterpret_cast<std::uint8_t*>(words) + (at - begin) / 8;
     for (; at < whole_end; at += kUnit, bytes += kUnit / 8) MarkUnit(d, threshold, elements_ + at, bytes);
@@ -159,6 +161,9 @@ class Row {
     for (std::size_t at = 0; at < kBits; at += width) pattern = static_cast<Bits>(pattern | (bits << at));
     return pattern;
   }
+
+  /// Elements from which on MarkWord() pays for its constants, of which it has the more the wider lanes are.
+  static constexpr std::size_t kWorthWords = sizeof(Lane) == 8 ? 256 : 64;
 
   /// The marks of 64 elements. As many vectors as a lane has room for share it, each with a bit for every lane: then the lanes need
   /// but be added up.

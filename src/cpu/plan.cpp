@@ -55,8 +55,8 @@ constexpr std::int64_t kMinLanesGroup = 16;
 /// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 173 by value and 24, 145
 /// unsorted; 32 columns, k = 8: 150, 229 and 159, 171; k = 16: 206, 298 and 232, 186; 48 columns, k = 12: 284, 289 and 311,
 /// 197; 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839, all by value. Lanes of 16-bit elements are half as wide
-/// and compared by fewer instructions, those of 64-bit elements have columns beside them: bf16, 128 columns, k = 128: 1157,
-/// 1870 by value; f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
+/// and compared by fewer instructions, those of 64-bit elements have columns beside them: bf16, 128 columns, k = 32: 587,
+/// 512 by value; k = 64: 823, 959; f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
 bool sorts_in_lanes(const Problem& problem) {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
@@ -65,7 +65,7 @@ bool sorts_in_lanes(const Problem& problem) {
   if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
   if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= (size == 8 ? 32 : 48);
   // Most of a row: the other family would have to put that into order after the search.
-  const bool most = 4 * problem.k >= 3 * problem.cols;
+  const bool most = size == 2 ? 2 * problem.k >= problem.cols : 4 * problem.k >= 3 * problem.cols;
   return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
 }
 
