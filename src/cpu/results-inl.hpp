@@ -79,7 +79,9 @@ class Results {
   using Lane = SignedOf<Key>;
   using Bits = core::KeyOf<T>;  ///< Values are moved as bits, so that NaN payloads and -0 survive.
 
-  /// Whether results are put into order by ranks and merges, which mispredict nothing.
+  /// Whether results are put into order by ranks and merges, which mispredict nothing. Measured on a Neoverse N1, f32, ns a row
+  /// against std::sort, the search included: 256 columns, k = 8: 439, 518; k = 32: 719, 1119; k = 128: 2327, 4116; 4096 columns,
+  /// k = 1024: 28200, 45400. More was not measured.
   [[nodiscard]] bool ranks() const { return problem_.k <= kMaxRanked; }
   static constexpr std::int64_t kMaxRanked = 1024;
   /// Whether key and place fit into 64 bits, which sort faster than pairs.
@@ -296,12 +298,13 @@ class Results {
 };
 
 /// Selects the k best of a row of at most kListedAtOnce elements if the k-th has the value of `key`, which many have. Otherwise
-/// false and nothing done; `is_above` says whether the k-th is above it.
+/// false and nothing done, but for the pass that is counted; `is_above` says whether the k-th is above it.
 template <class T, Direction direction>
 bool TakeIfTied(const T* elements, const Problem& problem, core::KeyOf<T> key, Listing& listing,
-                Results<T, direction>& results, bool& is_above) {
+                Results<T, direction>& results, std::int32_t& passes, bool& is_above) {
   using View = typename Held<T, direction>::RowView;
   if (key <= View::lowest_key || key >= View::highest_key) return false;
+  ++passes;
   const auto size = static_cast<std::size_t>(problem.cols);
   const Row<View> row(elements, size);
   const auto mark = [&](const auto& fast_row) { return listing.MarkIfTied(fast_row, row, key, problem.k, is_above); };

@@ -15,9 +15,8 @@ class RowFamily {
     std::int32_t passes = 0;
     if (hint_.known && hint_.tied && size <= kListedAtOnce) {
       bool is_above = false;
-      ++passes;
       const Key key = RowView::FromReal(hint_.value);
-      if (TakeIfTied(elements, problem_, key, listing_, results_, is_above)) return results_.End(passes);
+      if (TakeIfTied(elements, problem_, key, listing_, results_, passes, is_above)) return results_.End(passes);
     }
     const auto take = [&](const auto& row, const auto& threshold) {
       ListSelected(row, threshold, problem_.k, listing_,

@@ -47,8 +47,7 @@ class StreamFamily {
   bool FinishTied(const T* elements, Key& bar) {
     bool is_above = false;
     if (problem_.cols <= static_cast<std::int64_t>(kListedAtOnce)) {
-      ++passes_;
-      if (TakeIfTied(elements, problem_, floor_, listing_, results_, is_above)) return EndTied();
+      if (TakeIfTied(elements, problem_, floor_, listing_, results_, passes_, is_above)) return EndTied();
     } else if (SearchTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), is_above)) {
       return EndTied();
     }
