@@ -50,7 +50,7 @@ auto fields_of(rtopk::Plan& plan) {
 bool is_affordable(rtopk::Problem problem) {
   rtopk::Traits traits;
   if (!rtopk::query_traits(problem.device, traits).ok()) return false;
-  if (problem.rows < 0 || problem.rows > 1000 || problem.cols > kMaxElements ||
+  if (problem.rows < 0 || problem.rows > 1000 || problem.cols < 0 || problem.cols > kMaxElements ||
       problem.rows * problem.cols > kMaxElements) {
     return false;
   }

@@ -75,6 +75,68 @@ TEST_P(Rows, TheBeginningMisleads) {
   }
 }
 
+// Rows of which a large part is equal, as ReLU leaves them: a row whose threshold is that value expects it of the next one too,
+// whose threshold is there again, above it or below.
+TEST_P(Rows, TiesComeAndGo) {
+  Random random = random_for(23);
+  for (const std::int64_t cols : {70, 256, 1000, 4096, 5000}) {
+    for (const std::int64_t k : {std::int64_t{2}, cols / 8, cols / 3}) {
+      const std::int64_t rows = 24;
+      std::vector<double> elements;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const double expected = static_cast<double>(k) / static_cast<double>(cols);
+        const double share = random.pick(std::vector<double>{0.0, 0.3, 0.5, 0.9, 1.0, 1.1, 2.0}) * expected;
+        const double tie = random.uniform() < 0.1 ? random.normal() : 0.0;
+        const double below = random.uniform() < 0.2 ? 1 - 1.05 * expected : 0.0;
+        for (std::int64_t i = 0; i < cols; ++i) {
+          const double where = random.uniform();
+          const double away = 1 + std::floor(100 * std::abs(random.normal()));
+          elements.push_back(where < share       ? tie + away
+                             : where > 1 - below ? tie - away
+                             : tie == 0.0        ? random.uniform() < 0.5 ? 0.0 : -0.0
+                                                 : tie);
+        }
+      }
+      Matrix matrix = make_row(GetParam(), elements);
+      matrix.rows = rows;
+      matrix.cols = cols;
+      for (const rtopk::Direction direction : kDirections) {
+        for (const rtopk::Order order : kOrders) {
+          if (left_out(random)) continue;
+          rtopk::Problem problem = problem_for(matrix, k);
+          problem.direction = direction;
+          problem.order = order;
+          problem.passes = true;
+          if (!conforms(problem, matrix, random_layout(random))) return;
+        }
+      }
+    }
+  }
+}
+
+// Order by value is made in parts that are merged: every number of parts, and parts of different sizes.
+TEST_P(Rows, OrderByValueOfAnyNumber) {
+  Random random = random_for(24);
+  const std::int64_t cols = 1500;
+  for (const std::int64_t k :
+       {2, 3, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 97, 127, 128, 129, 255, 300, 1023, 1024, 1025}) {
+    for (const double values : {3.0, 40.0, 1e4}) {
+      if (left_out(random)) continue;
+      std::vector<double> elements(static_cast<std::size_t>(3 * cols));
+      for (double& element : elements) element = std::floor(values * (random.uniform() - 0.5));
+      Matrix matrix = make_row(GetParam(), elements);
+      matrix.rows = 3;
+      matrix.cols = cols;
+      for (const rtopk::Direction direction : kDirections) {
+        rtopk::Problem problem = problem_for(matrix, k);
+        problem.direction = direction;
+        problem.order = rtopk::Order::by_value;
+        if (!conforms(problem, matrix, random_layout(random))) return;
+      }
+    }
+  }
+}
+
 // Whether a pass is made hangs on one rounding of epsilon * max: rows as wide as that, and a little more or less.
 // Not for the 16-bit types, which are too coarse for a row of just that width.
 class FineRows : public DTypeTest {};

@@ -48,14 +48,16 @@ struct Size {
   std::int64_t k;
 };
 
-// The k-th element is one of many zeros: a count above them and one at them say so.
-TEST_P(Passes, AreTwoWhereTheThresholdIsATie) {
+// The k-th element is one of many zeros: what is above them is marked, and enough of them. A row that is too long to be marked at
+// once is counted above them and at them first.
+TEST_P(Passes, AreFewWhereTheThresholdIsATie) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   for (const Size size : {Size{128, 16}, Size{256, 32}, Size{1024, 64}, Size{4096, 64}, Size{20000, 400}}) {
     for (const double share : {0.01, 0.002}) {
       const std::int64_t rows = 320;  // enough for blocks of eight
       const auto passes = of(rectified(rows, size.cols, share), size.k);
-      const auto longer = std::count_if(passes.begin(), passes.end(), [](std::int32_t p) { return p > 2; });
+      const std::int32_t expected = size.cols <= 4096 ? 1 : 2;
+      const auto longer = std::count_if(passes.begin(), passes.end(), [=](std::int32_t p) { return p > expected; });
       EXPECT_LE(longer, rows / 8 + rows / 80) << size.cols << " columns, " << share << " positive";  // first of a block
     }
   }

@@ -137,8 +137,8 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
     EXPECT_EQ(family_of(1, 64, 2, order), Family::cpu_row);
     EXPECT_EQ(family_of(65536, 256, 32, order), Family::cpu_row);
   }
-  EXPECT_EQ(family_of(65536, 64, 32, Order::by_value), Family::cpu_lanes);
-  EXPECT_EQ(family_of(65536, 64, 32, Order::unsorted), Family::cpu_row);
+  EXPECT_EQ(family_of(65536, 48, 24, Order::by_value), Family::cpu_lanes);
+  EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), Family::cpu_row);
 }
 
 TEST(Plans, MayTakeLanesUpTo256Columns) {

@@ -67,10 +67,14 @@ class Row {
     const auto threshold = hn::Set(d, View::Threshold(key));
     const std::size_t whole_end = std::min(end, whole_);
     words[(end - begin - 1) / 64] = 0;
-    auto* bytes = reinterpret_cast<std::uint8_t*>(words);
-    for (std::size_t at = begin; at < whole_end; at += kUnit, bytes += kUnit / 8) {
-      MarkUnit(d, threshold, elements_ + at, bytes);
+    std::size_t at = begin;
+#if HWY_ARCH_ARM
+    if (begin + kWorthWords <= whole_end) {
+      for (; at + 64 <= whole_end; at += 64) words[(at - begin) / 64] = MarkWord(threshold, elements_ + at);
     }
+#endif
+    auto* bytes = reinterpret_cast<std::uint8_t*>(words) + (at - begin) / 8;
+    for (; at < whole_end; at += kUnit, bytes += kUnit / 8) MarkUnit(d, threshold, elements_ + at, bytes);
     if (whole_end < end) {
       std::uint8_t last[kUnit / 8];
       MarkUnit(d, threshold, tail_, last);
@@ -147,6 +151,53 @@ class Row {
   }
 
 #if HWY_ARCH_ARM
+  using DBits = hn::RebindToUnsigned<D>;
+  using Bits = hn::TFromD<DBits>;
+  static constexpr std::size_t kBits = 8 * sizeof(Bits);
+
+  /// `bits`, again and again every `width`.
+  static constexpr Bits Pattern(std::size_t width, Bits bits) {
+    Bits pattern = 0;
+    for (std::size_t at = 0; at < kBits; at += width) pattern = static_cast<Bits>(pattern | (bits << at));
+    return pattern;
+  }
+
+  /// Elements from which on MarkWord() pays for its constants, of which it has the more the wider lanes are.
+  static constexpr std::size_t kWorthWords = sizeof(Lane) == 8 ? 256 : 64;
+
+  /// The marks of 64 elements. As many vectors as a lane has room for share it, each with a bit for every lane: then the lanes need
+  /// but be added up.
+  static HWY_INLINE std::uint64_t MarkWord(V threshold, const Element* from) {
+    constexpr std::size_t vectors = kBits / kLanes;
+    const DBits db;
+    HWY_ALIGN static constexpr auto own_bits = [] {
+      std::array<Bits, kLanes> all{};
+      for (std::size_t i = 0; i < kLanes; ++i) all[i] = Pattern(kLanes, static_cast<Bits>(Bits{1} << i));
+      return all;
+    }();
+    std::uint64_t word = 0;
+    for (std::size_t i = 0; i < 64; i += kBits) {
+      const auto marks = hn::And(ShareLanes<1, vectors>(threshold, from + i), hn::Load(db, own_bits.data()));
+      word |= static_cast<std::uint64_t>(hn::GetLane(hn::SumOfLanes(db, marks))) << i;
+    }
+    return View::marks_below ? ~word : word;
+  }
+
+  /// The marks of `vectors` vectors, `step` apart: in every lane those of the first in the lowest bits, and so on.
+  template <std::size_t step, std::size_t vectors>
+  static HWY_INLINE hn::Vec<DBits> ShareLanes(V threshold, const Element* from) {
+    const DBits db;
+    if constexpr (vectors == 1) {
+      return hn::BitCast(db, Marks(D{}, threshold, from));
+    } else {
+      constexpr std::size_t width = kBits / vectors;
+      constexpr Bits upper = Pattern(2 * width, static_cast<Bits>(((Bits{1} << width) - 1) << width));
+      const auto even = ShareLanes<2 * step, vectors / 2>(threshold, from);
+      const auto odd = ShareLanes<2 * step, vectors / 2>(threshold, from + step * kLanes);
+      return hn::IfVecThenElse(hn::Set(db, upper), odd, even);
+    }
+  }
+
   /// The marks of `width` vectors in the even bytes, words or double words of one.
   template <std::size_t width>
   static HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> NarrowMarks(D d, V threshold, const Element* from) {

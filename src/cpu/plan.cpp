@@ -30,7 +30,7 @@ constexpr std::int64_t kElementsPerThread = 65536;
 /// Both for cpu_lanes, which takes 2 to 10 ns an element and learns nothing from row to row. Blocks are large enough that
 /// working out the exchanges, up to 3 us for each, does not count.
 constexpr std::int64_t kSortedElementsPerBlock = 16384;
-constexpr std::int64_t kSortedElementsPerThread = 16384;
+constexpr std::int64_t kSortedElementsPerThread = 32768;
 
 /// From this length on, and selecting at most this share of a row (1/8), it pays to discard most of it in the first pass
 /// and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream: 256 columns, k = 8:
@@ -52,20 +52,21 @@ constexpr std::int64_t kMinLanesGroup = 16;
 
 /// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
 /// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more.
-/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 165 by value and 24, 142
-/// unsorted; 32 columns, k = 8: 144, 262 and 159, 162; k = 16: 188, 399 and 213, 173; 64 columns, k = 2: 151, 189 and 156,
-/// 170; k = 12: 372, 355 and 398, 203. Lanes of 16-bit elements are half as wide and compared by fewer instructions, those of
-/// 64-bit elements have columns beside them: bf16, 128 columns, k = 12: 392, 431 by value; f64, 24 columns, k = 6: 239, 263.
+/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 173 by value and 24, 145
+/// unsorted; 32 columns, k = 8: 150, 229 and 159, 171; k = 16: 206, 298 and 232, 186; 48 columns, k = 12: 284, 289 and 311,
+/// 197; 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839, all by value. Lanes of 16-bit elements are half as wide
+/// and compared by fewer instructions, those of 64-bit elements have columns beside them: bf16, 128 columns, k = 32: 587,
+/// 512 by value; k = 64: 823, 959; f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
 bool sorts_in_lanes(const Problem& problem) {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
   if (together < problem.rows && together < kMinLanesGroup) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
-  if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= 48;
-  // Most of a row: the other family would have to sort that, one comparison after the other.
-  const bool most = 4 * problem.k >= 3 * problem.cols;
-  return problem.cols <= (size == 8 ? 24 : 256 / size) || (most && problem.cols <= 64);
+  if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= (size == 8 ? 32 : 48);
+  // Most of a row: the other family would have to put that into order after the search.
+  const bool most = size == 2 ? 2 * problem.k >= problem.cols : 4 * problem.k >= 3 * problem.cols;
+  return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
 }
 
 Family pick_family(const Problem& problem) {

@@ -12,12 +12,18 @@ class RowFamily {
   void Select(const T* elements, std::int64_t number) {
     results_.Begin(elements, number);
     const auto size = static_cast<std::size_t>(problem_.cols);
+    std::int32_t passes = 0;
+    if (hint_.known && hint_.tied && size <= kListedAtOnce) {
+      bool is_above = false;
+      const Key key = RowView::FromReal(hint_.value);
+      if (TakeIfTied(elements, problem_, key, listing_, results_, passes, is_above)) return results_.End(passes);
+    }
     const auto take = [&](const auto& row, const auto& threshold) {
       ListSelected(row, threshold, problem_.k, listing_,
                    [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
                      results_.Add(positions, count, base);
                    });
-      results_.End(threshold.passes);
+      results_.End(passes + threshold.passes);
     };
     if constexpr (Held::converts) {
       Held::ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), size, keys_);
@@ -29,6 +35,8 @@ class RowFamily {
 
  private:
   using Held = HWY_NAMESPACE::Held<T, direction>;
+  using RowView = typename Held::RowView;
+  using Key = core::KeyOf<T>;
 
   const Problem& problem_;
   Results<T, direction> results_;

@@ -27,7 +27,7 @@ class StreamFamily {
     if (hint_.known) bar = RowView::FromReal(hint_.value - margin_ * hint_.gap);
     if (hint_.known && has_floor_ && bar <= floor_) {
       bar = floor_;
-      if (FinishTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), bar)) return;
+      if (FinishTied(elements, bar)) return;
     }
     if (!FinishFast(elements, bar)) {
       hint_.known = false;
@@ -44,26 +44,41 @@ class StreamFamily {
 
   /// Selects the k best if the floor is the value of the k-th. Otherwise false and nothing done, but for the bar, which is
   /// raised above the floor if the k-th is there.
-  bool FinishTied(const Row<RowView>& row, Key& bar) {
-    const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
-    ++passes_;
-    if (above >= problem_.k) {
+  bool FinishTied(const T* elements, Key& bar) {
+    bool is_above = false;
+    if (problem_.cols <= static_cast<std::int64_t>(kListedAtOnce)) {
+      if (TakeIfTied(elements, problem_, floor_, listing_, results_, passes_, is_above)) return EndTied();
+    } else if (SearchTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), is_above)) {
+      return EndTied();
+    }
+    if (is_above) {
       bar = static_cast<Key>(floor_ + 1);
-      return false;
-    }
-    const std::int64_t count = row.Count(floor_);
-    ++passes_;
-    if (count <= problem_.k) {
+    } else {
       has_floor_ = false;
-      return false;
     }
+    return false;
+  }
+
+  bool EndTied() {
     const double value = RowView::ToReal(floor_);
     hint_.Learn(value, value, 0, false);
+    results_.End(passes_);
+    return true;
+  }
+
+  /// The same for a row that is too long to be marked at once.
+  bool SearchTied(const Row<RowView>& row, bool& is_above) {
+    const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
+    ++passes_;
+    is_above = above >= problem_.k;
+    if (is_above) return false;
+    const std::int64_t count = row.Count(floor_);
+    ++passes_;
+    if (count < problem_.k) return false;
     ListSelected(row, core::Threshold<Key>{floor_, count, above, passes_}, problem_.k, listing_,
                  [&](const std::uint16_t* positions, std::size_t listed, std::size_t base) {
                    results_.Add(positions, listed, base);
                  });
-    results_.End(passes_);
     return true;
   }
 

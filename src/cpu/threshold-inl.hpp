@@ -186,6 +186,7 @@ class Listing {
  public:
   explicit Listing(Scratch& scratch)
       : words_(scratch.take<std::uint64_t>(kListedAtOnce / 64)),
+        tied_words_(scratch.take<std::uint64_t>(kListedAtOnce / 64)),
         positions_(scratch.take<std::uint16_t>(kListedAtOnce)) {}
 
   [[nodiscard]] std::uint16_t* positions() const { return positions_; }
@@ -208,32 +209,87 @@ class Listing {
     } else {
       row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_);
     }
-    // Where there are many ties the first ones are soon found.
-    for (std::size_t at = begin; at < end && ties > 0; at += 64 * kTiedWords) {
-      const std::size_t stop = std::min(end, at + 64 * kTiedWords);
-      std::uint64_t* const selected = words_ + (at - begin) / 64;
-      row.Mark(key, at, stop, tied_words_);
-      for (std::size_t i = 0; i < Words(at, stop); ++i) selected[i] |= First(tied_words_[i] & ~selected[i], ties);
-    }
+    AddTies(MarkTies(row, key, begin, end, ties));
     return ListPositions<false>(words_, words, positions_);
   }
 
- private:
-  static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties.
-
-  static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
-
-  /// The lowest `count` bits of those that are set, which are taken off it.
-  static std::uint64_t First(std::uint64_t bits, std::int64_t& count) {
-    const auto there = static_cast<std::int64_t>(std::popcount(bits));
-    std::uint64_t left_over = there <= count ? 0 : bits;
-    for (std::int64_t i = 0; left_over != 0 && i < count; ++i) left_over &= left_over - 1;
-    count = std::max<std::int64_t>(0, count - there);
-    return bits & ~left_over;
+  /// Marks the k best elements of a row of at most kListedAtOnce if the k-th has the value of `key`, which many have: no search
+  /// is needed. Otherwise false; `is_above` says whether the k-th is above it. `fast_row` is the same row, seen by a view
+  /// that may know thresholds above `key` only.
+  template <class FastView, class View>
+  bool MarkIfTied(const Row<FastView>& fast_row, const Row<View>& row, typename View::Key key, std::int64_t k,
+                  bool& is_above) {
+    words_of_row_ = Words(0, row.size());
+    fast_row.Mark(static_cast<typename View::Key>(key + 1), 0, row.size(), words_);
+    std::int64_t ties = k;
+    for (std::size_t i = 0; i < words_of_row_; ++i) ties -= static_cast<std::int64_t>(std::popcount(words_[i]));
+    is_above = ties <= 0;
+    if (is_above) return false;
+    words_with_ties_ = MarkTies(row, key, 0, row.size(), ties);
+    return ties == 0;
   }
 
+  // What MarkIfTied() marked: all of it; what is above `key`; and what is equal to it.
+  std::size_t ListMarked() {
+    AddTies(words_with_ties_);
+    return ListPositions<false>(words_, words_of_row_, positions_);
+  }
+  std::size_t ListAbove() { return ListPositions<false>(words_, words_of_row_, positions_); }
+  std::size_t ListTies() { return ListPositions<false>(tied_words_, words_with_ties_, positions_); }
+
+ private:
+  static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
+
+  /// Marks, beside what is marked as above `key`, the first `ties` elements equal to it, which are taken off it. Where there
+  /// are many they are soon found: returns how many words were looked at.
+  template <class View>
+  std::size_t MarkTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
+                       std::int64_t& ties) {
+    std::size_t done = 0;
+    std::size_t words = 1;
+    for (std::size_t at = begin; at < end && ties > 0; at += 64 * words, words = kTiedWords) {
+      const std::size_t stop = std::min(end, at + 64 * words);
+      row.Mark(key, at, stop, tied_words_ + done);
+      for (const std::size_t last = done + Words(at, stop); done < last; ++done) {
+        tied_words_[done] = First(tied_words_[done] & ~words_[done], ties);
+      }
+    }
+    return done;
+  }
+
+  void AddTies(std::size_t words) {
+    for (std::size_t i = 0; i < words; ++i) words_[i] |= tied_words_[i];
+  }
+
+  /// The lowest `count` bits of those that are set, which are taken off it.
+  static HWY_INLINE std::uint64_t First(std::uint64_t bits, std::int64_t& count) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    constexpr std::uint64_t kTops = kOnes << 7;
+    // In each byte, how many bits are set up to its end.
+    std::uint64_t sums = bits - ((bits >> 1) & 0x5555555555555555);
+    sums = (sums & 0x3333333333333333) + ((sums >> 2) & 0x3333333333333333);
+    sums = ((sums + (sums >> 4)) & (0x0f * kOnes)) * kOnes;
+    const auto there = static_cast<std::int64_t>(sums >> 56);
+    if (there <= count) {
+      count -= there;
+      return bits;
+    }
+    // Bytes of which all are taken, and in the next one the first that is not.
+    const auto wanted = static_cast<std::uint64_t>(count);
+    const std::uint64_t whole = (((wanted * kOnes) | kTops) - sums) & kTops;
+    const std::uint64_t next = 8 * (((whole >> 7) * kOnes) >> 56);
+    const std::uint64_t left = wanted - (((sums << 8) >> next) & 0xff);
+    const std::uint64_t end = next + kPositionTable.places[(bits >> next) & 0xff][left];
+    count = 0;
+    return bits & ((std::uint64_t{1} << end) - 1);
+  }
+
+  static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties, but for the first one.
+
   std::uint64_t* words_;
-  std::uint64_t tied_words_[kTiedWords];
+  std::uint64_t* tied_words_;
+  std::size_t words_of_row_ = 0;
+  std::size_t words_with_ties_ = 0;
   std::uint16_t* positions_;
 };
 
