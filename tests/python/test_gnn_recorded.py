@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rtopk.gnn
+from recorded import compiled, results
 from rtopk.gnn import Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv
 
 NODES, COLS = 30, 20
@@ -27,27 +28,12 @@ class WithGraph(torch.nn.Module):
         return self.network(x, self.graph)
 
 
-def compiled(module, x):
-    torch.compiler.reset()
-    run = torch.compile(module, backend="aot_eager", fullgraph=True)
-    with torch.no_grad():
-        run(x)
-    return run
-
-
 WAYS = {
     "compile": compiled,
     "export": lambda module, x: torch.export.export(module, (x,)).module(),
     "export, strict": lambda module, x: torch.export.export(module, (x,), strict=True).module(),
     "jit.trace": lambda module, x: torch.jit.trace(module, (x,)),
 }
-
-
-def results(run, x):
-    x = x.clone().requires_grad_()
-    output = run(x)
-    output.square().sum().backward()
-    return output.detach(), x.grad
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -9,6 +9,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import rtopk
+from recorded import compiled, results
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,14 +59,6 @@ def of_no_grad(record):
     return recorded
 
 
-def compiled(module, x):
-    torch.compiler.reset()
-    run = torch.compile(module, backend="aot_eager", fullgraph=True)
-    with torch.no_grad():
-        run(x)
-    return run
-
-
 WAYS = {
     "`torch.compile(fullgraph=True)`": compiled,
     "`torch.export`": lambda module, x: torch.export.export(module, (x,)).module(),
@@ -79,13 +72,6 @@ WAYS = {
 }
 SCRIPTED = "`torch.jit.script`"
 EXPORTED_TO_ONNX = "`torch.onnx.export`"
-
-
-def results(run, x):
-    x = x.clone().requires_grad_()
-    output = run(x)
-    output.square().sum().backward()
-    return output.detach(), x.grad
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
