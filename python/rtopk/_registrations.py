@@ -208,10 +208,10 @@ register_autograd("rtopk::maxk", backward_maxk, setup_context=save_maxk)
 register_autograd("rtopk::compact", backward_compact, setup_context=save_compact)
 
 
-# Of these nobody asks a derivative (_functions.py).
-_library_without = torch.library.Library("rtopk", "IMPL")
+# rtopk.topk calls these only where no gradient is wanted (_functions.py): autograd is skipped.
+_without_gradient = torch.library.Library("rtopk", "IMPL")
 for _name in ("_plain_topk", "_plain_topk_along"):
-    _library_without.impl(_name, torch.library.fallthrough_kernel, "Autograd")
+    _without_gradient.impl(_name, torch.library.fallthrough_kernel, "Autograd")
 
 
 # ---- vmap ----
