@@ -36,7 +36,8 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_calls_are_routed(call, dtype, device):
-    x = random_tensor((300, 50), dtype, device, ties=True)
+    # On a GPU short columns gain nothing and are torch's.
+    x = random_tensor((300, 50) if device == "cpu" else (6000, 100), dtype, device, ties=True)
     with rtopk.accelerate():
         for dim in (0, 1, -1):
             for largest in (True, False):

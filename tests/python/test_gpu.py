@@ -182,3 +182,16 @@ def test_more_elements_than_32_bits_count():
 def test_tensors_of_both_devices_in_one_process():
     x = torch.randn(50, 60)
     assert torch.equal(rtopk.topk(x, 5).indices, rtopk.topk(x.cuda(), 5).indices.cpu())
+
+
+def test_columns_are_routed_where_it_pays():
+    def routed_calls(x, dim):
+        before = torch.ops.rtopk._routed_calls()
+        torch.topk(x, 3, dim)
+        return torch.ops.rtopk._routed_calls() - before
+
+    x = torch.zeros(4096, 128, device="cuda")
+    with rtopk.accelerate():
+        assert routed_calls(x, 0) == 1
+        assert routed_calls(x[:4095], 0) == 0
+        assert routed_calls(x[:10], 1) == 1
