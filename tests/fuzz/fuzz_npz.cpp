@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include <crc32.hpp>
-#include <failure.hpp>
-#include <saved_selection.hpp>
+#include <files/crc32.hpp>
+#include <selection/saved.hpp>
+#include <terminal/failure.hpp>
 
 namespace {
 

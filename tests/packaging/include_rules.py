@@ -26,6 +26,7 @@ LAYERS = {
     "src/cuda": Layer(layers=("include", "src/core"), outside=("cuda", "cub/", "cooperative_groups")),
     "src/api": Layer(layers=("include", "src/core", "src/cpu", "src/cuda")),
     "tools": Layer(layers=("include",), outside=("*",)),
+    "paper": Layer(layers=("include", "tools"), outside=("*",)),
     "bindings": Layer(layers=("include",), outside=("*",)),
     "bindings/torch": Layer(layers=("include",), outside=("*", "torch/", "ATen/", "c10/")),
     "python": Layer(layers=("include",), outside=("*",)),

@@ -16,11 +16,11 @@
 
 #include <rtopk/rtopk.hpp>
 
-#include "failure.hpp"
-#include "help_formatter.hpp"
-#include "options.hpp"
-#include "signals.hpp"
-#include "text.hpp"
+#include "command_line/help_formatter.hpp"
+#include "commands/commands.hpp"
+#include "system/signals.hpp"
+#include "terminal/failure.hpp"
+#include "terminal/text.hpp"
 
 namespace {
 
