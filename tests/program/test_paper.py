@@ -13,14 +13,14 @@ import pytest
 
 from conftest import PROGRAM, REPOSITORY
 
-BENCH = REPOSITORY / "bench"
+SCRIPT = REPOSITORY / "paper" / "page" / "reproduce.py"
 BUILD = PROGRAM.parent.parent
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
 
 def paper(*arguments, code=0):
-    command = [sys.executable, BENCH / "paper.py", "--build", BUILD, *arguments]
+    command = [sys.executable, SCRIPT, "--build", BUILD, *arguments]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr

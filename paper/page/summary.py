@@ -6,8 +6,9 @@ Everything that the page shows is in one of the three files, so that nothing on 
 import math
 import statistics
 
+import bench_folder  # noqa: F401
 from gpu_report import geometric_mean
-from paper_grids import BISECTION, EPSILONS, EXACT, MAX_ITERS, TYPES
+from grids import BISECTION, EPSILONS, EXACT, MAX_ITERS, TYPES
 
 # ---- What the paper prints about its kernel, on an NVIDIA A6000 ----
 

@@ -1,7 +1,8 @@
-"""What paper_kernels.py measures: the shapes and settings of the RTop-K paper's kernel experiments, and a few more."""
+"""What kernels.py measures: the shapes and settings of the RTop-K paper's kernel experiments, and a few more."""
 
 from dataclasses import dataclass, replace
 
+import bench_folder  # noqa: F401
 from gpu_grids import Cell
 
 # How a selection is made, and what that is in the library. The paper's "no early stopping" is an exact selection by its

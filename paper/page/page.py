@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes index.html from the JSON files that stand beside it: study*.json, kernels.json and summary.json.
 
-    python bench/paper_page.py build/paper
+    python paper/page/page.py build/paper
 
 One file without scripts or anything from elsewhere. Every number carries the place in the JSON that it comes from, as
 the attribute data-at ("summary.json#/table3/0/entries/2/mean"); nothing is computed here.
@@ -14,10 +14,11 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-import paper_figures as figures
-from paper_figures import Panel, Series
-from paper_grids import BISECTION, DISTRIBUTIONS, EPSILONS, EXACT, MAX_ITERS, TYPES
-from paper_summary import PUBLISHED_COLS
+import bench_folder  # noqa: F401
+import charts
+from charts import Panel, Point, Series
+from grids import BISECTION, DISTRIBUTIONS, EPSILONS, EXACT, MAX_ITERS, TYPES
+from summary import PUBLISHED_COLS
 
 HERE = Path(__file__).resolve().parent
 
@@ -112,8 +113,15 @@ def row_count(node):
 # ---- Figures ----
 
 
-def raws(series, scale=1.0):
-    return [node.raw * scale for one in series for _, node in one.points if node is not None and node.raw is not None]
+def series_of(label, style, pairs, **options):
+    """A series through pairs of x and a Node, without those that were not measured."""
+    return Series(
+        label, style, [Point(x, node.raw, source=node.at) for x, node in pairs if node.raw is not None], **options
+    )
+
+
+def numbers_of(series):
+    return [point.y * one.scale for one in series for point in one.points]
 
 
 def style_of(setting):
@@ -126,43 +134,43 @@ def style_of(setting):
 
 def exits_figure(table):
     """Table 1: lines are ours, rings are the paper's."""
-    x = figures.Axis("iterations", 0.7, 16.3, [2, 4, 6, 8, 10, 12, 14, 16])
-    y = figures.Axis("rows that have exited, %", 0, 100, [0, 25, 50, 75, 100])
+    x = charts.Axis("iterations", 0.7, 16.3, [2, 4, 6, 8, 10, 12, 14, 16])
+    y = charts.Axis("rows that have exited, %", 0, 100, [0, 25, 50, 75, 100])
     panels = []
     for column in table["columns"]:
         shares = list(column["cumulative_percent"])
         ours = [(at["iteration"].raw, at["value"]) for at in shares if at["iteration"].raw <= 16]
         paper = [(at["iteration"].raw, at["published"]) for at in shares if "published" in at]
-        series = [Series("computed here", "ours", ours)]
-        series += [Series("published", "published", paper, line=False)] if paper else []
+        series = [series_of("computed here", "ours", ours)]
+        series += [series_of("published", "published", paper, line=False)] if paper else []
         panels.append(Panel(x, y, series, f"k = {column['k']}"))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def iterations_figure(table):
     """Table 5: mean exits beside theory."""
     columns = list(table["columns"])
-    x = figures.places_axis("k", [column["k"].raw for column in columns])
-    y = figures.Axis("iterations, mean", 7, 14, [7, 8, 9, 10, 11, 12, 13, 14])
+    x = charts.places_axis("k", [column["k"].raw for column in columns])
+    y = charts.Axis("iterations, mean", 7, 14, [7, 8, 9, 10, 11, 12, 13, 14])
     panels = []
     for cols in dict.fromkeys(column["cols"].raw for column in columns):
         of_cols = [column for column in columns if column["cols"].raw == cols]
-        series = [Series("computed here", "ours", [(c["k"].raw, c["mean"]["value"]) for c in of_cols])]
+        series = [series_of("computed here", "ours", [(c["k"].raw, c["mean"]["value"]) for c in of_cols])]
         if "theory" in of_cols[0]:
             published = [(c["k"].raw, c["mean"]["published"]) for c in of_cols]
             series.append(
-                Series("E(n), the paper's theory", "theory", [(c["k"].raw, c["theory"]["value"]) for c in of_cols])
+                series_of("E(n), the paper's theory", "theory", [(c["k"].raw, c["theory"]["value"]) for c in of_cols])
             )
-            series.append(Series("published", "published", published, line=False))
+            series.append(series_of("published", "published", published, line=False))
         panels.append(Panel(x, y, series, f"M = {cols}"))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def percent_axis(label):
-    return figures.Axis(label, 0, 100, [0, 20, 40, 60, 80, 100])
+    return charts.Axis(label, 0, 100, [0, 20, 40, 60, 80, 100])
 
 
-ITERATIONS = figures.Axis("max_iter", 1.7, 8.3, [2, 3, 4, 5, 6, 7, 8])
+ITERATIONS = charts.Axis("max_iter", 1.7, 8.3, [2, 3, 4, 5, 6, 7, 8])
 
 
 def by_iteration(cells, *members):
@@ -179,14 +187,14 @@ def hits_figure(table):
     panels = []
     for k in dict.fromkeys(cell["k"].raw for cell in table["cells"]):
         cells = table["cells"].having(k=k)
-        series = [Series("Algorithm 2 as printed", "ours", by_iteration(cells, "hit_percent", "value"))]
+        series = [series_of("Algorithm 2 as printed", "ours", by_iteration(cells, "hit_percent", "value"))]
         if "unraised" in cells[0]:
             ended = by_iteration(cells, "unraised", "hit_percent", "value")
-            series.append(Series("with a loop that ends at exactly k", "theory", ended))
+            series.append(series_of("with a loop that ends at exactly k", "theory", ended))
             published = by_iteration(cells, "hit_percent", "published")
-            series.append(Series("published", "published", published, line=False))
+            series.append(series_of("published", "published", published, line=False))
         panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, f"k = {k}"))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def rule_figure(table):
@@ -194,11 +202,11 @@ def rule_figure(table):
     for k in dict.fromkeys(cell["k"].raw for cell in table["cells"]):
         cells = table["cells"].having(k=k)
         series = [
-            Series("everything ≥ hi first", "ours", by_iteration(cells, "hit_sure_first_percent", "value")),
-            Series("the paper's rule: the first k ≥ lo", "published", by_iteration(cells, "hit_percent", "value")),
+            series_of("everything ≥ hi first", "ours", by_iteration(cells, "hit_sure_first_percent", "value")),
+            series_of("the paper's rule: the first k ≥ lo", "published", by_iteration(cells, "hit_percent", "value")),
         ]
         panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, f"k = {k}"))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def grid_figure(kernels, summary):
@@ -213,7 +221,7 @@ def grid_figure(kernels, summary):
         settings = ["torch", *here[0]["plans"]]
         order = sorted(settings, key=lambda setting: (setting in (EXACT, "torch"), setting))
         series = [
-            Series(
+            series_of(
                 "torch.topk" if setting == "torch" else setting_name(setting),
                 style_of(setting),
                 [(cell["k"].raw, cell["microseconds"][setting]) for cell in here if setting in cell["microseconds"]],
@@ -222,16 +230,16 @@ def grid_figure(kernels, summary):
             for setting in order
         ]
         power = rows.bit_length() - 1
-        title = f"N = 2^{power}, M = {cols}:"
-        numbers = [value * 1e-3 for value in raws(series)]
-        x = figures.Axis("k", 8, 136, [cell["k"].raw for cell in here])
-        panels.append(Panel(x, figures.log_axis("milliseconds", numbers), series, title, panel["mean"]))
-    return figures.figure(panels)
+        title, mean = f"N = 2^{power}, M = {cols}:", panel["mean"]
+        speedup = f' <tspan data-at="{mean.at}" data-digits="1">{mean.raw:.1f}</tspan> ×'
+        x = charts.Axis("k", 8, 136, [cell["k"].raw for cell in here])
+        panels.append(Panel(x, charts.log_axis("milliseconds", numbers_of(series)), series, title, speedup))
+    return charts.figure(panels)
 
 
 def sweep_series(summary, group, names, label, style):
     return [
-        Series(
+        series_of(
             label(name),
             style(name),
             [(line["cols"].raw, line[group][name]["mean"]) for line in summary["sweep"] if name in line[group]],
@@ -245,9 +253,9 @@ def sweep_figure(summary, group, names, label=setting_name, style=style_of):
     series = sweep_series(summary, group, names, label, style)
     if not series:
         return ""
-    x = figures.places_axis("row length M", [x for one in series for x, _ in one.points])
-    y = figures.linear_axis("times as fast as torch.topk", raws(series), least=1.5)
-    return figures.figure([Panel(x, y, series)])
+    x = charts.places_axis("row length M", [point.x for one in series for point in one.points])
+    y = charts.linear_axis("times as fast as torch.topk", numbers_of(series), least=1.5)
+    return charts.figure([Panel(x, y, series)])
 
 
 def early_figure(summary):
@@ -259,24 +267,24 @@ def early_figure(summary):
         for position, line in enumerate(lines):
             early = [point for point in line["points"] if str(point["setting"]) in MAX_ITERS]
             points = [(point["of_exact"].raw, point["hit_percent"]) for point in early]
-            series.append(Series(f"k = {line['k']}, max_iter 2 to 8", f"iter i{2 + position}", points))
+            series.append(series_of(f"k = {line['k']}, max_iter 2 to 8", f"iter i{2 + position}", points))
         if not any(one.points for one in series):
             continue
         exact = next(point for point in lines[0]["points"] if str(point["setting"]) == EXACT)
-        series.append(Series("exact (rtopk)", "ours big", [(1.0, exact["hit_percent"])], line=False))
-        times = [x for one in series for x, _ in one.points]
-        x = figures.linear_axis("time / time of the exact selection", times, least=1.2)
+        series.append(series_of("exact (rtopk)", "ours big", [(1.0, exact["hit_percent"])], line=False))
+        times = [point.x for one in series for point in one.points]
+        x = charts.linear_axis("time / time of the exact selection", times, least=1.2)
         panels.append(Panel(x, percent_axis("hit rate, %"), series, f"M = {cols}"))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def passes_figure(table):
     """By distribution: for each k a line, and one for the bisection."""
     names = [name for name in DISTRIBUTIONS if table["cells"].where(distribution=name)]
     cells = list(table["cells"])
-    x = figures.places_axis("row length M", [cell["cols"].raw for cell in cells])
+    x = charts.places_axis("row length M", [cell["cols"].raw for cell in cells])
     highest = [cell[which]["value"].raw for cell in cells for which in ("passes", "bisection_passes")]
-    y = figures.log_axis("passes per row", highest)
+    y = charts.log_axis("passes per row", highest)
     panels = []
     for name in names:
         series = []
@@ -284,9 +292,9 @@ def passes_figure(table):
             of_part = [c for c in table["cells"].having(distribution=name) if c["cols"].raw == part * c["k"].raw]
             for label, member, style in (("rtopk", "passes", "ours"), ("bisection", "bisection_passes", "bisection")):
                 points = [(cell["cols"].raw, cell[member]["value"]) for cell in of_part]
-                series.append(Series(f"{label}, k = M/{part}", f"{style} {width}", points))
+                series.append(series_of(f"{label}, k = M/{part}", f"{style} {width}", points))
         panels.append(Panel(x, y, series, name))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def sensitivity_figure(summary, k=32):
@@ -296,14 +304,14 @@ def sensitivity_figure(summary, k=32):
         if line is None:
             continue
         series = [
-            Series(label, style, [(int(n), line["hits"][n][member]) for n in line["hits"]])
+            series_of(label, style, [(int(n), line["hits"][n][member]) for n in line["hits"]])
             for label, style, member in (
                 ("everything ≥ hi first", "ours", "sure_first"),
                 ("the paper's rule", "published", "paper"),
             )
         ]
         panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, name))
-    return figures.figure(panels)
+    return charts.figure(panels)
 
 
 def pictures(files):
@@ -351,7 +359,7 @@ def render(folder):
     }
     parts = {str(part["part"]): part for part in files["study"]["parts"]}
     studies = {name: node for name, node in files.items() if name.startswith("study")}
-    return environment.get_template("paper_page.html").render(
+    return environment.get_template("page.html").render(
         kernels=files["kernels"],
         summary=files["summary"],
         run=files["run"],
@@ -361,7 +369,7 @@ def render(folder):
         distributions=list(DISTRIBUTIONS),
         max_iters=list(MAX_ITERS),
         figures={name: Markup(text) for name, text in pictures(files).items()},
-        css=Markup((HERE / "paper_page.css").read_text()),
+        css=Markup(charts.STYLE + (HERE / "page.css").read_text()),
     )
 
 
@@ -373,7 +381,7 @@ def write(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", default=HERE.parent / "build" / "paper")
+    parser.add_argument("folder", type=Path, nargs="?", default=HERE.parents[1] / "build" / "paper")
     folder = parser.parse_args().folder
     write(folder)
     print(f"written: {folder / 'index.html'}")

@@ -5,8 +5,8 @@ On a GPU at the paper's sizes, with the timing and the checks of compare_gpu.py 
 ways to select taking turns). On a CPU with fewer rows, by compare_torch.py. Every result is checked in the same run;
 for one that was stopped early, the share of the exact selection that it holds is written down too.
 
-    python bench/paper_kernels.py --json build/paper/kernels.json
-    python bench/paper_kernels.py --device cpu --quick --json build/paper/kernels.json
+    python paper/page/kernels.py --json build/paper/kernels.json
+    python paper/page/kernels.py --device cpu --quick --json build/paper/kernels.json
 """
 
 import argparse
@@ -18,9 +18,10 @@ import sys
 import time
 from pathlib import Path
 
+import bench_folder  # noqa: F401
 import librtopk
 from checkout import commit
-from paper_grids import DISTRIBUTIONS, EXACT, SCALES, experiments
+from grids import DISTRIBUTIONS, EXACT, SCALES, experiments
 
 REPEATS = {"gpu": 7, "cpu": 5}
 QUICK_REPEATS = {"gpu": 5, "cpu": 3}

@@ -2,11 +2,11 @@
 """Recomputes the RTop-K paper's tables and figures, and writes them beside the published numbers as one page.
 
     make paper                        # sets everything up first; QUICK=1 for less of everything
-    python3 bench/paper.py            # the same with what is built: the program and the library under build/
-    python3 bench/paper.py --build build/gpu --out /somewhere --quick
+    python3 paper/page/reproduce.py            # the same with what is built: the program and the library under build/
+    python3 paper/page/reproduce.py --build build/gpu --out /somewhere --quick
 
-Three steps: the search's statistics (rtopk study), the kernels against torch.topk (paper_kernels.py; on a GPU if there
-is one), and the page (paper_page.py). All of it is left in the folder: study*.json, kernels.json, summary.json (means,
+Three steps: the search's statistics (rtopk study), the kernels against torch.topk (kernels.py; on a GPU if there
+is one), and the page (page.py). All of it is left in the folder: study*.json, kernels.json, summary.json (means,
 and what agrees with the paper), run.json, and index.html, made from those alone.
 """
 
@@ -18,12 +18,13 @@ import sys
 import time
 from pathlib import Path
 
-import paper_page
-import paper_summary
+import bench_folder  # noqa: F401
 from checkout import commit
-from paper_grids import DISTRIBUTIONS
+from grids import DISTRIBUTIONS
+from page import write as write_page
+from summary import summary_of
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # Of the statistics where the paper has none, and in a quick run: shares are then known to half a percent.
 DATA_ROWS, QUICK_ROWS, QUICK_DATA_ROWS = 20000, 5000, 3000
 START = time.monotonic()
@@ -90,7 +91,7 @@ def statistics(arguments):
 def kernels(arguments):
     path = arguments.out / "kernels.json"
     path.unlink(missing_ok=True)
-    command = [sys.executable, "bench/paper_kernels.py", "--device", arguments.device, "--seed", arguments.seed]
+    command = [sys.executable, "paper/page/kernels.py", "--device", arguments.device, "--seed", arguments.seed]
     command += ["--library", relative(arguments.library), "--json", relative(path)]
     command += ["--quick"] if arguments.quick else []
     command += ["--dry-run"] if arguments.made_up_times else []
@@ -113,7 +114,7 @@ def page(arguments):
             sys.exit(f"{out / name}.json is not there: run the step that writes it first")
     read = {path.stem: json.loads(path.read_text()) for path in out.glob("*.json")}
     studies = {"normal": read["study"]} | {name: read[f"study-{name}"] for name in DISTRIBUTIONS if name != "normal"}
-    write_json(out / "summary.json", paper_summary.summary_of(studies, read["kernels"]))
+    write_json(out / "summary.json", summary_of(studies, read["kernels"]))
     data = sorted(path.name for path in out.glob("*.json"))
     facts = {
         "command": shlex.join(["python3", str(relative(sys.argv[0])), *sys.argv[1:]]),
@@ -124,7 +125,7 @@ def page(arguments):
         "files": [name for name in data if name != "run.json"],
     }
     write_json(out / "run.json", facts)
-    paper_page.write(out)
+    write_page(out)
 
 
 def has_gpu(program):
