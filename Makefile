@@ -68,7 +68,7 @@ lint: build
 	@.venv/bin/clang-format --dry-run --Werror $(SOURCES)
 	@.venv/bin/ruff format -q --check . && .venv/bin/ruff check -q .
 	@$(PYTHON) tests/packaging/include_rules.py
-	@scripts/setup.sh lint && run-clang-tidy -quiet -p build "$(CURDIR)/(src|tools|tests)/.*"
+	@scripts/setup.sh lint && run-clang-tidy -quiet -p build "$(CURDIR)/(src|tools|paper|tests)/.*"
 
 setup:
 	@mkdir -p build

@@ -51,9 +51,9 @@ def plain(number):
     return f"{number:g}"
 
 
-def linear_axis(label, numbers, least=0.0):
-    """From 0 to a round number that is not below any of `numbers`, nor below `least`."""
-    high, count = max([*numbers, least]) or 1.0, 5
+def linear_axis(label, numbers, at_least=0.0):
+    """From 0 to a round number that is not below any of `numbers`, nor below `at_least`."""
+    high, count = max([*numbers, at_least]) or 1.0, 5
     step = 10 ** math.floor(math.log10(high / count))
     step = next(step * factor for factor in (1, 2, 2.5, 5, 10) if step * factor * count >= high)
     ticks = [i * step for i in range(count + 1) if (i - 1) * step < high]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `make demo` shows: a selection, its check, its time beside what people use today, and a picture of that."""
+"""`make demo`: selects, checks the result, compares the time with torch.topk and NumPy, and draws a chart."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def progress(text):
 
 
 def argpartition(matrix):
-    """The selection as people write it in numpy."""
+    """The usual way to select in NumPy."""
     import numpy
 
     array = matrix.numpy()
@@ -103,18 +103,18 @@ def draw(times, speedups, threads, cpu):
 def main():
     start = time.monotonic()
     if not PROGRAM.exists():
-        sys.exit("the program was not built: `make demo` has said above what is missing")
+        sys.exit("the program was not built; the messages above say what is missing")
     title(f"Select the {K} largest of each of {ROWS} rows of {COLS}")
     program("select", *MATRIX, "-k", str(K), "-o", RESULT)
     title("Check the saved selection against the contract")
     program("verify", RESULT)
-    title("Time it against what people use today, results compared in the same run")
+    title("Time it beside torch.topk and NumPy, and compare the results")
     try:
         measured = measure()
         title("Draw it")
         draw(*measured)
     except ImportError as missing:
-        print(f"left out: {missing}")
+        print(f"left out, since a Python package is missing: {missing}")
     else:
         print(f"the picture is {PICTURE}")
     print(f"\ndone in {time.monotonic() - start:.0f} s; next: build/bin/rtopk --help, README.md")

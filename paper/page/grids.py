@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import bench_folder  # noqa: F401
 from gpu_grids import Cell
 
-# How a selection is made, and what that is in the library. The paper's "no early stopping" is an exact selection by its
-# bisection; ours is rtopk's own exact search.
+# Settings by name, as options of the library. The paper's "no early stopping" is an exact selection by bisection; ours
+# is rtopk's own exact search.
 EXACT = "exact"
 BISECTION = "bisection"
 MAX_ITERS = {f"max_iter={n}": {"max_iter": n} for n in range(2, 9)}
@@ -18,7 +18,7 @@ TYPES = ("f32", "f16", "bf16")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One shape, selected from in several ways; torch.topk takes its turn among them."""
+    """One shape, measured with several settings and with torch.topk."""
 
     cell: Cell
     settings: tuple
@@ -29,7 +29,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of it, by what the machine can do in the time that a reader will wait."""
+    """How many shapes and settings to measure, by what a device can do in reasonable time."""
 
     grid_rows: tuple
     grid_ks: tuple
@@ -52,7 +52,7 @@ def data_shapes(elements):
     return tuple((elements // cols, cols, k) for cols, k in ((256, 32), (1024, 64), (4096, 64)))
 
 
-# The paper's own scale is the first one.
+# The first is the paper's own scale.
 SCALES = {
     ("gpu", False): Scale(
         grid_rows=(1 << 14, 1 << 16, 1 << 18, 1 << 20),
@@ -98,7 +98,8 @@ SCALES = {
 
 
 def experiments(scale):
-    """The paper's main figure and Table 3; its two sweeps over M, and a third over element types; other elements."""
+    """For the paper's main figure and Table 3 (grid), its sweeps over M and one over element types (sweep), and other
+    distributions (data)."""
     grid = (EXACT, BISECTION, *scale.max_iters)
     early = tuple(setting for setting in ("max_iter=4", "max_iter=8") if setting in scale.max_iters)
     all_of_them = [
@@ -124,12 +125,11 @@ def experiments(scale):
     return all_of_them
 
 
-# ---- The elements: those of `rtopk study`, by the same names ----
+# ---- Distributions, by the names that `rtopk study` uses ----
 
 
 def student(torch, normal, generator):
-    """Student's t with two degrees of freedom: a normal number over the root of half a chi-squared one, which is
-    exponential."""
+    """Student's t with two degrees of freedom: a normal number divided by the square root of an exponential one."""
     uniform = torch.rand(normal.shape, device=normal.device, generator=generator)
     return normal.div_(uniform.neg_().log1p_().neg_().sqrt_())
 
@@ -139,7 +139,7 @@ def ties(torch, normal, generator):
     return normal.copy_(integers)
 
 
-# Functions of normal numbers, which they may overwrite.
+# Functions that turn normal numbers into others, and may overwrite their argument.
 DISTRIBUTIONS = {
     "normal": lambda torch, normal, generator: normal,
     "uniform": lambda torch, normal, generator: normal.uniform_(generator=generator),

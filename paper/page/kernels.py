@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures the RTop-K paper's kernel experiments: rtopk, exact and stopped early, against torch.topk.
 
-On a GPU at the paper's sizes, with the timing and the checks of compare_gpu.py (cold caches, CUDA events, medians, all
-ways to select taking turns). On a CPU with fewer rows, by compare_torch.py. Every result is checked in the same run;
-for one that was stopped early, the share of the exact selection that it holds is written down too.
+On a GPU it uses the paper's sizes and the timing and checks of compare_gpu.py: cold caches, CUDA events, medians, all
+settings alternating. On a CPU it uses fewer rows and compare_torch.py. Every result is checked in the same run. For
+selections that stop early, the share of the exact selection that they hold is recorded too.
 
     python paper/page/kernels.py --json build/paper/kernels.json
     python paper/page/kernels.py --device cpu --quick --json build/paper/kernels.json
@@ -26,9 +26,9 @@ from grids import DISTRIBUTIONS, EXACT, SCALES, experiments
 REPEATS = {"gpu": 7, "cpu": 5}
 QUICK_REPEATS = {"gpu": 5, "cpu": 3}
 TORCH_REPEATS = 3
-# An experiment takes a second or two; one that takes so long never ends.
+# An experiment takes a second or two; after this long it counts as hanging.
 EXPERIMENT_LIMIT_SECONDS = {"gpu": 20, "cpu": 300}
-# Rows on which hits are counted: enough for a tenth of a percent.
+# Rows for hit rates: enough for a precision of a tenth of a percent.
 HIT_ROWS = 1 << 15
 
 
@@ -43,7 +43,7 @@ class OnGpu:
         return self._gpu.facts()
 
     def measure(self, experiment, number):
-        """(median microseconds, hit rates in percent, plans), each by setting; the times of torch and a floor too."""
+        """(median microseconds, hit rates in percent, plans) by setting; the times include torch and the floor."""
         gpu = self._gpu
         matrix = gpu.matrix(experiment.cell, number)
         works = {setting: self._compare.Work(gpu, cell, matrix) for setting, cell in experiment.cells().items()}
@@ -85,7 +85,7 @@ class OnCpu:
         functions, indices, plans = {}, {}, {}
         for setting, variant in experiment.cells().items():
             functions[setting], indices[setting], plans[setting] = self.checked(matrix, setting, variant)
-        exact = functions.pop(EXACT)  # compare_torch times this one by itself, beside torch and a copy
+        exact = functions.pop(EXACT)  # compare_torch times the exact selection itself, beside torch and a copy
         exact(matrix)
         hits = hit_percent(self._torch, indices, experiment)
         measured, times = self._compare.measure(
@@ -95,7 +95,7 @@ class OnCpu:
         return {name: seconds * 1e6 for name, seconds in times.items()}, hits, plans
 
     def checked(self, matrix, setting, cell):
-        """The selection as a function of the matrix, its indices, and its plan's family, once its result is right."""
+        """Checks a selection. Returns it as a function of the matrix, its indices, and its plan's family."""
         torch = self._torch
         selection = self._library.topk_cpu(
             cell.rows, cell.cols, cell.k, cell.dtype,
@@ -120,7 +120,7 @@ class OnCpu:
 
 
 def algorithm2(torch, matrix, k, max_iter):
-    """The indices, ascending, that the paper's Algorithm 2 as printed selects from f32 rows."""
+    """The ascending indices that the paper's Algorithm 2, as printed, selects from f32 rows."""
     low, high = matrix.amin(dim=1, keepdim=True), matrix.amax(dim=1, keepdim=True)
     for _ in range(max_iter):
         middle = 0.5 * low + 0.5 * high
@@ -131,7 +131,7 @@ def algorithm2(torch, matrix, k, max_iter):
 
 
 def hit_percent(torch, indices, experiment):
-    """Of the exact selection's indices, those that a selection stopped early has too."""
+    """The share of the exact selection's indices that each early-stopped selection has too, in percent."""
     exact = indices[EXACT][:HIT_ROWS].long()
     mask = torch.zeros(len(exact), experiment.cell.cols, dtype=torch.bool, device=exact.device).scatter_(1, exact, True)
     return {
@@ -164,7 +164,7 @@ def record(experiment, number, device):
     known = {name: getattr(cell, name) for name in ("set", "rows", "cols", "k", "dtype", "data")}
     try:
         times, hits, plans = device.measure(experiment, number)
-    except Exception as error:  # one that fails need not cost the others
+    except Exception as error:  # the other experiments go on
         return known | {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
     return known | {
         "microseconds": {name: round(value, 3) for name, value in times.items()},
@@ -195,12 +195,12 @@ def line_of(cell):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, required=True, help="where everything is written")
+    parser.add_argument("--json", type=Path, required=True, help="write the results to this file")
     parser.add_argument("--device", choices=["gpu", "cpu"], default="gpu", help="default %(default)s")
     parser.add_argument("--quick", action="store_true", help="fewer shapes and repetitions")
     parser.add_argument("--seed", type=int, default=0, help="default %(default)s")
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
-    parser.add_argument("--dry-run", action="store_true", help="made-up times, real shapes")
+    parser.add_argument("--dry-run", action="store_true", help="real shapes, made-up times")
     return parser.parse_args()
 
 

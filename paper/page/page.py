@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes index.html from the JSON files that stand beside it: study*.json, kernels.json and summary.json.
+"""Writes index.html from the JSON files in the same folder: study*.json, kernels.json, summary.json and run.json.
 
     python paper/page/page.py build/paper
 
-One file without scripts or anything from elsewhere. Every number carries the place in the JSON that it comes from, as
-the attribute data-at ("summary.json#/table3/0/entries/2/mean"); nothing is computed here.
+The page is one file, without scripts and without anything from the network. Nothing is computed here: every number
+names its place in the JSON as the attribute data-at, for example "summary.json#/table3/0/entries/2/mean".
 """
 
 import argparse
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Node:
-    """A part of a JSON file that knows where it stands there."""
+    """A part of a JSON file, and its place there."""
 
     def __init__(self, raw, at):
         self.raw, self.at = raw, at
@@ -47,7 +47,7 @@ class Node:
         return str(self.raw)
 
     def where(self, **conditions):
-        """The first of these objects that has all of these values."""
+        """The first object that has all of these values."""
         return next(
             (one for one in self if all(one.raw.get(name) == value for name, value in conditions.items())), None
         )
@@ -65,7 +65,7 @@ def load(folder):
 
 
 def number(node, digits=2, sign="", unit=""):
-    """A number as it is read, with its place in the JSON."""
+    """A number as text, with its place in the JSON."""
     if node is None or node.raw is None:
         return Markup("–")
     shown = f"{node.raw:{sign}.{digits}f}"
@@ -83,7 +83,7 @@ def compared(estimate, digits=2):
     ours = number(estimate[member], digits)
     if "published" not in estimate:
         return Markup('<td class="alone"><b>{}</b></td>').format(ours)
-    if "agrees" not in estimate:  # another machine
+    if "agrees" not in estimate:  # measured on another machine than the paper's
         return Markup('<td class="other"><b>{}</b><i>{}</i></td>').format(ours, number(estimate["published"], digits))
     return Markup('<td class="{}"><b>{}</b><i>{}</i><s>{}</s></td>').format(
         "same" if estimate["agrees"].raw else "off",
@@ -99,12 +99,12 @@ def thousands(node_or_number):
 
 
 def setting_name(setting):
-    """As a reader knows it."""
+    """The name of a setting for readers."""
     return {EXACT: "exact (rtopk)", BISECTION: "exact (the paper's bisection)"}.get(str(setting), str(setting))
 
 
 def row_count(node):
-    """65536 is 2^16."""
+    """A power of two is written as one: 65536 is 2^16."""
     raw = node.raw
     power = raw.bit_length() - 1
     return Markup("2<sup>{}</sup>").format(power) if raw == 1 << power else thousands(raw)
@@ -254,12 +254,12 @@ def sweep_figure(summary, group, names, label=setting_name, style=style_of):
     if not series:
         return ""
     x = charts.places_axis("row length M", [point.x for one in series for point in one.points])
-    y = charts.linear_axis("times as fast as torch.topk", numbers_of(series), least=1.5)
+    y = charts.linear_axis("times as fast as torch.topk", numbers_of(series), at_least=1.5)
     return charts.figure([Panel(x, y, series)])
 
 
 def early_figure(summary):
-    """Time beside quality, for the grid's shapes with the most rows."""
+    """Hit rate over time, for the grid's shapes with the most rows."""
     panels = []
     for cols in PUBLISHED_COLS:
         lines = summary["early"].having(cols=cols)
@@ -273,13 +273,13 @@ def early_figure(summary):
         exact = next(point for point in lines[0]["points"] if str(point["setting"]) == EXACT)
         series.append(series_of("exact (rtopk)", "ours big", [(1.0, exact["hit_percent"])], line=False))
         times = [point.x for one in series for point in one.points]
-        x = charts.linear_axis("time / time of the exact selection", times, least=1.2)
+        x = charts.linear_axis("time / time of the exact selection", times, at_least=1.2)
         panels.append(Panel(x, percent_axis("hit rate, %"), series, f"M = {cols}"))
     return charts.figure(panels)
 
 
 def passes_figure(table):
-    """By distribution: for each k a line, and one for the bisection."""
+    """A panel for each distribution: rtopk and bisection for each k."""
     names = [name for name in DISTRIBUTIONS if table["cells"].where(distribution=name)]
     cells = list(table["cells"])
     x = charts.places_axis("row length M", [cell["cols"].raw for cell in cells])

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Recomputes the RTop-K paper's tables and figures, and writes them beside the published numbers as one page.
+"""Recomputes the tables and figures of the RTop-K paper and writes a page that compares them with the published ones.
 
-    make paper                        # sets everything up first; QUICK=1 for less of everything
-    python3 paper/page/reproduce.py            # the same with what is built: the program and the library under build/
+    make paper                         # builds what is needed first; QUICK=1 for a quick run
+    python3 paper/page/reproduce.py    # uses the program and the library under build/
     python3 paper/page/reproduce.py --build build/gpu --out /somewhere --quick
 
-Three steps: the search's statistics (rtopk study), the kernels against torch.topk (kernels.py; on a GPU if there
-is one), and the page (page.py). All of it is left in the folder: study*.json, kernels.json, summary.json (means,
-and what agrees with the paper), run.json, and index.html, made from those alone.
+Three steps: the statistics of the search (rtopk study), the kernels beside torch.topk (kernels.py; on a GPU if there is
+one), and the page (page.py). The folder then has study*.json, kernels.json, summary.json (means, and which published
+numbers agree), run.json, and index.html, which is made from those files alone.
 """
 
 import argparse
@@ -25,7 +25,8 @@ from page import write as write_page
 from summary import summary_of
 
 ROOT = Path(__file__).resolve().parents[2]
-# Of the statistics where the paper has none, and in a quick run: shares are then known to half a percent.
+# Rows of the statistics for distributions that the paper does not study, and of a quick run: enough for a precision of
+# half a percent.
 DATA_ROWS, QUICK_ROWS, QUICK_DATA_ROWS = 20000, 5000, 3000
 START = time.monotonic()
 
@@ -35,13 +36,13 @@ def say(text):
 
 
 def relative(path):
-    """Without the folders of this machine where that is possible: commands are shown on the page."""
+    """A path without the folders of this machine, if possible, since the page shows commands."""
     path = Path(path).absolute()
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def run(title, command):
-    """Runs a command and shows its last line while it runs: in place on a terminal, now and then elsewhere."""
+    """Runs a command and shows its last line meanwhile: in place on a terminal, else every ten seconds."""
     say(title)
     terminal = sys.stdout.isatty()
     shown = time.monotonic()
@@ -69,15 +70,15 @@ def run(title, command):
 
 
 def study(arguments, name, parts, rows, *flags):
-    """One file of statistics."""
+    """Writes one file of statistics."""
     command = [relative(arguments.program), "study", *parts, *flags, "--seed", arguments.seed]
     command += ["--rows", rows] if rows else []
     command += ["--device", "cpu"] if arguments.device == "cpu" else []
     command += ["--json", relative(arguments.out) / f"{name}.json"]
     say(f"statistics: {' '.join(flags[1:]) or 'normal'} elements")
-    # Its tables are not wanted here; its progress, on the standard error, is.
+    # Without its tables, but with its progress, which goes to the standard error.
     if subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
-        sys.exit("rtopk study failed")
+        sys.exit("rtopk study failed; its message is above")
 
 
 def statistics(arguments):
@@ -97,7 +98,7 @@ def kernels(arguments):
     command += ["--dry-run"] if arguments.made_up_times else []
     code = run(f"kernels against torch.topk, on a {arguments.device.upper()}", command)
     if not path.exists():
-        sys.exit("nothing was measured")
+        sys.exit("kernels.py has measured nothing; its messages are above")
     return code
 
 
@@ -111,7 +112,9 @@ def page(arguments):
     out = arguments.out
     for name in ("study", "kernels", *(f"study-{name}" for name in DISTRIBUTIONS if name != "normal")):
         if not (out / f"{name}.json").exists():
-            sys.exit(f"{out / name}.json is not there: run the step that writes it first")
+            sys.exit(
+                f"{out / name}.json is not there: run the step that writes it first (--only statistics, --only kernels)"
+            )
     read = {path.stem: json.loads(path.read_text()) for path in out.glob("*.json")}
     studies = {"normal": read["study"]} | {name: read[f"study-{name}"] for name in DISTRIBUTIONS if name != "normal"}
     write_json(out / "summary.json", summary_of(studies, read["kernels"]))
@@ -135,25 +138,32 @@ def has_gpu(program):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "paper", help="default: build/paper")
-    parser.add_argument("--build", type=Path, default=ROOT / "build", help="where bin/rtopk and lib/librtopk.so are")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "build" / "paper",
+        help="folder for the page and its data; default: build/paper",
+    )
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build", help="folder with bin/rtopk and lib/librtopk.so; default: build"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rows, shapes and repetitions")
     parser.add_argument("--device", choices=["gpu", "cpu"], help="default: a GPU if there is one")
-    parser.add_argument("--seed", type=int, default=0, help="of all random rows, default %(default)s")
-    parser.add_argument("--rows", type=int, help="of every statistic; default: as many as the paper has")
-    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), help="steps; default: all of them")
-    parser.add_argument("--made-up-times", action="store_true", help="measure nothing: for tests of the page")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random rows; default %(default)s")
+    parser.add_argument("--rows", type=int, help="rows for every statistic; default: as many as the paper uses")
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), help="steps to run; default: all")
+    parser.add_argument("--made-up-times", action="store_true", help="measure no kernels, for tests of the page")
     arguments = parser.parse_args()
     if arguments.seed < 0:
-        parser.error(f"--seed {arguments.seed} is negative")
+        parser.error(f"--seed {arguments.seed} is negative; accepted: 0 or more")
     if arguments.rows is not None and arguments.rows < 2:
-        parser.error(f"--rows {arguments.rows} is less than 2")
+        parser.error(f"--rows {arguments.rows} is less than 2; accepted: 2 or more")
     arguments.program = arguments.build / "bin" / "rtopk"
     arguments.library = arguments.build / "lib" / "librtopk.so"
     needed = {"statistics": arguments.program, "kernels": arguments.library}
     for path in (needed[step] for step in arguments.only if step in needed):
         if not path.exists():
-            sys.exit(f"{path} is not there: build it first (`make paper` does), or name the build with --build")
+            sys.exit(f"{path} is not there: build it (`make paper` does), or give another build folder with --build")
     if arguments.device is None:
         arguments.device = "gpu" if arguments.program.exists() and has_gpu(arguments.program) else "cpu"
     return arguments

@@ -1,6 +1,6 @@
-"""What follows from study.json and kernels.json: means over shapes, and which published numbers were met.
+"""Derives summary.json from the statistics and kernels.json: means over shapes, and which published numbers agree.
 
-Everything that the page shows is in one of the three files, so that nothing on it is computed while it is drawn.
+The page shows numbers of these files only and computes nothing.
 """
 
 import math
@@ -23,7 +23,7 @@ PUBLISHED_TABLE3 = {  # mean speed-up over torch.topk for M = 256, 512, 768, and
     "max_iter=8": (9.55, 7.98, 6.46, 7.99),
     EXACT: (8.88, 7.27, 5.72, 7.29),
 }
-# Of the sweep over M without early stopping, in words: from, to, least and greatest speed-up.
+# The paper's text about the sweep over M without early stopping: M from, M to, least and greatest speed-up.
 PUBLISHED_SWEEP = ((128, 1280, 4.9, 12.5), (1280, 3072, 2.3, 4.9), (3072, 6144, 1.1, 2.3), (6144, 8192, None, 1.0))
 # Graph, top-k's share of the training time (the three models of Table 4), speed-up of the training; in percent.
 PUBLISHED_TRAINING = (
@@ -48,13 +48,13 @@ def measured(kernels, of_set, **conditions):
 
 
 def speedups(cells, setting):
-    """torch.topk's time over ours, by cell, where it was measured."""
+    """torch.topk's time divided by ours, for each cell that was measured."""
     times = [cell["microseconds"] for cell in cells if setting in cell["microseconds"]]
     return [time["torch"] / time[setting] for time in times]
 
 
 def mean_speedup(cells, setting):
-    """The arithmetic mean, which is what the paper averages by, and the extremes."""
+    """The arithmetic mean, which the paper uses, and the extremes."""
     ratios = speedups(cells, setting)
     if not ratios:
         return None
@@ -75,7 +75,7 @@ def table3(kernels):
 
 
 def panels(kernels):
-    """Of the main figure: one for every (N, M), with its mean speed-up without early stopping."""
+    """The panels of the main figure: one for each (N, M), with its mean speed-up without early stopping."""
     pairs = dict.fromkeys((cell["rows"], cell["cols"]) for cell in measured(kernels, "grid"))
     return [
         {"rows": rows, "cols": cols} | mean_speedup(measured(kernels, "grid", rows=rows, cols=cols), EXACT)
@@ -84,7 +84,7 @@ def panels(kernels):
 
 
 def sweep(kernels):
-    """Mean speed-ups over k by row length: of every setting for f32, and of the exact selection for every type."""
+    """Speed-ups by row length, averaged over k: of every setting for f32, of the exact selection for every type."""
     lines = []
     for cols in sorted({cell["cols"] for cell in measured(kernels, "sweep")}):
         cells = measured(kernels, "sweep", cols=cols)
@@ -103,11 +103,11 @@ def sweep(kernels):
     return lines
 
 
-# ---- Time against quality ----
+# ---- Time and hit rate ----
 
 
 def against_exact(cell):
-    """Every setting's time beside that of the exact selection of the same rows."""
+    """The time of each setting, relative to the exact selection of the same rows, and its hit rate."""
     times = cell["microseconds"]
     return [
         {
@@ -121,7 +121,7 @@ def against_exact(cell):
 
 
 def early(kernels):
-    """The shapes of the grid with the most rows."""
+    """Time and hit rate for the shapes of the grid with the most rows."""
     cells = measured(kernels, "grid")
     most = max((cell["rows"] for cell in cells), default=0)
     kept = [cell for cell in cells if cell["rows"] == most]
@@ -130,7 +130,7 @@ def early(kernels):
 
 
 def early_means(lines):
-    """By row length: the mean over k of what stopping early costs and gives."""
+    """Time and hit rate of each setting by row length, averaged over k."""
     table = []
     for cols in sorted({line["cols"] for line in lines}):
         points = [point for line in lines if line["cols"] == cols for point in line["points"]]
@@ -148,7 +148,7 @@ def early_means(lines):
 
 
 def data(kernels):
-    """Times by the distribution of the elements, beside those of normal ones."""
+    """Times by distribution of the elements, relative to normal ones."""
     lines = []
     for cell in measured(kernels, "data"):
         normal = measured(kernels, "data", rows=cell["rows"], cols=cell["cols"], k=cell["k"], data="normal")
@@ -165,7 +165,7 @@ def data(kernels):
     return lines
 
 
-# ---- Sensitivity of the search to the elements ----
+# ---- The search by distribution ----
 
 
 def part(study, name):
@@ -190,13 +190,13 @@ def distributions(studies):
     return lines
 
 
-# ---- Published numbers, met or not ----
+# ---- Agreement with published numbers ----
 
 CHANCE = "chance (95 %, two samples of these sizes) and rounding"
 
 
 def counted(name, estimates, why="", tolerance=CHANCE):
-    """How many of some published numbers agree with ours, and by how much they differ at most."""
+    """How many of these published numbers agree with ours, and the largest difference."""
     estimates = [estimate for estimate in estimates if "published" in estimate]
     differences = [abs(estimate["difference"]) for estimate in estimates if estimate["difference"] is not None]
     agree = sum(bool(estimate["agrees"]) for estimate in estimates)
@@ -211,7 +211,7 @@ def counted(name, estimates, why="", tolerance=CHANCE):
 
 
 def beside_column(column):
-    """Our mean exit beside the mean of the published column, of which two bounds are known."""
+    """Our mean exit beside the mean of the published column, which is known up to two bounds."""
     mean, bounds = column["mean"], column["mean_of_published_column"]
     nearest = min(max(mean["value"], bounds["low"]), bounds["high"])
     chance = math.sqrt(2) * (mean["high"] - mean["low"]) / 2
@@ -284,7 +284,7 @@ def agreement(study):
 
 
 def amdahl():
-    """What replacing torch.topk alone gains, from the published shares and the published speed-ups at M = 256."""
+    """The gain from replacing torch.topk alone, by the published shares and the published speed-ups at M = 256."""
     factors = [numbers[0] for setting, numbers in PUBLISHED_TABLE3.items() if setting in MAX_ITERS]
 
     def gained(share, factor):

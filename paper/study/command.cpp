@@ -1,4 +1,4 @@
-// rtopk study: the paper's tables about its search, computed here and held against what was published.
+// rtopk study: recomputes the paper's tables about its search and compares them with the published numbers.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -112,11 +112,13 @@ void add_study_command(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("study", "Recompute the RTop-K paper's tables, beside the published numbers");
   std::string about;
   for (const StudyPart& part : study_parts()) about += fmt::format("  {:<8} {}\n", part.name, part.about);
-  command->add_option("PART", options->parts, "Which tables (default: all of them); the list is below")->type_name("");
-  command->add_option("--rows", options->rows, "Rows of every cell (default: as many as the paper has)")
+  command->add_option("PART", options->parts, "The tables to compute, from the list below (default: all)")
+      ->type_name("");
+  command->add_option("--rows", options->rows, "Random rows for each number (default: as many as the paper uses)")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40).description(""))
       ->type_name("N");
-  command->add_option("--json", options->json, "Also write everything as JSON to a file; - is the standard output")
+  command
+      ->add_option("--json", options->json, "Also write the results as JSON to a file, or to the standard output (-)")
       ->type_name("FILE|-");
   add_distribution_flags(*command, options->random);
   add_machine_flags(*command, options->machine);
@@ -124,29 +126,29 @@ void add_study_command(CLI::App& app, Action& chosen) {
   command->footer(
       "Parts (M columns, as the paper calls them):\n" + about +
       "\n"
-      "Every number is a mean over random rows and comes with its 95 % confidence interval (in the JSON,\n"
-      "low and high). The paper's number and the difference stand beside it, with a star where chance and\n"
-      "rounding do not explain the difference. All cells of a part see the same rows; the same seed gives\n"
-      "the same rows and, for the paper's algorithms, the same numbers on every machine and device. With\n"
-      "another --dist there is nothing published to compare with (passes goes through all of them anyway).\n"
+      "Every number is a mean over random rows with a 95 % confidence interval (low and high in the JSON).\n"
+      "Beside it are the paper's number and the difference, with a star if chance and rounding do not\n"
+      "explain it. All numbers of a part use the same rows. The same seed gives the same rows and, for the\n"
+      "paper's algorithms, the same numbers on every machine and device. The paper has numbers for normal\n"
+      "elements only, so with another --dist there is no comparison; passes always uses all distributions.\n"
       "\n"
-      "What is computed is what the paper's text says. Where its tables do not follow from that, notes\n"
-      "below the table say so:\n"
-      "  table1   the published averages are not the means of the published columns; the caption has\n"
-      "           epsilon = 1e-4 where Algorithm 1 has 1e-4 times the maximum\n"
-      "  table2   E2 as defined divides by a number that can be near zero (for k = 128 it has no mean);\n"
-      "           what was published is close to the error divided by the row's maximum, so both are\n"
-      "           given; the published hit rates level off below what Algorithm 2 as printed reaches, as\n"
-      "           they do for a loop that ends at exactly k elements without raising min: a second table\n"
+      "The algorithms are computed as the paper's text defines them. Notes below a table name published\n"
+      "numbers that do not follow from that:\n"
+      "  table1   The published averages are not the means of the published columns. The caption has\n"
+      "           epsilon = 1e-4, but Algorithm 1 has 1e-4 times the maximum.\n"
+      "  table2   E2 as defined divides by a number that can be near zero (for k = 128 it has no mean).\n"
+      "           The published numbers are close to the error divided by the row's maximum, so both are\n"
+      "           computed. The published hit rates stay below those of Algorithm 2 as printed. A loop\n"
+      "           that ends at exactly k elements without raising min has them: see the second table.\n"
       "\n"
       "X. Xie, Y. Luo, H. Peng, C. Ding. RTop-K: Ultra-Fast Row-Wise Top-K Selection for Neural Network\n"
       "Acceleration on GPUs. ICLR 2025.\n"
       "\n"
       "Examples:\n"
       "  rtopk study                                    everything\n"
-      "  rtopk study table2 --rows 1000000 --seed 7     one table, from more rows\n"
+      "  rtopk study table2 --rows 1000000 --seed 7     one table, with more rows\n"
       "  rtopk study table1 --dist lognormal            the same statistics for other elements\n"
-      "  rtopk study --device cuda --json study.json    on a GPU, kept for a report");
+      "  rtopk study --device cuda --json study.json    on a GPU, with JSON");
   command->callback([options, &chosen] { chosen = [options] { return study(*options); }; });
 }
 

@@ -4,13 +4,16 @@
 #include <cmath>
 #include <optional>
 
+#include "rounding.hpp"
+
 namespace rtopk::tool {
 namespace {
 
-// Rows that one task takes. Means are merged task by task, so they do not depend on the number of threads.
+// Means are merged task by task, so that they do not depend on the number of threads.
 constexpr std::int64_t rows_per_task = 256;
 
-/// The bounds of Algorithm 2 after `max_iter` passes. The library keeps them to itself, so here they are found again.
+/// The bounds of Algorithm 2 after `max_iter` passes. The library does not return them, so they are computed again
+/// here.
 struct Bounds {
   float low;
   float high;
@@ -32,11 +35,11 @@ Bounds bisect(const float* row, std::int64_t cols, std::int64_t k, int max_iter)
   return bounds;
 }
 
-/// How many of the k elements of the exact selection are taken by: those >= high, then those in [low, high), each in
-/// index order, until there are k.
+/// Hits of SelectionRule::sure_first: it takes the elements >= high, then those in [low, high), in index order, until
+/// there are k. A hit is one that the exact selection has too.
 std::int64_t hits_sure_first(const float* row, std::int64_t cols, const Bounds& bounds, const std::int32_t* exact,
                              std::int64_t k) {
-  // More than k only where equal values are the maximum, the first upper bound.
+  // There are more than k only if the maximum, which is the first upper bound, occurs more than k times.
   std::int64_t sure = std::min(count_at_least(row, cols, bounds.high), k);
   std::int64_t fill = k - sure;
   std::int64_t hits = 0;
@@ -53,7 +56,7 @@ std::int64_t hits_sure_first(const float* row, std::int64_t cols, const Bounds& 
   return hits;
 }
 
-/// |a - b| / |unit|, and 0 where a equals b, whatever the unit is.
+/// |a - b| / |unit|; 0 if a equals b, even if the unit is 0.
 double relative(float a, float b, float unit) {
   return a == b ? 0.0 : std::abs((static_cast<double>(a) - static_cast<double>(b)) / static_cast<double>(unit));
 }
@@ -71,7 +74,7 @@ float unraised_low(const float* row, std::int64_t cols, std::int64_t k, int max_
   return bounds.low;
 }
 
-/// Adds what the first k elements >= low are beside the exact selection.
+/// Compares the first k elements >= low with the exact selection and adds the errors.
 void add_unraised(EarlyStop& into, const float* row, std::int64_t cols, const std::int32_t* exact, float exact_min,
                   float exact_max) {
   const float low = unraised_low(row, cols, into.k, into.max_iter);
@@ -94,7 +97,7 @@ void add_unraised(EarlyStop& into, const float* row, std::int64_t cols, const st
   into.hit_unraised.add(static_cast<double>(hits) / static_cast<double>(into.k));
 }
 
-/// Of two ascending lists of k numbers.
+/// How many numbers two ascending lists of k have in common.
 std::int64_t common(const std::int32_t* a, const std::int32_t* b, std::int64_t k) {
   std::int64_t count = 0;
   for (std::int64_t i = 0, j = 0; i < k && j < k;) {
@@ -132,7 +135,7 @@ void add_row(EarlyStop& into, const RowBatch& batch, std::int64_t row, const Row
 
 void add_rows(EarlyStop& into, const RowBatch& batch, const RowResults& early, const RowResults& exact,
               SelectionRule rule, ThreadPool& pool) {
-  const std::int64_t tasks = (batch.rows() + rows_per_task - 1) / rows_per_task;
+  const std::int64_t tasks = ceil_div(batch.rows(), rows_per_task);
   std::vector<EarlyStop> parts(static_cast<std::size_t>(tasks), {.max_iter = into.max_iter, .k = into.k});
   pool.run(tasks, [&](std::int64_t task) {
     const std::int64_t end = std::min(batch.rows(), (task + 1) * rows_per_task);
@@ -161,13 +164,13 @@ std::vector<EarlyStop> study_early_stop(const StudySetting& setting, const std::
   for (const int max_iter : max_iters) {
     for (const std::int64_t k : ks) all.push_back({.max_iter = max_iter, .k = k});
   }
-  const std::int64_t most_k = *std::max_element(ks.begin(), ks.end());
+  const std::int64_t max_k = *std::max_element(ks.begin(), ks.end());
   std::optional<RowResults> early;
   std::optional<RowResults> exact;
   for_each_batch(setting, label, cols, rows, [&](RowBatch& batch) {
     if (!early) {
-      early.emplace(batch.results(most_k));
-      exact.emplace(batch.results(most_k));
+      early.emplace(batch.results(max_k));
+      exact.emplace(batch.results(max_k));
     }
     for (const std::int64_t k : ks) {
       batch.select({.k = k}, *exact);

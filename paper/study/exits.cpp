@@ -14,10 +14,10 @@ std::vector<ExitCounts> count_exits(const StudySetting& setting, const std::stri
                                     const std::vector<std::int64_t>& ks, double epsilon, std::int64_t rows) {
   std::vector<ExitCounts> all;
   for (const std::int64_t k : ks) all.push_back({.cols = cols, .k = k, .rows_at = {}, .iterations = {}});
-  const std::int64_t most_k = *std::max_element(ks.begin(), ks.end());
+  const std::int64_t max_k = *std::max_element(ks.begin(), ks.end());
   std::optional<RowResults> results;
   for_each_batch(setting, label, cols, rows, [&](RowBatch& batch) {
-    if (!results) results.emplace(batch.results(most_k));
+    if (!results) results.emplace(batch.results(max_k));
     for (ExitCounts& exits : all) {
       batch.select({.k = exits.k, .epsilon = epsilon, .search = Search::bisection}, *results);
       for (std::int64_t row = 0; row < batch.rows(); ++row) {

@@ -18,12 +18,12 @@ inline constexpr double published_epsilon_table1 = 1e-4;
 struct PublishedExits {
   std::int64_t cols = 0;
   std::int64_t k = 0;
-  int first_iteration = 1;                 ///< Of the first row that is printed.
-  std::vector<double> cumulative_percent;  ///< From there on; 100 after the last.
+  int first_iteration = 1;                 ///< The first that the paper prints.
+  std::vector<double> cumulative_percent;  ///< From first_iteration on; 100 after the last.
   double mean = 0.0;
   double theory = 0.0;  ///< E(n); 0 in Table 1, which has none.
 
-  /// Nothing for an iteration before the first that is printed.
+  /// Empty for an iteration before first_iteration.
   [[nodiscard]] std::optional<double> cumulative_at(int iteration) const;
 };
 

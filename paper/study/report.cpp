@@ -39,9 +39,8 @@ const std::vector<StudyPart>& study_parts() {
       {"table1", "at which iteration Algorithm 1 exits: M = 256, epsilon' = 1e-4, k = 16 to 128", report_table1},
       {"table2", "Algorithm 2 after 2 to 8 iterations: errors E1 and E2 and hit rate, M = 256", report_table2},
       {"table5", "the appendix: exits with epsilon = 0 for 14 pairs of M and k, their mean, E(n)", report_table5},
-      {"rule", "past the paper: Algorithm 2 had it taken everything >= its upper bound first", report_rule},
-      {"passes", "past the paper: passes of the library's exact search and of the paper's, by distribution",
-       report_passes},
+      {"rule", "beyond the paper: Algorithm 2 with a rule that takes elements >= its upper bound first", report_rule},
+      {"passes", "beyond the paper: passes of the library's search and of the paper's, by distribution", report_passes},
   };
   return parts;
 }
@@ -54,7 +53,7 @@ Json estimate_json(const SampleMean& mean, double scale) {
 bool Comparison::agrees() const noexcept { return std::abs(difference()) <= tolerance + rounding; }
 
 std::string Comparison::text() const {
-  const double shown = std::abs(difference()) < rounding ? 0.0 : difference();  // not -0.00
+  const double shown = std::abs(difference()) < rounding ? 0.0 : difference();  // instead of -0.00
   return fmt::format("{:>7.2f} {:>6.2f} {:>+6.2f}{}", ours, published, shown, agrees() ? ' ' : '*');
 }
 

@@ -33,11 +33,11 @@ StudyReport report_table2(const StudySetting& setting);  // report_early_stop.cp
 StudyReport report_rule(const StudySetting& setting);
 StudyReport report_passes(const StudySetting& setting);  // report_passes.cpp
 
-/// {"value": ..., "low": ..., "high": ...}: a mean, or another number that is `scale` times one, with its interval.
+/// {"value": ..., "low": ..., "high": ...}: `scale` times a mean, with its interval.
 [[nodiscard]] Json estimate_json(const SampleMean& mean, double scale = 1.0);
 
-/// A published number beside ours. They agree if they differ by no more than two samples of these sizes do (95 %) and
-/// the rounding of what was printed.
+/// A published number beside ours. They agree if their difference is within chance (95 %, two samples of these sizes)
+/// plus the rounding of the printed number.
 struct Comparison {
   double ours = 0.0;
   double published = 0.0;
@@ -53,10 +53,10 @@ struct Comparison {
 
 [[nodiscard]] Comparison compare(const SampleMean& ours, double scale, double published, std::int64_t published_rows);
 
-/// Where and on what: the line below a title.
+/// The line below a title: rows, elements, device.
 [[nodiscard]] std::string setting_text(const StudySetting& setting, std::int64_t rows);
 
-/// Ends a report: no line ends in spaces, and the notes stand below the table and in the JSON.
+/// Ends a report: adds the notes to its text and its JSON, and removes spaces at the ends of lines.
 void finish(StudyReport& report, const std::vector<std::string>& notes);
 
 }  // namespace rtopk::tool

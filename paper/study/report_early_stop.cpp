@@ -1,4 +1,4 @@
-// Table 2: what Algorithm 2 selects. And, past the paper, a rule that selects better from the same search.
+// Table 2: what Algorithm 2 selects. Beyond the paper: a rule that selects better after the same search.
 #include <algorithm>
 #include <cmath>
 
@@ -114,7 +114,7 @@ StudyReport report_rule(const StudySetting& setting) {
   const std::int64_t rows = setting.rows_or(published_rows_table2);
   StudyReport report;
   report.json = {{"part", "rule"}, {"rows", rows}, {"cols", cols}, {"cells", Json::array()}};
-  report.text = "Past the paper: another selection from the same search, M = 256, hit rate in percent\n" +
+  report.text = "Beyond the paper: another selection after the same search, M = 256, hit rate in percent\n" +
                 setting_text(setting, rows) +
                 fmt::format("\n{:>4} {:>4} {:>12} {:>12} {:>8}\n", "iter", "k", "Algorithm 2", "sure first", "gain");
   const auto cells = study_early_stop(setting, "rule", cols, max_iters, ks, rows, SelectionRule::sure_first);

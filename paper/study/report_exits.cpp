@@ -17,7 +17,7 @@ namespace {
 /// The exits of one (M, k) beside what was published for it.
 struct ExitColumn {
   ExitCounts ours;
-  const PublishedExits* published = nullptr;  ///< Null if the elements are not the paper's.
+  const PublishedExits* published = nullptr;  ///< Null for elements that the paper does not study.
   std::int64_t published_rows = 0;
 
   [[nodiscard]] double percent_until(int iteration) const {
@@ -98,8 +98,8 @@ std::string mean_text(const ExitColumn& column) {
   return text;
 }
 
-/// The mean that the published cumulative percentages themselves have: at least and at most, for the iterations before
-/// the first that is printed are not known.
+/// Bounds of the mean that follows from the published cumulative percentages. They are bounds because the paper does
+/// not print the first iterations.
 Interval mean_of_published(const PublishedExits& column) {
   double iterations_after = 0.0;
   for (const double percent : column.cumulative_percent) iterations_after += 1.0 - percent / 100.0;

@@ -1,4 +1,4 @@
-// Past the paper: how often a row is counted by the library's exact search and by the paper's, by distribution.
+// Beyond the paper: passes of the library's exact search and of the paper's, by distribution.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -47,12 +47,13 @@ StudyReport report_passes(const StudySetting& setting) {
   StudyReport report;
   report.json = {{"part", "passes"}, {"rows", rows}, {"cells", Json::array()}};
   report.text = fmt::format(
-      "Past the paper: passes over a row until the exact selection is known\n{} rows of f32 elements each, seed {}, on "
+      "Beyond the paper: passes over a row until the exact selection is known\n{} rows of f32 elements each, seed {}, "
+      "on "
       "{}\n\n{:<10} {:>6} {:>6} {:>10} {:>10} {:>8}\n",
       rows, setting.random.seed, device_text(setting.machine.traits.device), "elements", "M", "k", "rtopk", "bisection",
       "fewer");
   for (const Distribution distribution : values_of<Distribution>) {
-    if (distribution == Distribution::constant) continue;  // nothing to look for
+    if (distribution == Distribution::constant) continue;  // all elements are equal, so there is no search
     StudySetting here = setting;
     here.random.distribution = distribution;
     for (const std::int64_t cols : lengths) {

@@ -12,7 +12,7 @@
 namespace rtopk::tool {
 namespace {
 
-// Of rows: small enough for progress that moves, large enough to keep every thread busy.
+// Bytes of rows in a batch: few enough that progress is visible, enough to keep every thread busy.
 constexpr std::int64_t batch_bytes = std::int64_t{4} << 20;
 
 std::size_t bytes_of(std::int64_t rows, std::int64_t items) { return static_cast<std::size_t>(rows * items) * 4; }
@@ -23,27 +23,27 @@ OwnedBytes no_bytes() {
 
 }  // namespace
 
-RowResults::RowResults(bool on_gpu, std::int64_t most_rows, std::int64_t most_k) {
-  for (const std::int64_t items : {most_k, most_k, std::int64_t{1}}) {
-    host_.push_back((on_gpu ? gpu::pinned_bytes : heap_bytes)(bytes_of(most_rows, items)));
-    if (on_gpu) device_.push_back(gpu::device_bytes(bytes_of(most_rows, items)));
+RowResults::RowResults(bool on_gpu, std::int64_t max_rows, std::int64_t max_k) {
+  for (const std::int64_t items : {max_k, max_k, std::int64_t{1}}) {
+    host_.push_back((on_gpu ? gpu::pinned_bytes : heap_bytes)(bytes_of(max_rows, items)));
+    if (on_gpu) device_.push_back(gpu::device_bytes(bytes_of(max_rows, items)));
   }
 }
 
-RowBatch::RowBatch(const StudySetting& setting, std::int64_t cols, std::int64_t most_rows)
+RowBatch::RowBatch(const StudySetting& setting, std::int64_t cols, std::int64_t max_rows)
     : setting_(setting),
       on_gpu_(setting.machine.is_gpu()),
       cols_(cols),
-      most_rows_(most_rows),
+      max_rows_(max_rows),
       host_(no_bytes()),
       device_(no_bytes()),
       workspace_(no_bytes()) {
   if (on_gpu_) {
     gpu::use(setting.machine.traits.device.ordinal);
     stream_ = std::make_unique<gpu::Stream>();
-    device_ = gpu::device_bytes(bytes_of(most_rows, cols));
+    device_ = gpu::device_bytes(bytes_of(max_rows, cols));
   }
-  host_ = (on_gpu_ ? gpu::pinned_bytes : heap_bytes)(bytes_of(most_rows, cols));
+  host_ = (on_gpu_ ? gpu::pinned_bytes : heap_bytes)(bytes_of(max_rows, cols));
 }
 
 void RowBatch::make(std::int64_t first, std::int64_t rows) {
@@ -82,12 +82,12 @@ void RowBatch::select(Problem problem, RowResults& results) {
 void for_each_batch(const StudySetting& setting, const std::string& label, std::int64_t cols, std::int64_t rows,
                     const std::function<void(RowBatch&)>& use) {
   const std::int64_t row_bytes = cols * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t most_rows = std::min(rows, std::max<std::int64_t>(1, batch_bytes / row_bytes));
+  const std::int64_t max_rows = std::min(rows, std::max<std::int64_t>(1, batch_bytes / row_bytes));
   RowProgress progress("study " + label, rows, static_cast<double>(row_bytes), setting.progress);
-  RowBatch batch(setting, cols, most_rows);
-  for (std::int64_t first = 0; first < rows; first += most_rows) {
+  RowBatch batch(setting, cols, max_rows);
+  for (std::int64_t first = 0; first < rows; first += max_rows) {
     progress.update(first);
-    batch.make(first, std::min(most_rows, rows - first));
+    batch.make(first, std::min(max_rows, rows - first));
     use(batch);
   }
 }

@@ -20,7 +20,7 @@ namespace rtopk::tool {
 struct StudySetting {
   Machine machine;
   RandomSpec random;      ///< f32, as in the paper.
-  std::int64_t rows = 0;  ///< 0: as many as the paper has.
+  std::int64_t rows = 0;  ///< 0: as many as the paper uses.
   ThreadPool* pool = nullptr;
   bool progress = false;
 
@@ -29,10 +29,10 @@ struct StudySetting {
   [[nodiscard]] bool as_published() const noexcept { return random.distribution == Distribution::normal; }
 };
 
-/// Results of up to `most_rows` rows, k of up to `most_k`, in the memory of the host (and of the GPU that wrote them).
+/// Memory for the results of up to `max_rows` rows and k up to `max_k`: on the host, and on the GPU if one is used.
 class RowResults {
  public:
-  RowResults(bool on_gpu, std::int64_t most_rows, std::int64_t most_k);
+  RowResults(bool on_gpu, std::int64_t max_rows, std::int64_t max_k);
 
   [[nodiscard]] const float* values() const noexcept { return reinterpret_cast<const float*>(host_[0].get()); }
   [[nodiscard]] const std::int32_t* indices() const noexcept { return ints(1); }
@@ -49,21 +49,21 @@ class RowResults {
   std::vector<OwnedBytes> device_;  ///< Empty on the CPU.
 };
 
-/// Some rows of a random matrix, to be selected from several times.
+/// Some rows of a random matrix, for several selections.
 class RowBatch {
  public:
-  RowBatch(const StudySetting& setting, std::int64_t cols, std::int64_t most_rows);
+  RowBatch(const StudySetting& setting, std::int64_t cols, std::int64_t max_rows);
 
   void make(std::int64_t first, std::int64_t rows);
 
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::int64_t cols() const noexcept { return cols_; }
-  [[nodiscard]] std::int64_t most_rows() const noexcept { return most_rows_; }
+  [[nodiscard]] std::int64_t max_rows() const noexcept { return max_rows_; }
   [[nodiscard]] const float* row(std::int64_t i) const noexcept {
     return reinterpret_cast<const float*>(host_.get()) + i * cols_;
   }
   /// Memory for the results of select().
-  [[nodiscard]] RowResults results(std::int64_t most_k) const { return {on_gpu_, most_rows_, most_k}; }
+  [[nodiscard]] RowResults results(std::int64_t max_k) const { return {on_gpu_, max_rows_, max_k}; }
 
   /// Values and indices (i32, ascending) and passes of every row. Shape, type and device of `problem` are set here.
   void select(Problem problem, RowResults& results);
@@ -72,7 +72,7 @@ class RowBatch {
   const StudySetting& setting_;
   bool on_gpu_ = false;
   std::int64_t cols_ = 0;
-  std::int64_t most_rows_ = 0;
+  std::int64_t max_rows_ = 0;
   std::int64_t rows_ = 0;
   OwnedBytes host_;
   OwnedBytes device_;
@@ -81,7 +81,7 @@ class RowBatch {
   std::unique_ptr<gpu::Stream> stream_;
 };
 
-/// Calls `use` with one batch after the other until `rows` rows have been there, with progress. The batches depend on
+/// Makes `rows` rows batch by batch, calls `use` for each batch, and shows progress. The size of a batch depends on
 /// `cols` alone, so that results do not depend on the machine.
 void for_each_batch(const StudySetting& setting, const std::string& label, std::int64_t cols, std::int64_t rows,
                     const std::function<void(RowBatch&)>& use);

@@ -5,7 +5,7 @@
 
 namespace rtopk::tool {
 
-/// Of a 95 % interval: this many standard errors to either side.
+/// A 95 % interval reaches this many standard errors to either side.
 inline constexpr double normal_95 = 1.959963984540054;
 
 struct Interval {
@@ -21,19 +21,20 @@ class SampleMean {
 
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
   [[nodiscard]] double mean() const noexcept { return mean_; }
-  [[nodiscard]] double deviation() const noexcept;   ///< Of one number; 0 for fewer than two.
-  [[nodiscard]] Interval interval() const noexcept;  ///< Of the mean, by the central limit theorem.
+  [[nodiscard]] double deviation() const noexcept;   ///< Standard deviation of one number; 0 for fewer than two.
+  [[nodiscard]] Interval interval() const noexcept;  ///< Of the mean, by the normal approximation.
 
  private:
   std::int64_t count_ = 0;
   double mean_ = 0.0;
-  double squares_ = 0.0;  ///< Of the distances from the mean.
+  double squares_ = 0.0;  ///< Sum of squared distances from the mean.
 };
 
-/// Of the share that `hits` out of `count` estimate, by Wilson: of use at 0 and at 1 too.
+/// Wilson's interval of the share that `hits` out of `count` estimate. It is right at 0 and at 1 too.
 [[nodiscard]] Interval share_interval(std::int64_t hits, std::int64_t count) noexcept;
 
-/// By how much the means of two samples of one distribution may differ (95 %), given the deviation of one number.
+/// The difference that the means of two samples of one distribution stay below in 95 % of cases, given the deviation of
+/// one number.
 [[nodiscard]] double expected_difference(double deviation, std::int64_t count, std::int64_t other_count) noexcept;
 
 }  // namespace rtopk::tool

@@ -6,7 +6,7 @@
 namespace rtopk::tool {
 namespace {
 
-/// Where a normal number lies above with probability `tail`, in (0, 1).
+/// The value that a normal number exceeds with probability `tail`, in (0, 1).
 double normal_quantile_above(double tail) {
   double low = -40.0;
   double high = 40.0;

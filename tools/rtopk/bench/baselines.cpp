@@ -30,7 +30,7 @@ NthElementTime time_rows(const Problem& problem, const void* input, ThreadPool& 
     Value value;
     std::int32_t index;
   };
-  std::atomic<std::int64_t> sink{0};  // so that the work is not optimised away
+  std::atomic<std::int64_t> sink{0};  // keeps the compiler from removing the work
   const auto select_rows = [&](std::int64_t begin, std::int64_t end) {
     std::vector<Pair> pairs(static_cast<std::size_t>(problem.cols));
     std::int64_t sum = 0;

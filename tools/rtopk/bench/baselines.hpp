@@ -1,4 +1,4 @@
-// What a selection is measured beside, next to a copy of the matrix: what a C++ programmer would write.
+// The baseline of a measurement on the CPU: a selection by the C++ standard library.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 namespace rtopk::tool {
 
 struct NthElementTime {
-  double seconds = 0.0;  ///< For all rows; scaled up if not all were timed.
+  double seconds = 0.0;  ///< For all rows, scaled up if not all were timed.
   std::int64_t rows_timed = 0;
 };
 
-/// std::nth_element on (value, index) pairs of each row, rows shared by the threads. Stops after some rows if it takes
-/// long, and scales.
+/// Times std::nth_element on the (value, index) pairs of each row, with all threads of the pool. Where that takes long
+/// it times some rows and scales.
 [[nodiscard]] NthElementTime time_nth_element(const Problem& problem, const void* input, ThreadPool& pool);
 
 }  // namespace rtopk::tool

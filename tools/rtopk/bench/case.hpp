@@ -1,5 +1,4 @@
-// One measurement: a shape, timed beside its floor, and checked. How it is timed depends on the device: bench_cpu.cpp,
-// bench_gpu.cpp.
+// One measurement: a shape, timed beside its floor, and checked. cpu.cpp and gpu.cpp say how.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +16,15 @@ namespace rtopk::tool {
 
 struct BenchResult {
   Plan plan;
-  std::vector<double> samples_s;      ///< Seconds of one run each.
-  double seconds = 0.0;               ///< Their median.
-  double floor_s = 0.0;               ///< Median of a copy. CPU: of the matrix, with the same threads. GPU: of `bytes`.
-  double bytes = 0.0;                 ///< What GB/s counts. CPU: of the matrix. GPU: also of the results.
+  std::vector<double> samples_s;      ///< Seconds per run.
+  double seconds = 0.0;               ///< Median of samples_s.
+  double floor_s = 0.0;               ///< Median time of a copy: of the matrix on the CPU, of `bytes` on a GPU.
+  double bytes = 0.0;                 ///< Counted in GB/s: the matrix, and on a GPU also the results.
   double nth_element_s = 0.0;         ///< CPU only.
-  std::int64_t nth_element_rows = 0;  ///< Rows that were timed for it; the rest is scaled.
+  std::int64_t nth_element_rows = 0;  ///< Rows that were timed; the time of all rows is scaled from them.
   double passes_per_row = 0.0;
   std::int64_t rows_checked = 0;
-  std::string violation;  ///< Empty if the checked rows keep the contract.
+  std::string violation;  ///< Empty if every checked row keeps the contract.
 
   [[nodiscard]] double gb_per_s() const noexcept { return bytes / seconds * 1e-9; }
   [[nodiscard]] double times_floor() const noexcept { return seconds / floor_s; }
@@ -39,7 +38,7 @@ class BenchRunner {
   BenchRunner(const BenchRunner&) = delete;
   BenchRunner& operator=(const BenchRunner&) = delete;
 
-  /// Checks the problem alone. Throws Failure.
+  /// Throws Failure if the problem cannot be timed. Runs nothing.
   void require_valid(const Problem& problem) const;
   [[nodiscard]] virtual BenchResult measure(const Problem& problem) = 0;
 

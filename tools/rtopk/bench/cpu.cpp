@@ -15,11 +15,11 @@
 namespace rtopk::tool {
 namespace {
 
-// Runs alternate between two matrices as long as they are small enough to keep both: what one run left in the caches
-// and in the branch predictors does not serve the next.
+// Runs alternate between two matrices, unless they are too large to keep both, so that a run does not profit from what
+// the one before left in caches and branch predictors.
 constexpr std::size_t two_inputs_up_to = std::size_t{256} << 20;
-constexpr double shortest_sample_s = 1e-3;  // shorter runs are repeated within a sample, for the clock's sake
-constexpr double most_runs_per_sample = 1000.0;
+constexpr double min_sample_s = 1e-3;  // a sample repeats shorter runs, which the clock cannot resolve
+constexpr double max_runs_per_sample = 1000.0;
 constexpr std::int64_t rows_to_check = 32;
 
 template <typename Work>
@@ -42,7 +42,7 @@ void check_some_rows(const Problem& problem, const void* input, const ResultBuff
   }
 }
 
-/// Keeps the last inputs, since the shapes of a grid often differ in k alone.
+/// Keeps its inputs for the next shape, which often differs in k alone.
 class CpuBench final : public BenchRunner {
  public:
   using BenchRunner::BenchRunner;
@@ -62,7 +62,7 @@ void CpuBench::prepare_inputs(const Problem& problem) {
   const std::size_t bytes = input_bytes(problem);
   inputs_.clear();
   copy_.clear();
-  copy_.shrink_to_fit();  // before the next is taken, so that large shapes fit
+  copy_.shrink_to_fit();  // freed before new ones are allocated, so that large shapes fit
   inputs_.resize(bytes <= two_inputs_up_to ? 2 : 1);
   std::int64_t first = 0;
   for (std::vector<std::byte>& input : inputs_) {
@@ -89,13 +89,13 @@ BenchResult CpuBench::measure(const Problem& problem) {
   };
   const auto copy_once = [&] { copy_bytes(inputs_[runs % inputs_.size()].data(), copy_.data(), copy_.size(), pool_); };
 
-  run_once();  // pages, threads and caches as they will be
+  run_once();  // warm-up: pages, threads and caches
   copy_once();
   const double first_s = seconds_of(run_once);
   const auto per_sample =
-      static_cast<int>(std::clamp(std::ceil(shortest_sample_s / std::max(first_s, 1e-9)), 1.0, most_runs_per_sample));
+      static_cast<int>(std::clamp(std::ceil(min_sample_s / std::max(first_s, 1e-9)), 1.0, max_runs_per_sample));
   std::vector<double> floors;
-  for (int repeat = 0; repeat < repeats_; ++repeat) {  // in turns: a noisy moment hits both
+  for (int repeat = 0; repeat < repeats_; ++repeat) {  // alternating, so that a slow moment hits both
     const auto sample = [&](auto&& work) {
       return seconds_of([&] {
                for (int i = 0; i < per_sample; ++i) work();
@@ -108,7 +108,7 @@ BenchResult CpuBench::measure(const Problem& problem) {
   result.seconds = median(result.samples_s);
   result.floor_s = median(floors);
 
-  // Not timed: the check, and the passes, which cost a little.
+  // Not timed: the check, and counting passes, which costs a little.
   runs = 0;
   run_once();
   check_some_rows(problem, inputs_[0].data(), buffers, result);

@@ -1,4 +1,4 @@
-// Timing on a GPU: with its own clock (events), the L2 cache cold, beside a copy that moves the same bytes.
+// Timing on a GPU by its own clock (events), with a cold L2 cache, beside a copy that moves the same bytes.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -18,23 +18,23 @@
 namespace rtopk::tool {
 namespace {
 
-// A run never sees the matrix of the run before it, as long as two fit. Small matrices cost nothing, so there are more.
-constexpr std::size_t fewest_inputs = 2;
-constexpr std::size_t most_inputs = 8;
-constexpr std::size_t bytes_of_inputs = std::size_t{1} << 30;  // beyond this, the fewest
+// Runs alternate between several matrices, so that none finds its input in a cache. Of small matrices there are more.
+constexpr std::size_t min_inputs = 2;
+constexpr std::size_t max_inputs = 8;
+constexpr std::size_t bytes_of_inputs = std::size_t{1} << 30;  // with larger matrices there are min_inputs
 
-constexpr std::int64_t elements_per_piece = std::int64_t{1} << 24;  // made on the CPU and copied at a time
+constexpr std::int64_t elements_per_piece = std::int64_t{1} << 24;  // the CPU makes and copies so many at a time
 
-// Written between any two timed runs: nothing that a run reads or writes is left in L2.
+// Overwritten before each timed run, which evicts everything else from the L2 cache.
 constexpr std::size_t flush_bytes = std::size_t{256} << 20;
 constexpr std::size_t flush_times_l2 = 4;
 
-constexpr double warm_up_s = 0.05;  // a GPU that was idle takes some milliseconds to come to speed
+constexpr double warm_up_s = 0.05;  // an idle GPU takes some milliseconds to raise its clock
 
-// Rows that are checked: evenly spread, the first and the last among them.
-constexpr std::int64_t fewest_rows_to_check = 32;
-constexpr std::int64_t most_rows_to_check = 1024;
-constexpr std::int64_t elements_to_check = std::int64_t{1} << 21;  // the reference sorts them: about a second
+// Rows to check: evenly spread, the first and the last among them.
+constexpr std::int64_t min_rows_to_check = 32;
+constexpr std::int64_t max_rows_to_check = 1024;
+constexpr std::int64_t elements_to_check = std::int64_t{1} << 21;  // sorting them takes the reference about a second
 
 class GpuBench final : public BenchRunner {
  public:
@@ -60,17 +60,17 @@ class GpuBench final : public BenchRunner {
   std::vector<OwnedBytes> inputs_;
   gpu::Event begin_;
   gpu::Event end_;
-  gpu::Stream stream_;  // last, so that it goes first: it waits for what uses the memory above
+  gpu::Stream stream_;  // declared last, so destroyed first: it waits for work that uses the memory above
 };
 
-/// Keeps the last inputs, since the shapes of a grid often differ in k alone.
+/// Keeps the inputs of the shape before, which often differs in k alone.
 void GpuBench::prepare_inputs(const Problem& problem) {
   if (problem.rows == rows_ && problem.cols == cols_) return;
-  inputs_.clear();  // before the next are taken, so that large shapes fit
-  rows_ = -1;       // if this fails
+  inputs_.clear();  // freed before new ones are allocated, so that large shapes fit
+  rows_ = -1;       // in case an allocation below throws
   const std::size_t bytes = input_bytes(problem);
-  const std::size_t wanted = std::clamp(bytes_of_inputs / bytes, fewest_inputs, most_inputs);
-  // Beside the inputs: the results, and a copy that moves as many bytes.
+  const std::size_t wanted = std::clamp(bytes_of_inputs / bytes, min_inputs, max_inputs);
+  // The GPU also holds the results and a copy of as many bytes.
   const std::size_t others = bytes + 2 * static_cast<std::size_t>(problem.rows) * result_bytes_per_row(problem);
   const std::size_t free = gpu::free_memory();
   const std::size_t fit = free > others ? (free - others) / bytes : 0;
@@ -92,7 +92,7 @@ void GpuBench::prepare_inputs(const Problem& problem) {
   cols_ = problem.cols;
 }
 
-/// The flush takes longer than queueing what follows it, so the time between the events is the GPU's alone.
+/// While the GPU overwrites the cache, the CPU queues the work, so the events time the GPU alone.
 template <typename Work>
 double GpuBench::seconds_of(Work&& work) {
   stream_.fill(flush_.get(), 0, flush_bytes_);
@@ -105,7 +105,7 @@ double GpuBench::seconds_of(Work&& work) {
 
 void GpuBench::check_some_rows(const Problem& problem, const void* input, const ResultBuffers& results,
                                BenchResult& result) {
-  const std::int64_t wanted = std::clamp(elements_to_check / problem.cols, fewest_rows_to_check, most_rows_to_check);
+  const std::int64_t wanted = std::clamp(elements_to_check / problem.cols, min_rows_to_check, max_rows_to_check);
   const std::int64_t count = std::min(wanted, problem.rows);
   const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
   std::vector<std::byte> row_on_host(row_bytes);
@@ -126,7 +126,7 @@ void GpuBench::check_some_rows(const Problem& problem, const void* input, const 
   }
 }
 
-/// A run of its own: counting them costs a little.
+/// In a separate run, since counting passes costs a little time.
 double GpuBench::passes_per_row(Problem problem, const void* input, const ResultBuffers& results) {
   problem.passes = true;
   Plan plan;
@@ -154,11 +154,12 @@ BenchResult GpuBench::measure(const Problem& problem) {
   require(make_plan(problem, traits_, result.plan));
   const OwnedBytes workspace = gpu::device_bytes(result.plan.workspace_bytes);
   const ResultBuffers results(problem, problem.rows, gpu::device_bytes);
-  const std::size_t copied = std::max<std::size_t>(bytes / 2, 1);  // a copy moves every byte twice
+  const std::size_t copied = std::max<std::size_t>(bytes / 2, 1);  // a copy reads and writes every byte
   const OwnedBytes copy_from = gpu::device_bytes(copied);
   const OwnedBytes copy_to = gpu::device_bytes(copied);
   stream_.fill(copy_from.get(), 1, copied);
-  for (std::size_t array = 0; array < results.arrays(); ++array) {  // so that what is not written is noticed
+  // No result has these bytes, so the check finds elements that a run did not write.
+  for (std::size_t array = 0; array < results.arrays(); ++array) {
     const std::span<std::byte> all = results.part(array, problem.rows);
     stream_.fill(all.data(), 0xff, all.size());
   }
@@ -182,7 +183,7 @@ BenchResult GpuBench::measure(const Problem& problem) {
     time_copy();
   } while (std::chrono::duration<double>(Clock::now() - start).count() < warm_up_s);
   std::vector<double> floors;
-  for (int repeat = 0; repeat < repeats_; ++repeat) {  // in turns: what slows the GPU down slows down both
+  for (int repeat = 0; repeat < repeats_; ++repeat) {  // alternating, so that a slow moment hits both
     result.samples_s.push_back(time_run());
     floors.push_back(time_copy());
   }

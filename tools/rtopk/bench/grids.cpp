@@ -8,7 +8,7 @@ using Extents = std::vector<std::int64_t>;
 constexpr std::int64_t cpu_elements = std::int64_t{1} << 24;  // 64 MiB of f32: larger than most caches, still quick
 constexpr std::int64_t gpu_elements = std::int64_t{1} << 29;
 
-/// Every k below cols for every cols, the rows such that all matrices have the same number of elements.
+/// All pairs with k < cols, with as many rows as give every matrix the same number of elements.
 std::vector<BenchShape> same_size(std::int64_t elements, const Extents& all_cols, const Extents& all_k) {
   std::vector<BenchShape> shapes;
   for (const std::int64_t cols : all_cols) {
@@ -19,7 +19,7 @@ std::vector<BenchShape> same_size(std::int64_t elements, const Extents& all_cols
   return shapes;
 }
 
-/// Every k below cols for every cols and every number of rows.
+/// All triples with k < cols.
 std::vector<BenchShape> every(const Extents& all_rows, const Extents& all_cols, const Extents& all_k) {
   std::vector<BenchShape> shapes;
   for (const std::int64_t rows : all_rows) {

@@ -13,7 +13,7 @@ struct BenchShape {
   std::int64_t k = 0;
 };
 
-/// The same question, in a size for a CPU and in one for a GPU.
+/// Shapes of one kind, in sizes that suit a CPU and in sizes that suit a GPU.
 struct BenchGrid {
   std::string name;
   std::string about;

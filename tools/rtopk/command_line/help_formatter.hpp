@@ -1,4 +1,4 @@
-// How --help looks: two columns, descriptions wrapped to a width that fits a terminal, footers as they are written.
+// The layout of --help: two columns, wrapped descriptions, footers as they are written.
 #pragma once
 
 #include <string>

@@ -39,35 +39,40 @@ std::optional<Device> device_from(const std::string& text) {
 }  // namespace
 
 void add_k_flag(CLI::App& app, SelectionFlags& flags) {
-  app.add_option("-k", flags.k, "How many elements of each row, 1 to its length")->type_name("K")->group("Selection");
+  app.add_option("-k", flags.k, "How many elements to select from each row: 1 to its length")
+      ->type_name("K")
+      ->group("Selection");
 }
 
 void add_selection_flags(CLI::App& app, SelectionFlags& flags) {
   const auto grouped = [](CLI::Option* option) { return option->group("Selection"); };
-  grouped(
-      add_choice(app, "--dtype", flags.dtype,
-                 "Element type. For a file it is read from there; only bf16, which NumPy keeps as uint16, needs it"));
-  grouped(app.add_flag("--smallest", flags.smallest, "The k smallest instead of the k largest (NaN is the greatest)"));
-  CLI::Option* sorted = grouped(app.add_flag("--sorted", flags.sorted, "Best first: the same as --order by_value"));
+  grouped(add_choice(app, "--dtype", flags.dtype,
+                     "Element type (default: the file's; f32 for random input). bf16 has to be given, since NumPy "
+                     "stores it as uint16"));
+  grouped(app.add_flag("--smallest", flags.smallest,
+                       "Select the k smallest instead of the k largest (NaN is greater than any number)"));
+  CLI::Option* sorted = grouped(app.add_flag("--sorted", flags.sorted, "Best first; the same as --order by_value"));
   grouped(add_choice(app, "--order", flags.order, "Order of the k results within a row (default unsorted)"))
       ->excludes(sorted);
-  grouped(add_choice(app, "--form", flags.form,
-                     "pairs: k values and indices (default); dense: the row with the rest zeroed; mask: 0/1 bytes; "
-                     "cbsr: values and narrow column selectors"));
+  grouped(add_choice(
+      app, "--form", flags.form,
+      "pairs: k values and indices (default); dense: the row, with zeros for what is not selected; mask: one byte "
+      "per element, 1 if it is selected; cbsr: k values and column selectors of 1 or 2 bytes"));
   grouped(add_choice(app, "--index-type", flags.index_type,
-                     "i32 or i64 for pairs (default i64), u8 or u16 for cbsr (default: the narrowest)"));
-  grouped(app.add_flag("--no-values", flags.no_values, "Pairs without the values"));
-  grouped(app.add_flag("--no-indices", flags.no_indices, "Pairs without the indices"));
-  grouped(app.add_flag("--passes", flags.passes, "Also the number of search passes of each row"));
+                     "i32 or i64 for pairs (default i64), u8 or u16 for cbsr (default: the smallest that fits)"));
+  grouped(app.add_flag("--no-values", flags.no_values, "Leave out the values of pairs"));
+  grouped(app.add_flag("--no-indices", flags.no_indices, "Leave out the indices of pairs"));
+  grouped(app.add_flag("--passes", flags.passes, "Also return the number of search passes of each row"));
   CLI::Option* max_iter =
       grouped(app.add_option("--max-iter", flags.max_iter, "Stop early after this many bisection passes (0: exact)")
                   ->type_name("N"));
   grouped(app.add_option("--epsilon", flags.epsilon, "Stop early at this relative precision, 0 to 1 (0: exact)")
               ->type_name("E"))
       ->excludes(max_iter);
-  grouped(add_choice(app, "--search", flags.search,
-                     "How an exact selection looks for its threshold: the library's own search (default), or the "
-                     "paper's bisection"));
+  grouped(
+      add_choice(app, "--search", flags.search,
+                 "How an exact selection finds its threshold. fast: the library's own search (default); bisection: the "
+                 "paper's"));
 }
 
 void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help) {
@@ -79,19 +84,19 @@ void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::st
 }
 
 void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows) {
-  app.add_option(
-         "--chunk-rows", chunk_rows,
-         "How many rows are read, selected and written at a time (default: 32 MiB of them on the CPU, 64 MiB on "
-         "a GPU, or what fits there)")
+  app.add_option("--chunk-rows", chunk_rows,
+                 "How many rows to read, select from and write at a time (default: 32 MiB of rows on the CPU; on a GPU "
+                 "64 MiB, or less if its memory is small)")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
       ->type_name("N")
       ->group("Machine");
 }
 
 void add_machine_flags(CLI::App& app, MachineFlags& flags) {
-  add_device_flag(app, flags.device,
-                  "Where to run: on the CPU, or on a GPU by its number (default: cuda:0; without a GPU, cpu)");
-  app.add_option("--threads", flags.threads, "CPU threads (default: every CPU this process may use)")
+  add_device_flag(
+      app, flags.device,
+      "Where to run; N is the number of a GPU, and cuda is cuda:0 (default: cuda:0 if there is a GPU, else cpu)");
+  app.add_option("--threads", flags.threads, "CPU threads (default: one for each CPU that this process may use)")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("N")
       ->group("Machine");
@@ -99,15 +104,16 @@ void add_machine_flags(CLI::App& app, MachineFlags& flags) {
 
 void add_distribution_flags(CLI::App& app, RandomFlags& flags) {
   add_choice(app, "--dist", flags.distribution,
-             "How its elements are distributed (default normal). student: heavy tails; quantized: normal, in "
-             "sixteenths; ties: the whole numbers -8..7")
+             "Distribution of its elements (default normal). student: Student's t, heavy tails; quantized: normal, "
+             "rounded to sixteenths; ties: whole numbers from -8 to 7")
       ->group("Random input");
-  add_seed_flag(app, flags.seed, "Same seed, same matrix, on every machine (default 0)");
+  add_seed_flag(app, flags.seed,
+                "Seed of the random elements; the same seed gives the same matrix on every machine (default 0)");
   app.get_option("--seed")->group("Random input");
 }
 
 void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help) {
-  // Read here, for the library's own reading takes -1 and numbers past 64 bits for the greatest seed.
+  // Parsed here, because CLI11 turns -1 and numbers of more than 64 bits into the greatest seed.
   const auto read_seed = [&seed](const std::string& text) {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, seed);
@@ -120,7 +126,7 @@ void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help) 
 }
 
 void add_random_flags(CLI::App& app, RandomFlags& flags) {
-  CLI::Option* shape = app.add_option("--random", flags.shape, "A random matrix in place of a file")
+  CLI::Option* shape = app.add_option("--random", flags.shape, "Use a random matrix instead of a file")
                            ->type_name("ROWSxCOLS")
                            ->group("Random input");
   add_distribution_flags(app, flags);

@@ -1,4 +1,4 @@
-// The flags that several commands share, and how they become a Problem.
+// The options that several commands share, and how they become a Problem.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 #include "matrix/random.hpp"
 
 namespace CLI {
-class App;  // its header takes seconds to compile, and most of those who include this one need no more of it
+class App;  // declared, not included: CLI11's header takes seconds to compile
 }
 
 namespace rtopk::tool {
 
-/// Every option of a selection. What is not given stays empty, so that it can come from elsewhere (a saved file).
+/// The options of a selection. Those that were not given stay empty and may come from a saved file instead.
 struct SelectionFlags {
   std::optional<std::int64_t> k;
   std::optional<DType> dtype;
@@ -32,13 +32,13 @@ struct SelectionFlags {
   std::optional<Search> search;
 };
 
-/// The flags as given.
+/// The options as given.
 struct MachineFlags {
   std::optional<Device> device;
-  int threads = 0;  ///< 0: as many as the library would use.
+  int threads = 0;  ///< 0: the library's default.
 };
 
-/// The flags as given; `shape` empty: no random matrix is wanted.
+/// The options as given. `shape` is empty if the input is not random.
 struct RandomFlags {
   std::string shape;
   std::optional<Distribution> distribution;
@@ -51,25 +51,25 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags);
 void add_k_flag(CLI::App& app, SelectionFlags& flags);
 void add_machine_flags(CLI::App& app, MachineFlags& flags);
 void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help);
-/// How many rows go through the program at a time; 0: as it sees fit.
+/// Rows in a chunk; 0 is the default.
 void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows);
 void add_random_flags(CLI::App& app, RandomFlags& flags);
 void add_distribution_flags(CLI::App& app, RandomFlags& flags);
 void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help);
 
-/// Puts what was given into `problem`. Rows and columns must be there already: the CBSR selector depends on them.
+/// Puts the given options into `problem`, whose rows and columns must be set: the CBSR selector depends on them.
 void apply(const SelectionFlags& flags, Problem& problem);
 
 /// Where to run.
 struct Machine {
-  Traits traits;        ///< Of the device.
-  int cpu_threads = 1;  ///< For what the CPU does, whatever the device is: reading, making inputs, checking.
+  Traits traits;        ///< The device.
+  int cpu_threads = 1;  ///< For work of the CPU on any device: reading, making inputs, checking.
 
   [[nodiscard]] bool is_gpu() const noexcept { return traits.device.kind == DeviceKind::cuda; }
 };
 
-/// The device that was asked for, or the first GPU, or the CPU if there is none. Throws Failure if the device that was
-/// asked for is not there.
+/// The device that was asked for; otherwise the first GPU, or the CPU if there is none. Throws Failure if the device
+/// that was asked for does not exist.
 [[nodiscard]] Machine resolve(const MachineFlags& flags);
 
 [[nodiscard]] std::string device_text(Device device);  ///< "cpu", "cuda:0"

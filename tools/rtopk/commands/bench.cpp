@@ -29,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int cpu_repeats = 5;
-constexpr int gpu_repeats = 25;  // a run is short there
+constexpr int gpu_repeats = 25;  // a run takes less time there
 
 struct BenchOptions {
   std::vector<std::string> shapes;
@@ -65,11 +65,11 @@ std::vector<BenchShape> shapes_of(const BenchOptions& options, bool on_gpu) {
   return shapes;
 }
 
-/// Where and how: what is the same for every shape of a table.
+/// What all shapes of a table share.
 struct BenchSetting {
   Machine machine;
   int repeats = 0;
-  std::string where;  ///< The chip.
+  std::string where;  ///< Name of the CPU or GPU.
 };
 
 BenchSetting setting_of(const BenchOptions& options) {
@@ -132,13 +132,12 @@ void print_footer(const std::vector<BenchResult>& results, bool on_gpu) {
   }
   if (on_gpu) {
     fmt::print(
-        "x floor: time over that of a copy on the GPU that moves as many bytes: the matrix once, the results once. "
-        "GB/s\n"
+        "x floor: time / time of a copy on the GPU that moves as many bytes: the matrix once, the results once. GB/s\n"
         "counts the same bytes. The L2 cache was cold. {} rows were checked against the reference on the CPU.\n",
         checked);
   } else {
     fmt::print(
-        "x floor: time over that of a copy of the matrix; x nth_element: how many times faster than std::nth_element;\n"
+        "x floor: time / time of a copy of the matrix; x nth_element: how many times as fast as std::nth_element;\n"
         "both with the same threads.{} {} rows were checked against the reference.\n",
         scaled ? " ~: timed on part of the rows and scaled." : "", checked);
   }
@@ -219,7 +218,7 @@ int bench(const BenchOptions& options) {
                     .dtype = random.dtype,
                     .device = setting.machine.traits.device};
     apply(options.selection, problem);
-    runner->require_valid(problem);  // all of them first: a typing error must not cost the results before it
+    runner->require_valid(problem);  // all before the first is timed, so that a typing error does not cost results
     problems.push_back(problem);
   }
   std::optional<OutputFile> file;
@@ -259,8 +258,7 @@ int bench(const BenchOptions& options) {
 
 void add_bench_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command =
-      app.add_subcommand("bench", "Time shapes beside a copy of the same bytes, and check what was selected");
+  CLI::App* command = app.add_subcommand("bench", "Time selections beside a copy, and check their results");
   command->add_option("--shape", options->shapes, "A shape to time; may be given several times")
       ->type_name("ROWSxCOLSxK");
   std::string names;
@@ -273,10 +271,11 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   command->add_option("--grid", options->grid, "A named set of shapes")->type_name(names);
   command
       ->add_option("--repeats", options->repeats,
-                   "Samples per shape, of which the median counts (default: 5 on the CPU, 25 on a GPU)")
+                   "Samples per shape; their median is reported (default: 5 on the CPU, 25 on a GPU)")
       ->check(CLI::Range(1, 10000).description(""))
       ->type_name("N");
-  command->add_option("--json", options->json, "Also write everything as JSON to a file; - is the standard output")
+  command
+      ->add_option("--json", options->json, "Also write the results as JSON to a file, or to the standard output (-)")
       ->type_name("FILE|-");
   add_selection_flags(*command, options->selection);
   add_distribution_flags(*command, options->random);
@@ -285,12 +284,13 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   command->footer(
       "Grids (N rows, M columns):\n" + about +
       "\n"
-      "Inputs are random and alternate between runs; a matrix larger than the caches comes from memory\n"
-      "every time. Some rows are checked against the reference: exit code 1 if one breaks the contract.\n"
+      "Inputs are random and alternate between runs, so that a matrix larger than the caches is read from\n"
+      "memory every time. Some rows are checked against the reference: exit code 1 if one breaks the\n"
+      "contract.\n"
       "\n"
-      "The floor is a copy. On the CPU: of the matrix, with the same threads; std::nth_element is timed as\n"
-      "well. On a GPU: one that reads and writes as many bytes as the matrix and the results have, timed in\n"
-      "turns with the selection, both by the GPU's own clock and after the L2 cache was overwritten.\n"
+      "The floor is the time of a copy. On the CPU, of the matrix, with the same threads; std::nth_element\n"
+      "is timed as well. On a GPU, of as many bytes as the matrix and the results have. There, copy and\n"
+      "selection alternate, the L2 cache is overwritten before each, and the GPU's own clock is used.\n"
       "\n"
       "Examples:\n"
       "  rtopk bench --shape 65536x768x32 --shape 65536x768x64\n"

@@ -34,16 +34,16 @@ struct Gpu {
   gpu::Info about;
 };
 
-/// The library has no count of GPUs: it is asked for one after the other, until it has no more.
+/// The library does not count GPUs, so this asks for one after the other until there are no more.
 std::vector<Gpu> find_gpus(std::optional<Device> asked, std::string& why_none) {
-  constexpr int most = 64;
+  constexpr int max_gpus = 64;
   std::vector<Gpu> gpus;
   if (asked && asked->kind == DeviceKind::cpu) {
     why_none = "--device is cpu";
     return gpus;
   }
   const int first = asked ? asked->ordinal : 0;
-  for (int ordinal = first; ordinal < (asked ? first + 1 : most); ++ordinal) {
+  for (int ordinal = first; ordinal < (asked ? first + 1 : max_gpus); ++ordinal) {
     Gpu found{.ordinal = ordinal, .traits = {}, .about = {}};
     const Status status = query_traits({.kind = DeviceKind::cuda, .ordinal = ordinal}, found.traits);
     if (asked) require(status);
@@ -65,7 +65,7 @@ int info(const InfoOptions& options) {
   const std::vector<Gpu> gpus = find_gpus(options.device, why_no_gpu);
   const std::vector<std::string_view> targets = words_of(build.cpu_targets);
 
-  // What resolve() takes if nobody names a device.
+  // The device that resolve() picks without --device.
   const Device device{.kind = gpus.empty() ? DeviceKind::cpu : DeviceKind::cuda,
                       .ordinal = gpus.empty() ? 0 : gpus.front().ordinal};
 
@@ -113,8 +113,9 @@ int info(const InfoOptions& options) {
 void add_info_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Show the version, the backends, the SIMD targets and the GPUs");
-  command->add_flag("--json", options->json, "As JSON");
-  add_device_flag(*command, options->device, "Only this GPU (an error if it is not there), or none (cpu)");
+  command->add_flag("--json", options->json, "Print JSON");
+  add_device_flag(*command, options->device,
+                  "Show only this GPU, or none (cpu); it is an error if there is no such GPU");
   command->callback([options, &chosen] { chosen = [options] { return info(*options); }; });
 }
 

@@ -1,4 +1,4 @@
-// rtopk plan: what would run for a shape, with its numbers and its workspace.
+// rtopk plan: the plan for a shape, with its config and its workspace.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -26,15 +26,15 @@ struct PlanOptions {
   std::string shape;
   SelectionFlags selection;
   MachineFlags machine;
-  int compute_capability = 0;  // 0: a device that is here
-  int multiprocessors = 0;     // 0: those of the largest GPU of its kind
+  int compute_capability = 0;  // 0: use a device of this machine
+  int multiprocessors = 0;     // 0: as many as the largest GPU of this compute capability
   bool json = false;
 };
 
-/// What a plan must know of a GPU that nobody can ask.
+/// What a plan needs to know about a GPU that is not in this machine.
 struct GpuKind {
   int compute_capability;
-  int multiprocessors;       ///< Of the largest one on the market.
+  int multiprocessors;       ///< Of the largest GPU of this compute capability.
   int shared_kib_per_block;  ///< From the CUDA programming guide's table of compute capabilities.
 };
 constexpr auto gpu_kinds = std::to_array<GpuKind>({{80, 108, 163},    // A100
@@ -47,7 +47,7 @@ constexpr auto gpu_kinds = std::to_array<GpuKind>({{80, 108, 163},    // A100
 
 Traits gpu_that_is_not_here(const PlanOptions& options) {
   const Device device = options.machine.device.value_or(Device{.kind = DeviceKind::cuda, .ordinal = 0});
-  if (device.kind != DeviceKind::cuda) fail("--compute-capability is about a GPU, and --device is cpu; accepted: cuda");
+  if (device.kind != DeviceKind::cuda) fail("--compute-capability needs a GPU, but --device is cpu; accepted: cuda");
   std::vector<int> known;
   for (const GpuKind& kind : gpu_kinds) {
     known.push_back(kind.compute_capability);
@@ -109,26 +109,27 @@ int plan(const PlanOptions& options) {
 
 void add_plan_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = app.add_subcommand("plan", "Show what would run for a shape, and the workspace it needs");
+  CLI::App* command = app.add_subcommand("plan", "Show the plan for a shape: family, config and workspace");
   command->add_option("--shape", options->shape, "The problem's rows, columns and k")
       ->type_name("ROWSxCOLSxK")
       ->required();
   add_selection_flags(*command, options->selection);
   add_machine_flags(*command, options->machine);
-  CLI::Option* capability = command
-                                ->add_option("--compute-capability", options->compute_capability,
-                                             "Plan for a GPU that is not here: 80, 86, 89, 90, 100, 103 or 120")
-                                ->check(CLI::PositiveNumber.description(""))
-                                ->type_name("N")
-                                ->group("Machine");
+  CLI::Option* capability =
+      command
+          ->add_option("--compute-capability", options->compute_capability,
+                       "Plan for a GPU that this machine does not have: 80, 86, 89, 90, 100, 103 or 120")
+          ->check(CLI::PositiveNumber.description(""))
+          ->type_name("N")
+          ->group("Machine");
   command
       ->add_option("--multiprocessors", options->multiprocessors,
-                   "How many that GPU has (default: those of the largest of its kind)")
+                   "Number of multiprocessors of that GPU (default: as many as the largest one has)")
       ->check(CLI::Range(1, 4096).description(""))
       ->needs(capability)
       ->type_name("N")
       ->group("Machine");
-  command->add_flag("--json", options->json, "As JSON");
+  command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "Examples:\n"
       "  rtopk plan --shape 65536x768x32\n"

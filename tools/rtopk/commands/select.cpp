@@ -56,7 +56,7 @@ class SelectionFile {
     writer_.write(meta_number, std::as_bytes(std::span<const char>(wide)));
   }
 
-  /// The buffers may have one array more than the file, at the end: the passes, which the summary needs.
+  /// The buffers may have one more array than the file, at the end: the passes, for the summary.
   void write(const ResultBuffers& buffers, std::int64_t rows) {
     for (std::size_t i = 0; i < numbers_.size(); ++i) writer_.write(numbers_[i], buffers.part(i, rows));
   }
@@ -74,7 +74,7 @@ class SelectionFile {
   std::vector<std::size_t> numbers_;
 };
 
-/// The first results of the first rows, for who only wants to look.
+/// Prints the first results of the first rows, for a selection that is not saved.
 std::string preview(const Problem& problem, const Output& output, std::int64_t rows) {
   const bool wide = problem.form == Form::dense || problem.form == Form::mask;
   const std::int64_t items = wide ? problem.cols : problem.k;
@@ -101,7 +101,7 @@ std::string preview(const Problem& problem, const Output& output, std::int64_t r
 struct Timing {
   double select_s = 0.0;
   double total_s = 0.0;
-  double passes = 0.0;  // of all rows
+  double passes = 0.0;  // sum over all rows
 };
 
 void print_summary(const SelectOptions& options, const Problem& problem, const Plan& plan, const Timing& timing,
@@ -153,9 +153,9 @@ int select(const SelectOptions& options) {
   Problem asked{.rows = source->rows(), .cols = source->cols(), .dtype = source->dtype(), .device = traits.device};
   apply(options.selection, asked);
   Problem problem = asked;
-  problem.passes = true;  // the summary names them even if they are not saved
+  problem.passes = true;  // for the summary, even if they are not saved
   Plan plan;
-  require(make_plan(problem, traits, plan));  // refuses a bad problem before anything is created
+  require(make_plan(problem, traits, plan));  // throws for a bad problem before any file is created
 
   std::optional<SelectionFile> file;
   if (!options.output.empty()) file.emplace(options.output, *source, asked, provenance);
@@ -187,15 +187,16 @@ int select(const SelectOptions& options) {
 
 void add_select_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<SelectOptions>();
-  CLI::App* command = app.add_subcommand("select", "Select from a matrix and save the result");
+  CLI::App* command = app.add_subcommand("select", "Select from a matrix and save the results");
   command
-      ->add_option("FILE", options->input,
-                   "A .npy matrix: float32, float16, float64, int32, or bfloat16 bits in uint16; C order, "
-                   "little-endian. Of more than two dimensions, all but the last are rows")
+      ->add_option(
+          "FILE", options->input,
+          "A .npy file: float32, float16, float64, int32, or bfloat16 bits in uint16; C order, little-endian. The "
+          "last dimension is a row")
       ->type_name("");
   command
       ->add_option("-o,--output", options->output,
-                   "Where the result goes: a .npz file for numpy.load. Without it, the first rows are shown")
+                   "Write the results to a .npz file for numpy.load. Without it, print those of the first rows")
       ->type_name("OUT.npz");
   add_k_flag(*command, options->selection);
   add_selection_flags(*command, options->selection);
@@ -204,14 +205,14 @@ void add_select_command(CLI::App& app, Action& chosen) {
   add_chunk_flag(*command, options->chunk_rows);
   command->add_flag("-q,--quiet", options->quiet, "No progress and no summary");
   command->footer(
-      "OUT.npz holds the arrays `values` and `indices` (pairs), `dense`, `mask`, or `values` and\n"
-      "`selectors` (cbsr), with --passes also `passes`; and `meta`, a JSON text that tells `rtopk verify`\n"
-      "how it was made. It appears whole or not at all. NumPy has no bfloat16: its bits are read from\n"
+      "OUT.npz has the arrays `values` and `indices` (pairs), `dense`, `mask`, or `values` and `selectors`\n"
+      "(cbsr); with --passes also `passes`; and `meta`, a JSON text that records for `rtopk verify` how the\n"
+      "file was made. The file appears whole or not at all. NumPy has no bfloat16: its bits are read from\n"
       "uint16 (or 2-byte void) elements with --dtype bf16, and written as uint16.\n"
       "\n"
-      "The input may be larger than memory, the GPU's and the computer's: it goes through in chunks. On a\n"
-      "GPU one chunk is read while others are copied, selected from and written. The time of `select` in\n"
-      "the summary is that of the selection alone, `total` is everything.\n"
+      "The input may be larger than the memory of the GPU or of the computer, because it is processed in\n"
+      "chunks. On a GPU, one chunk is read while others are copied, selected from and written. In the\n"
+      "summary, `select` is the time of the selection alone and `total` the time of everything.\n"
       "\n"
       "Examples:\n"
       "  rtopk select scores.npy -k 32 -o top.npz\n"

@@ -31,7 +31,7 @@ struct SoakOptions {
   double seconds = 10.0;
   std::uint64_t seed = 0;
   std::int64_t problems = std::numeric_limits<std::int64_t>::max();
-  std::optional<std::int64_t> only;  // the number of one problem
+  std::optional<std::int64_t> only;  // run this problem alone
   MachineFlags machine;
   bool spoil = false;
   bool quiet = false;
@@ -73,7 +73,7 @@ class Soak {
     stream_.emplace();
   }
 
-  /// Runs one problem. Returns what is wrong, in one line, or nothing.
+  /// Runs one problem. Returns one line that says what is wrong, or nothing.
   std::optional<std::string> try_problem(SoakProblem soak);
 
   [[nodiscard]] const std::map<std::string, Tally>& by_family() const noexcept { return by_family_; }
@@ -215,29 +215,30 @@ int soak(const SoakOptions& options) {
 
 void add_soak_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<SoakOptions>();
-  CLI::App* command = app.add_subcommand("soak", "Try random problems until time is up; check every row of each");
-  command->add_option("--seconds", options->seconds, "How long, in seconds (default 10)")
+  CLI::App* command = app.add_subcommand("soak", "Run random problems for some time and check every row of each");
+  command->add_option("--seconds", options->seconds, "How many seconds to run (default 10)")
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->type_name("N");
-  add_seed_flag(*command, options->seed, "Same seed, same problems, on every machine (default 0)");
+  add_seed_flag(*command, options->seed,
+                "Seed of the problems; the same seed gives the same problems on every machine (default 0)");
   command->add_option("--problems", options->problems, "Stop after this many problems")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()).description(""))
       ->type_name("N");
-  command->add_option("--problem", options->only, "Only this problem of the seed: to repeat one that failed")
+  command->add_option("--problem", options->only, "Run only problem N of the seed, to repeat a failure")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max() - 1).description(""))
       ->type_name("N");
   add_machine_flags(*command, options->machine);
   command->add_flag("--spoil", options->spoil,
-                    "Change a bit of every result before it is checked, to see the check fail");
+                    "Flip a bit of every result before it is checked: the check must then fail");
   command->add_flag("-q,--quiet", options->quiet, "No progress and no table; one line at the end");
   command->footer(
       "A problem has random sizes (1 to 262144 columns, any k), types, form, order, early stopping, strides\n"
       "and alignment, and rows that are hard to select from: ties, NaN, infinities, heavy tails, any bits.\n"
-      "Every row of every result is held against a plain reference on the CPU. Memory has guards on both\n"
-      "sides, and bait lies between rows.\n"
+      "Every row of every result is checked against a plain reference on the CPU. Writes outside of the\n"
+      "given memory are detected, and so are reads between rows: the elements there would be selected.\n"
       "\n"
-      "Exit code: 0 nothing was wrong; 1 something was, and the command that repeats it is printed; 2 bad\n"
-      "arguments, or a device that is not there.\n"
+      "Exit codes: 0 no failure; 1 a failure, and the command that repeats it is printed; 2 bad arguments,\n"
+      "or no such device.\n"
       "\n"
       "Examples:\n"
       "  rtopk soak --seconds 60\n"

@@ -36,7 +36,7 @@ struct VerifyOptions {
   bool quiet = false;
 };
 
-constexpr std::uint64_t chunk_bytes = std::uint64_t{32} << 20;  // of input, shared by the threads
+constexpr std::uint64_t chunk_bytes = std::uint64_t{32} << 20;  // of input, for all threads together
 
 NpzArrays read_npz(const MappedFile& file, const std::string& path) {
   try {
@@ -46,13 +46,13 @@ NpzArrays read_npz(const MappedFile& file, const std::string& path) {
   }
 }
 
-/// What is to be verified.
+/// The files to verify.
 struct Files {
-  std::string input;  ///< Empty: a random matrix.
-  std::string saved;  ///< Empty: what the device selects.
+  std::string input;  ///< Empty if the input is random.
+  std::string saved;  ///< Empty: verify what the device selects.
 };
 
-/// One file may be either: a matrix begins as .npy files do.
+/// Whether the file is a matrix (.npy), not a saved selection.
 bool is_matrix(const std::string& path) {
   const MappedFile file(path);
   constexpr std::string_view magic = "\x93NUMPY";
@@ -110,7 +110,7 @@ std::optional<Violation> first_violation_saved(MatrixSource& source, const Probl
   return first_broken.get();
 }
 
-/// Selects on the device and checks what comes out. `problem` is without a device: the reference judges on the CPU.
+/// Selects on the device and checks the results. `problem` has no device, since the reference runs on the CPU.
 std::optional<Violation> first_violation_selected(MatrixSource& source, const Problem& problem, const Traits& traits,
                                                   ThreadPool& pool, const VerifyOptions& options) {
   RowProgress progress("verify", problem.rows, static_cast<double>(source.row_bytes()), !options.quiet);
@@ -134,7 +134,7 @@ int print_broken(const Violation& broken, const std::string& who) {
 int verify(const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const Files files = files_of(options);
-  const auto about_saved = [&](auto&& use) {  // names the file that the message is about
+  const auto about_saved = [&](auto&& use) {  // adds the file's name to errors
     try {
       return use();
     } catch (const Failure& failure) {
@@ -150,13 +150,13 @@ int verify(const VerifyOptions& options) {
     arrays = read_npz(*file, files.saved);
     meta = about_saved([&] { return read_meta(arrays); });
   }
-  // A saved selection needs no device; with --device its own selection is verified as well.
+  // A saved selection needs no device. With --device, what that device selects is verified too.
   const bool select = files.saved.empty() || options.machine.device.has_value();
   MachineFlags flags = options.machine;
-  if (!select) flags.device = Device{};  // a GPU is not even started
+  if (!select) flags.device = Device{};  // leaves the GPU alone
   const Machine machine = resolve(flags);
-  ThreadPool reading(machine.cpu_threads);   // on a GPU the next chunk is read
-  ThreadPool checking(machine.cpu_threads);  // while this one is checked
+  ThreadPool reading(machine.cpu_threads);   // reads the next chunk
+  ThreadPool checking(machine.cpu_threads);  // while this one checks, if the device is a GPU
   const std::unique_ptr<MatrixSource> source = open_input(options, files, meta, reading);
   Problem problem = about_saved([&] {
     if (meta) return meta->problem;
@@ -176,7 +176,7 @@ int verify(const VerifyOptions& options) {
     return files.saved.empty() ? Results{} : find_results(arrays, problem, source->leading_shape());
   });
 
-  const auto require_unchanged = [&] {  // no judgement about a mixture of two contents
+  const auto require_unchanged = [&] {  // no verdict about a file that changed while it was read
     source->require_unchanged();
     if (file) file->require_unchanged();
   };
@@ -206,12 +206,12 @@ int verify(const VerifyOptions& options) {
 
 void add_verify_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App* command = app.add_subcommand("verify", "Check a selection against its input, by the contract");
+  CLI::App* command = app.add_subcommand("verify", "Check that a selection keeps the contract");
   command
       ->add_option(
           "FILES", options->files,
-          "INPUT.npy and OUT.npz; OUT.npz alone if the input was random and `rtopk select` saved it; INPUT.npy "
-          "alone, with -k, to check what is selected here and now")
+          "INPUT.npy and OUT.npz. OUT.npz alone, if `rtopk select --random` wrote it. INPUT.npy alone, with -k, to "
+          "check what the device selects from it")
       ->type_name("");
   add_k_flag(*command, options->selection);
   add_selection_flags(*command, options->selection);
@@ -220,14 +220,16 @@ void add_verify_command(CLI::App& app, Action& chosen) {
   add_chunk_flag(*command, options->chunk_rows);
   command->add_flag("-q,--quiet", options->quiet, "No progress; a line only if the contract is broken");
   command->footer(
-      "Exit code: 0 the selection keeps the contract; 1 it breaks it, and the first such row and the\n"
-      "reason are named; 2 the files cannot be used. A file from `rtopk select` says itself how it was\n"
-      "made. For one from elsewhere (arrays `values` and `indices` saved with numpy.savez), k and the\n"
-      "types come from its arrays and the rest from flags. Flags take the place of what a file says.\n"
+      "Exit codes: 0 the selection keeps the contract; 1 it does not, and the first wrong row and the\n"
+      "reason are printed; 2 the files cannot be used.\n"
       "\n"
-      "The judge is a plain reference on the CPU, never the code that is judged. Without a saved selection\n"
-      "(-k, and a file or --random) the device selects, and that is judged; with both a saved selection\n"
-      "and --device, both are.\n"
+      "A file from `rtopk select` records how it was made. For another file (arrays `values` and `indices`\n"
+      "saved with numpy.savez), k and the types are taken from its arrays and the rest from options.\n"
+      "Options override what a file records.\n"
+      "\n"
+      "Results are compared with a plain reference on the CPU, not with the code that made them. Without a\n"
+      "saved selection (-k, and a file or --random), what the device selects is checked. With a saved\n"
+      "selection and --device, both are checked.\n"
       "\n"
       "Examples:\n"
       "  rtopk verify scores.npy top.npz\n"

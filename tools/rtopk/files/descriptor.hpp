@@ -1,4 +1,4 @@
-// An open file of the system, closed by whoever owns it last.
+// A file descriptor with an owner, which closes it.
 #pragma once
 
 #include <utility>
@@ -19,7 +19,7 @@ class Descriptor {
 
   [[nodiscard]] int get() const noexcept { return number_; }
   [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
-  /// False, with errno set, if the system has lost something that was written.
+  /// False, with errno set, if closing reports that written data was lost.
   [[nodiscard]] bool close() noexcept { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0; }
 
  private:

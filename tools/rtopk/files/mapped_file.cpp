@@ -13,7 +13,7 @@
 namespace rtopk::tool {
 namespace {
 
-/// Advice is given by pages: those that `part` touches, or only those that lie within it.
+/// Gives advice about whole pages: all that `part` touches, or only those that lie within it.
 void advise(std::span<const std::byte> part, int advice, bool whole_pages_only) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const std::uintptr_t into_page = reinterpret_cast<std::uintptr_t>(part.data()) % page;
@@ -60,7 +60,7 @@ void MappedFile::require_unchanged() const {
   if (::fstat(file_.get(), &now) != 0) fail("cannot read '{}': {}", path_, std::strerror(errno));
   const bool same_time = now.st_mtim.tv_sec == status_.st_mtim.tv_sec && now.st_mtim.tv_nsec == status_.st_mtim.tv_nsec;
   if (now.st_size == status_.st_size && same_time) return;
-  fail("'{}' was changed while it was read{}; nothing is made of it", path_,
+  fail("'{}' was changed while it was read{}; the results are discarded", path_,
        now.st_size == status_.st_size ? std::string()
                                       : fmt::format(" (from {} bytes to {})", status_.st_size, now.st_size));
 }

@@ -12,7 +12,7 @@
 
 namespace rtopk::tool {
 
-/// Which file, whatever its name.
+/// Tells whether two names lead to the same file.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -30,9 +30,8 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
   [[nodiscard]] FileIdentity identity() const noexcept;
 
-  /// Throws Failure if the file was written to or changed its size since it was opened: what was read may then be half of
-  /// one content and half of another. Told by its size and by when it was last written to, as finely as the file system
-  /// keeps that. (Where the system reads beyond the end, the program ends at once: signals.cpp.)
+  /// Throws Failure if the file's size or time of last change differs from when it was opened: what was read may then
+  /// mix old and new contents. (Reading beyond the end of a file that became shorter ends the program: signals.cpp.)
   void require_unchanged() const;
 
   /// Says that `part` will be read soon: the system may start reading it.
@@ -44,7 +43,7 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::string path_;
-  Descriptor file_;  // the file itself, whatever becomes of its name
+  Descriptor file_;  // stays valid if the file is renamed or removed
   struct stat status_ {};
 };
 

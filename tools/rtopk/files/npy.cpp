@@ -6,13 +6,15 @@
 #include <limits>
 #include <optional>
 
+#include "rounding.hpp"
+
 namespace rtopk::tool {
 namespace {
 
 constexpr std::array<unsigned char, 6> magic = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 constexpr std::size_t max_dimensions = 64;  // NumPy's own limit
 constexpr std::size_t max_descr = 1000;     // an error message quotes it
-// All that version 1 can say. A header of 64 extents needs 1500 bytes; NumPy itself reads up to 10000.
+// The limit of version 1 of the format. A header with 64 extents takes 1500 bytes; NumPy reads up to 10000.
 constexpr std::uint64_t max_header_bytes = 65535;
 
 /// The header is a Python dict literal. This reads the subset that NumPy writes: string keys; strings, True, False and
@@ -229,7 +231,7 @@ std::string format_npy_header(std::string_view descr, std::span<const std::int64
 
   constexpr std::size_t fixed = magic.size() + 2 + 2;  // magic, version 1.0, 16-bit length
   constexpr std::size_t alignment = 64;
-  const std::size_t total = (fixed + text.size() + 1 + alignment - 1) / alignment * alignment;
+  const std::size_t total = round_up(fixed + text.size() + 1, alignment);
   text.append(total - fixed - text.size() - 1, ' ');
   text += '\n';
 

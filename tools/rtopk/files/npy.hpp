@@ -25,11 +25,11 @@ struct NpyHeader {
 
   char byte_order = '|';         ///< From descr: '<' little, '>' big, '|' not applicable, '=' native.
   char kind = '?';               ///< From descr: 'f', 'i', 'u', 'b', 'V', 'U', ...
-  std::uint64_t item_bytes = 0;  ///< Bytes of one element; 0 if descr does not say in a form known here.
+  std::uint64_t item_bytes = 0;  ///< Bytes of one element; 0 if descr has an unknown form.
 
   std::uint64_t elements = 0;    ///< Product of the extents.
   std::uint64_t data_bytes = 0;  ///< elements * item_bytes; fits in 63 bits.
-  std::size_t data_offset = 0;   ///< Where the elements begin, <= the size of the bytes given.
+  std::size_t data_offset = 0;   ///< Where the elements begin; not beyond the end of the file.
 };
 
 /// Reads the header at the start of `file` (versions 1, 2 and 3). Throws NpyError.

@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::uint64_t max_entries = 65535;  // as many as a zip file has without ZIP64
+constexpr std::uint64_t max_entries = 65535;  // the limit of a zip file without ZIP64
 
 [[noreturn]] void damaged(const char* what) { throw NpyError(std::string("damaged .npz file: ") + what); }
 

@@ -1,5 +1,6 @@
 // Reads .npz files (zip files of .npy arrays) that are in memory or mapped into it. Depends on the standard library
-// alone, and like the .npy reader never trusts its bytes: anything odd ends in an NpyError with one line of text.
+// alone, and like the .npy reader never trusts its bytes: anything unexpected ends in an NpyError with one line of
+// text.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +23,9 @@ struct NpzArray {
 
 using NpzArrays = std::map<std::string, NpzArray>;
 
-/// Those of the arrays `wanted` (names without ".npy") that the file has. They must be stored, not compressed:
-/// numpy.savez does that. Of other entries nothing is read but where they are; no two entries may share a byte, so that
-/// reading all of them takes no longer than reading the file. Checksums are not computed here, since that means reading
-/// everything.
+/// The arrays of the file whose names (without ".npy") are in `wanted`. They must be stored, not compressed, as
+/// numpy.savez stores them. No two entries may overlap, so that reading all arrays reads no byte twice. This function
+/// does not check checksums, since that means reading everything.
 [[nodiscard]] NpzArrays parse_npz(std::span<const std::byte> file, std::span<const std::string_view> wanted);
 
 }  // namespace rtopk::tool

@@ -5,11 +5,12 @@
 #include "files/crc32.hpp"
 #include "files/npy.hpp"
 #include "files/zip_format.hpp"
+#include "rounding.hpp"
 
 namespace rtopk::tool {
 namespace {
 
-constexpr std::uint64_t alignment = 64;  // of the elements in the file, so that a reader can use them where they are
+constexpr std::uint64_t alignment = 64;  // of the elements in the file, so that a reader can use them in place
 constexpr std::uint16_t version_plain = 20;
 constexpr std::uint16_t version_zip64 = 45;
 constexpr std::uint64_t dos_time = 0;
@@ -42,7 +43,7 @@ std::string NpzWriter::local_record(const Array& array) {
     zip::put(extra, array.entry_bytes(), 8);
   }
   const std::uint64_t unpadded = array.local_at + zip::local_bytes + array.entry_name.size() + extra.size() + 4;
-  const std::uint64_t padding = (alignment - unpadded % alignment) % alignment;
+  const std::uint64_t padding = round_up(unpadded, alignment) - unpadded;
   zip::put(extra, zip::extra_padding, 2);
   zip::put(extra, padding, 2);
   extra.append(static_cast<std::size_t>(padding), '\0');
@@ -157,7 +158,7 @@ void NpzWriter::finish() {
   std::string directory;
   for (const Array& array : arrays_) {
     if (array.written != array.data_bytes) throw std::logic_error("an array is not complete");
-    file_.write_at(array.local_at, local_record(array) + array.npy_header);  // only now is its checksum known
+    file_.write_at(array.local_at, local_record(array) + array.npy_header);  // its checksum is known only now
     directory += central_record(array);
   }
   file_.write_at(directory_at_, directory + end_records(directory.size()));

@@ -1,5 +1,5 @@
-// Writes .npz files whose arrays grow side by side. The sizes are known at the start, so every array has its place in
-// the file from then on, and a chunk of each can be written as it comes; nothing is held back in memory.
+// Writes .npz files whose arrays grow side by side. Their sizes are given at the start, so every array has a fixed
+// place in the file and its chunks are written as they come, without a buffer.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ class NpzWriter {
  public:
   explicit NpzWriter(OutputFile& file) : file_(file) {}
 
-  /// Declares an array of C-order elements of `item_bytes` bytes. Returns its number. All are declared before begin().
+  /// Declares an array in C order with elements of `item_bytes` bytes and returns its number. Call before begin().
   std::size_t add(const std::string& name, const std::string& descr, std::uint64_t item_bytes,
                   const std::vector<std::int64_t>& shape);
-  /// Fixes the layout and takes the space.
+  /// Fixes the layout and reserves the space.
   void begin();
   /// Appends to the array.
   void write(std::size_t array, std::span<const std::byte> bytes);
-  /// Every array must be complete. The file is a whole .npz afterwards; committing it is the caller's.
+  /// Completes the .npz file. Every array must be complete. The caller commits the file.
   void finish();
 
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }

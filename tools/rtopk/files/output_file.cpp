@@ -17,7 +17,7 @@ namespace {
 
 constexpr mode_t new_file_mode = 0666;  // less the umask
 
-/// A file in `folder` that no name leads to; not open where the system has no such files.
+/// A file in `folder` without a name. Not open where the file system has no such files.
 Descriptor open_without_a_name([[maybe_unused]] int folder, [[maybe_unused]] mode_t mode) {
 #if defined(O_TMPFILE)
   return Descriptor(::openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, mode));
@@ -26,7 +26,7 @@ Descriptor open_without_a_name([[maybe_unused]] int folder, [[maybe_unused]] mod
 #endif
 }
 
-/// Whether what was asked for cannot be had at all of this file, or of this file system.
+/// Whether the error means that this file, or its file system, does not support the call at all.
 bool means_unsupported(int error) { return error == EINVAL || error == ENOTSUP || error == EBADF || error == EROFS; }
 
 }  // namespace
@@ -35,16 +35,16 @@ OutputFile::OutputFile(const std::string& target, std::optional<FileIdentity> in
   const std::optional<FileAttributes> replaced = target_.replaced();
   const mode_t mode = replaced ? replaced->mode & new_file_mode : new_file_mode;
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  // Not made from the target's name, which may be as long as names can be.
+  // Not derived from the target's name, which may already have the maximum length.
   temporary_ = fmt::format(".rtopk-{}-{:x}.tmp", ::getpid(), now);
   file_ = open_without_a_name(target_.folder(), mode);
   if (file_.is_open()) {
     unnamed_ = fmt::format("/proc/self/fd/{}", file_.get());
     if (::access(unnamed_.c_str(), F_OK) == 0) return;
-    unnamed_.clear();  // without /proc it could never get a name
+    unnamed_.clear();  // without /proc it cannot be given a name later
   }
-  // Next to the target, because only within one file system does a rename replace a file at once.
-  remove_on_signal(target_.folder(), temporary_.c_str());  // before it exists: there is no moment when it could be left
+  // In the target's folder, because a rename is atomic only within one file system.
+  remove_on_signal(target_.folder(), temporary_.c_str());  // before the file exists, so that a signal never leaves it
   file_ = Descriptor(::openat(target_.folder(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   const int error = errno;
   left_over_ = file_.is_open();
@@ -65,7 +65,7 @@ void OutputFile::fail_writing(int error) const { fail("cannot write '{}': {}", t
 
 void OutputFile::reserve(std::uint64_t bytes) {
 #if defined(__linux__)
-  // Not posix_fallocate: where the file system cannot reserve, that one writes all the bytes instead.
+  // Not posix_fallocate, which writes all the bytes where the file system cannot reserve them.
   if (bytes == 0 || ::fallocate(file_.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
     const int error = errno;
@@ -99,7 +99,7 @@ void OutputFile::take_attributes(const FileAttributes& replaced) {
   const bool same_group = ours.st_gid == replaced.group;
   if (::fchown(file_.get(), replaced.owner, replaced.group) != 0 &&
       ::fchown(file_.get(), as_it_is, replaced.group) != 0 && !same_group) {
-    // What that group was allowed, another one gets only if everybody is allowed it.
+    // The group differs from the old file's, so it gets only the rights that everybody has.
     mode &= ~static_cast<mode_t>(S_IRWXG) | (mode & S_IRWXO) << 3;
   }
   if ((ours.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO)) != mode && ::fchmod(file_.get(), mode) != 0) fail_writing(errno);
@@ -108,7 +108,7 @@ void OutputFile::take_attributes(const FileAttributes& replaced) {
 void OutputFile::commit() {
   const std::optional<FileAttributes> replaced = target_.replaced();
   if (replaced) take_attributes(*replaced);
-  // A disk may turn out to be full only now; a file that gets its name first could appear with a hole.
+  // Before the file gets its name: a full disk may show only now, and the file must not appear incomplete.
   if (::fsync(file_.get()) != 0 && !means_unsupported(errno)) fail_writing(errno);
   bool there = false;
   if (has_no_name()) {
@@ -131,9 +131,10 @@ void OutputFile::commit() {
   }
   left_over_ = false;
   remove_on_signal(-1, nullptr);
-  // The name is on the disk only when its folder is.
+  // The new name is an entry of the folder, which has to be written to the disk too.
   if (::fsync(target_.folder()) != 0 && !means_unsupported(errno)) {
-    fail("'{}' is written, but the disk may not have its name yet: {}", target_.shown(), std::strerror(errno));
+    fail("'{}' is written, but its folder could not be synchronized to the disk: {}", target_.shown(),
+         std::strerror(errno));
   }
 }
 

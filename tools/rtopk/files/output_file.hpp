@@ -1,5 +1,6 @@
-// A file that appears whole or not at all. It is written without a name where the system can do that, so that nothing is
-// left of it however the program ends; elsewhere under a temporary name next to the target.
+// An output file that appears whole or not at all. Where the file system has files without a name, it is written as
+// one, so that nothing is left of it however the program ends. Elsewhere it has a temporary name in the target's
+// folder.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +17,18 @@ namespace rtopk::tool {
 
 class OutputFile {
  public:
-  /// Creates the file, still out of sight. Throws Failure, also if `target` is the file `input`.
+  /// Creates the file, not yet under the name `target`. Throws Failure, also if `target` is the file `input`.
   explicit OutputFile(const std::string& target, std::optional<FileIdentity> input = std::nullopt);
-  ~OutputFile();  ///< Nothing is left unless commit() was reached.
+  ~OutputFile();  ///< Removes the file unless commit() has returned.
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Takes the space now, so that a disk that is too small is known at the start. Only a hint where the file system
-  /// cannot do it.
+  /// Reserves the space, so that a disk that is too small fails at the start. Does nothing where the file system cannot
+  /// reserve.
   void reserve(std::uint64_t bytes);
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   void write_at(std::uint64_t offset, const std::string& bytes);
-  /// Everything is on the disk and under the target's name when it returns. A file that is replaced passes on its mode,
+  /// Writes everything to the disk and gives the file its name. If it replaces a file, it takes over that file's mode,
   /// owner and group.
   void commit();
 
@@ -39,9 +40,9 @@ class OutputFile {
 
   TargetFile target_;
   Descriptor file_;
-  std::string unnamed_;     // how a file without a name is called; empty: it has one
-  std::string temporary_;   // its name, or the one that it has for a moment, in the target's folder
-  bool left_over_ = false;  // whether there is a file of that name
+  std::string unnamed_;     // path under /proc of a file without a name; empty if it has one
+  std::string temporary_;   // a name in the target's folder that the file has until commit() ends
+  bool left_over_ = false;  // whether a file has the temporary name
 };
 
 }  // namespace rtopk::tool

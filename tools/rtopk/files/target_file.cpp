@@ -24,7 +24,7 @@ constexpr mode_t any_write_bit = S_IWUSR | S_IWGRP | S_IWOTH;
 Descriptor open_folder(int from, const std::string& path) {
   Descriptor folder(::openat(from, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 #if defined(O_PATH)
-  // One that may be written to but not listed.
+  // A folder that may be written to but not listed.
   if (!folder.is_open() && errno == EACCES) {
     return Descriptor(::openat(from, path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
@@ -32,7 +32,7 @@ Descriptor open_folder(int from, const std::string& path) {
   return folder;
 }
 
-/// Where the link `name` points to; nothing if it is no link, or not there.
+/// Where the link `name` points to; empty if it is not a link or does not exist.
 std::optional<std::string> link_text(int folder, const std::string& name) {
   std::array<char, PATH_MAX> text{};
   const ssize_t size = ::readlinkat(folder, name.c_str(), text.data(), text.size());
@@ -40,8 +40,9 @@ std::optional<std::string> link_text(int folder, const std::string& name) {
   return std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-/// Whether somebody else could have put the link there, in a folder that all may write to, to have us write elsewhere.
-/// Linux refuses such links to those who do not read them themselves (fs.protected_symlinks).
+/// Whether the link belongs to another user and lies in a sticky folder that all may write to: it may be there to make
+/// us write elsewhere. Linux refuses to follow such links (fs.protected_symlinks), but here links are read and not
+/// followed.
 bool is_a_trap(int folder, const std::string& name) {
   struct stat around {};
   struct stat link {};
@@ -75,7 +76,7 @@ std::optional<FileAttributes> TargetFile::replaced() const {
   struct stat status {};
   if (::fstatat(folder(), name(), &status, 0) != 0) {
     if (errno == ENOENT) return std::nullopt;
-    fail_writing(shown_, std::strerror(errno));  // such as a name that is too long
+    fail_writing(shown_, std::strerror(errno));  // for example, the name is too long
   }
   if (S_ISDIR(status.st_mode)) fail_writing(shown_, "it is a directory");
   if (!S_ISREG(status.st_mode)) fail_writing(shown_, "it is not a regular file");

@@ -1,5 +1,5 @@
-// This file is compiled without fused multiply-add and uses only operations that IEEE 754 fixes to the last bit (+ - * /
-// and sqrt), with its own logarithm, exponential, sine and cosine: the C library's differ between machines.
+// This file is compiled without fused multiply-add and uses only operations that IEEE 754 fixes to the last bit (+ - *
+// / and sqrt), with its own logarithm, exponential, sine and cosine: the C library's differ between machines.
 #include "matrix/random.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr double pi = 3.141592653589793238463;
 
 std::uint64_t bits_at(std::uint64_t key, std::uint64_t index) { return scramble(key + (index + 1) * SplitMix::step); }
 
-/// In [0, 1), all 53 bits.
+/// In [0, 1), with 53 random bits.
 double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 /// ln x for a positive normal x, to about 1e-14: x = m * 2^e with m near 1, and ln m = 2 artanh((m - 1) / (m + 1)).

@@ -8,13 +8,14 @@
 #include <unistd.h>
 
 #include "files/npy.hpp"
+#include "rounding.hpp"
 #include "terminal/failure.hpp"
 #include "terminal/text.hpp"
 
 namespace rtopk::tool {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are little-endian and are used where they are mapped");
+static_assert(std::endian::native == std::endian::little, "files are little-endian and are used in place");
 
 std::optional<DType> plain_dtype(const NpyHeader& header) {
   if (header.kind == 'f' && header.item_bytes == 4) return DType::f32;
@@ -51,7 +52,7 @@ class FileMatrix final : public MatrixSource {
       fail("cannot read '{}': {}", path, error.what());
     }
     dtype_ = resolve_dtype(path, header, wanted);
-    const bool one_dimension = header.shape.size() <= 1;  // where both orders are the same
+    const bool one_dimension = header.shape.size() <= 1;  // for which C and Fortran order are the same
     if (header.fortran_order && !one_dimension) {
       fail("'{}' is in Fortran order; save it with numpy.ascontiguousarray(a)", path);
     }
@@ -79,7 +80,7 @@ class FileMatrix final : public MatrixSource {
   const void* rows_at(std::int64_t first, std::int64_t count) override {
     const std::span<const std::byte> part = advance_to(first, count);
     if (aligned_) return part.data();
-    copy_.assign(part.begin(), part.end());  // the format aligns its data, but nothing makes a writer do so
+    copy_.assign(part.begin(), part.end());  // NumPy aligns the data, other writers may not
     return copy_.data();
   }
 
@@ -92,7 +93,7 @@ class FileMatrix final : public MatrixSource {
   [[nodiscard]] std::optional<FileIdentity> identity() const override { return file_.identity(); }
 
  private:
-  /// The bytes of these rows. Those before them are done with, and those after them are read ahead.
+  /// The bytes of these rows. Gives back the memory of the rows before them and starts reading those after them.
   std::span<const std::byte> advance_to(std::int64_t first, std::int64_t count) {
     if (first == 0) done_ = 0;
     if (begin_of(first) > done_) file_.done_with(data_.subspan(done_, begin_of(first) - done_));
@@ -122,7 +123,7 @@ class RandomMatrix final : public MatrixSource {
     if (cols > 0 && rows > std::numeric_limits<std::int64_t>::max() / 8 / cols) {
       fail("--random {}x{} is too large", rows, cols);
     }
-    // One row at least is in memory at a time. A file that names a random matrix may name any.
+    // At least one row must fit in memory. The shape may come from a saved file and be anything.
     const auto memory =
         static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     if (static_cast<std::uint64_t>(cols) > memory / size_of(spec.dtype)) {
@@ -165,7 +166,7 @@ std::unique_ptr<MatrixSource> random_matrix(const RandomSpec& spec, std::int64_t
 void fill_random(const RandomSpec& spec, std::int64_t first, std::int64_t count, void* out, ThreadPool& pool) {
   constexpr std::int64_t block = std::int64_t{1} << 16;
   const auto size = static_cast<std::int64_t>(size_of(spec.dtype));
-  pool.run((count + block - 1) / block, [&](std::int64_t i) {
+  pool.run(ceil_div(count, block), [&](std::int64_t i) {
     const std::int64_t begin = i * block;
     fill_random(spec, first + begin, std::min(block, count - begin), static_cast<std::byte*>(out) + begin * size);
   });

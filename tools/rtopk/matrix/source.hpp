@@ -1,4 +1,4 @@
-// Where the rows come from: a .npy file, mapped, or a random matrix, made on the way.
+// The input matrix: from a mapped .npy file, or random and made on demand.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ class MatrixSource {
  public:
   virtual ~MatrixSource() = default;
 
-  /// Rows [first, first + count), tight. Valid until the next call.
+  /// Rows [first, first + count), without gaps. Valid until the next call.
   virtual const void* rows_at(std::int64_t first, std::int64_t count) = 0;
-  /// The same rows, into memory of the caller. Not at the same time as rows_at.
+  /// The same rows, copied to `to`. Not to be called at the same time as rows_at.
   virtual void read(std::int64_t first, std::int64_t count, void* to) = 0;
-  /// Throws Failure if there is a file behind it that changed since it was opened. Asked when everything was read, before
-  /// anything is made of it.
+  /// Throws Failure if the matrix is from a file that has changed since it was opened. Call it after reading everything
+  /// and before using the results.
   virtual void require_unchanged() const {}
-  /// The file behind it, if there is one.
+  /// The file that the matrix is from, if any.
   [[nodiscard]] virtual std::optional<FileIdentity> identity() const { return std::nullopt; }
 
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
@@ -43,10 +43,9 @@ class MatrixSource {
   DType dtype_ = DType::f32;
 };
 
-/// Opens a C-order little-endian array of floating-point numbers or int32. One dimension is one row; with more than two,
-/// all but the last are rows. `dtype`: what the elements are taken for; needed for bf16, which NumPy stores as uint16
-/// (or as raw 2-byte elements); otherwise it must be what the file says. `pool` copies for read() and must outlive the
-/// source.
+/// Opens a C-order little-endian array of floating-point numbers or int32. One dimension is one row; with more than
+/// two, all but the last are rows. `dtype` is needed for bf16, which NumPy stores as uint16 (or as raw 2-byte
+/// elements); otherwise, if given, it must be the file's type. `pool` copies for read() and must outlive the source.
 [[nodiscard]] std::unique_ptr<MatrixSource> open_matrix(const std::string& path, std::optional<DType> dtype,
                                                         ThreadPool& pool);
 
@@ -54,7 +53,7 @@ class MatrixSource {
 [[nodiscard]] std::unique_ptr<MatrixSource> random_matrix(const RandomSpec& spec, std::int64_t rows, std::int64_t cols,
                                                           ThreadPool& pool);
 
-/// The same elements for a caller with its own buffer.
+/// The same elements, written to `out`.
 void fill_random(const RandomSpec& spec, std::int64_t first, std::int64_t count, void* out, ThreadPool& pool);
 
 }  // namespace rtopk::tool

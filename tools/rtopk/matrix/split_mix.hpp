@@ -1,4 +1,4 @@
-// A random number generator that is the same on every machine, and costs nothing to start anew (SplitMix64).
+// SplitMix64: a random number generator that gives the same numbers on every machine and is cheap to seed.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace rtopk::tool {
 
-/// A bijection of 64 bits that leaves no pattern of its argument.
+/// Mixes 64 bits: a bijection whose result looks random.
 [[nodiscard]] constexpr std::uint64_t scramble(std::uint64_t x) noexcept {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -27,7 +27,7 @@ class SplitMix {
     return low + static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(high - low + 1));
   }
   [[nodiscard]] bool one_in(std::int64_t n) noexcept { return between(1, n) == 1; }
-  /// In [low, high], spread evenly over the logarithm. Not before low = 1.
+  /// In [low, high], uniform in the logarithm. `low` is at least 1.
   [[nodiscard]] std::int64_t log_between(std::int64_t low, std::int64_t high) noexcept {
     const double ratio = static_cast<double>(high + 1) / static_cast<double>(low);
     const auto drawn = static_cast<std::int64_t>(static_cast<double>(low) * std::pow(ratio, uniform()));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rounding.hpp"
+
 namespace rtopk::tool {
 namespace {
 
@@ -20,7 +22,7 @@ void check_rows(const void* input, std::int64_t first, std::int64_t rows, const 
                 const Problem& problem, ThreadPool& pool, FirstViolation& first_broken) {
   const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
   const std::int64_t blocks = std::min<std::int64_t>(rows, pool.threads() * blocks_per_thread);
-  const std::int64_t block_rows = (rows + blocks - 1) / blocks;
+  const std::int64_t block_rows = ceil_div(rows, blocks);
   pool.run(blocks, [&](std::int64_t block) {
     const std::int64_t begin = block * block_rows;
     const std::int64_t count = std::min(block_rows, rows - begin);

@@ -1,4 +1,4 @@
-// Many rows held against the contract, by several threads.
+// Checks many rows against the contract with several threads.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace rtopk::tool {
 
-/// The first violation among rows that several threads check, blocks being handed out in ascending order.
+/// The first violation in rows that several threads check. They start blocks of rows in ascending order.
 class FirstViolation {
  public:
   void report(Violation violation);
@@ -24,7 +24,7 @@ class FirstViolation {
   std::atomic<std::int64_t> row_{INT64_MAX};
 };
 
-/// Checks tight rows that follow `first` rows, with every thread of the pool.
+/// Checks rows without gaps with every thread of the pool. `first` is the number of their first row.
 void check_rows(const void* input, std::int64_t first, std::int64_t rows, const Results& results,
                 const Problem& problem, ThreadPool& pool, FirstViolation& first_broken);
 

@@ -11,7 +11,7 @@
 namespace rtopk::tool {
 namespace {
 
-// Input and results of one chunk: enough rows to keep every thread busy, little enough memory to forget about.
+// Bytes of input and results in a chunk: enough rows to keep every thread busy, in little memory.
 constexpr std::uint64_t chunk_bytes = std::uint64_t{32} << 20;
 
 }  // namespace

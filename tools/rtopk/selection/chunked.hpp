@@ -11,29 +11,29 @@
 
 namespace rtopk::tool {
 
-/// What was selected from rows [first, first + rows).
+/// The results for rows [first, first + rows).
 struct SelectedChunk {
   std::int64_t first = 0;
   std::int64_t rows = 0;
-  const void* input = nullptr;             ///< These rows, tight, in host memory.
+  const void* input = nullptr;             ///< These rows, without gaps, in host memory.
   const ResultBuffers* results = nullptr;  ///< In host memory.
 };
 
-/// Called for one chunk after the other, from the first row to the last, on the thread that selects. What it is given is
-/// valid until it returns. False: that is enough, the rest is left out.
+/// Called for each chunk, from the first row to the last, on the thread that called select_in_chunks(). Its argument is
+/// valid until it returns. Returns false to stop.
 using TakeChunk = std::function<bool(const SelectedChunk&)>;
 
 struct ChunkedRun {
-  Plan plan;              ///< Of a whole chunk.
-  double select_s = 0.0;  ///< Of selecting alone; on a GPU without the copies.
+  Plan plan;              ///< The plan of a whole chunk.
+  double select_s = 0.0;  ///< Time of the selection alone; on a GPU, without copies.
 };
 
-/// `problem` describes the whole matrix, `traits` are those of its device. `chunk_rows`: how many rows at a time; 0: as
-/// many as are good for the device. Throws Failure, or whatever `take` throws.
+/// `problem` describes the whole matrix, `traits` are those of its device. `chunk_rows`: rows in a chunk; 0: as
+/// suits the device. Throws Failure, or whatever `take` throws.
 ChunkedRun select_in_chunks(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
                             const TakeChunk& take);
 
-/// How the two devices do it.
+/// The same for one kind of device.
 ChunkedRun select_on_cpu(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
                          const TakeChunk& take);
 ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,

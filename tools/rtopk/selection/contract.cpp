@@ -28,10 +28,10 @@ Results Results::after(const Problem& problem, std::int64_t rows) const noexcept
 
 ContractChecker::ContractChecker(const Problem& problem) : problem_(problem) {
   exact_ = problem.max_iter == 0 && problem.epsilon == 0.0;
-  // The fast search may take as many passes as it likes; the paper's are part of the contract.
+  // The contract fixes the number of passes of the paper's searches, not of the fast search.
   passes_are_fixed_ = !exact_ || problem.search == Search::bisection;
 
-  Problem asked = problem;  // of the reference: only which columns are selected; the rest is checked here
+  Problem asked = problem;  // the reference gives the selected columns; the rest is checked here
   asked.rows = 1;
   asked.row_stride = asked.element_stride = asked.group_rows = asked.group_stride = 0;
   asked.order = Order::by_index;
@@ -117,7 +117,7 @@ std::string ContractChecker::reason_for_set(const void* row) {
     return fmt::format("the selection with {} takes {}, not {}", mode(), at(row, left_out.front()),
                        at(row, wrong.front()));
   }
-  // The plainest evidence: the best that is missing and the worst that is there.
+  // The clearest evidence: the best column that is missing and the worst one that was selected.
   const auto first_is_better = [&](std::int64_t a, std::int64_t b) { return in_order(row, a, b); };
   const std::int64_t missing = *std::min_element(left_out.begin(), left_out.end(), first_is_better);
   const std::int64_t extra = *std::max_element(wrong.begin(), wrong.end(), first_is_better);

@@ -1,4 +1,4 @@
-// Checks a selection against the contract, row by row, with the library's scalar reference as the judge.
+// Checks a selection against the contract, row by row, by the library's scalar reference.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rtopk::tool {
 
-/// The results of some rows, laid out as run() writes them; what the problem does not ask for is null.
+/// The results of some rows, laid out as run() writes them. Null for what the problem does not ask for.
 struct Results {
   const void* values = nullptr;
   const void* indices = nullptr;
@@ -19,7 +19,7 @@ struct Results {
   const void* mask = nullptr;
   const void* passes = nullptr;
 
-  /// The results from `rows` rows further on.
+  /// The results that begin `rows` rows later.
   [[nodiscard]] Results after(const Problem& problem, std::int64_t rows) const noexcept;
 };
 
@@ -31,10 +31,10 @@ struct Violation {
 /// One per thread: it owns its scratch memory.
 class ContractChecker {
  public:
-  /// `problem` is what was asked for; its number of rows does not matter.
+  /// `problem` says what was selected; its number of rows is not used.
   explicit ContractChecker(const Problem& problem);
 
-  /// Checks `rows` tight rows. Returns the first that breaks the contract.
+  /// Checks `rows` rows without gaps. Returns the first violation.
   std::optional<Violation> check(const void* input, std::int64_t rows, const Results& results);
 
  private:

@@ -1,4 +1,4 @@
-// Single elements and indices of any type, read for checks and for printing. Slow and plain on purpose; any alignment.
+// Reads single elements and indices of any type and alignment, for checks and for printing. Simple rather than fast.
 #pragma once
 
 #include <cmath>
@@ -32,7 +32,7 @@ template <typename T>
   return 0.0;
 }
 
-/// The bits, in the low end.
+/// The bits, in the low bits of the result.
 [[nodiscard]] inline std::uint64_t bits_at(DType dtype, const void* base, std::int64_t i) noexcept {
   switch (size_of(dtype)) {
     case 2: return load<std::uint16_t>(base, i);
@@ -51,7 +51,7 @@ template <typename T>
   return -1;
 }
 
-/// Enough digits to tell it from its neighbours.
+/// With enough digits to tell it from its neighbours.
 [[nodiscard]] inline std::string element_text(DType dtype, const void* base, std::int64_t i) {
   const double value = element_at(dtype, base, i);
   if (std::isnan(value)) return "nan";

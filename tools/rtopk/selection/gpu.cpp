@@ -17,6 +17,7 @@
 #include <rtopk/rtopk.hpp>
 
 #include "command_line/options.hpp"
+#include "rounding.hpp"
 #include "selection/chunked.hpp"
 #include "system/blocked_signals.hpp"
 #include "system/cuda_device.hpp"
@@ -29,19 +30,19 @@ namespace {
 // Input and results of one chunk: large enough that a copy runs at the full speed of the bus and a kernel fills the
 // GPU, small enough that a file of some hundred megabytes has several and pinning the memory takes little time.
 constexpr std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
-constexpr std::int64_t most_slots = 3;
-constexpr double usable_share_of_free_memory = 0.9;  // the rest is for the runtime and for what does not fit exactly
+constexpr std::int64_t max_slots = 3;
+constexpr double usable_share_of_free_memory = 0.9;  // leaves room for the runtime and for rounded sizes
 
-/// How the rows are cut, and what a slot needs for that.
+/// How the rows are cut into chunks, and what a slot needs.
 struct Cut {
-  Plan whole;  ///< Of every chunk but the last.
+  Plan whole;  ///< The plan of every chunk but the last.
   Plan last;
   std::int64_t chunks = 0;
-  std::int64_t slots = 0;  ///< 0: not even one fits.
+  std::int64_t slots = 0;  ///< 0 if not even one fits on the GPU.
   std::uint64_t slot_bytes = 0;
 
   [[nodiscard]] std::int64_t chunk_rows() const noexcept { return whole.problem.rows; }
-  /// Of fewer rows it may be more: another family may run.
+  /// The last chunk may need more than a whole one: with fewer rows another family may run.
   [[nodiscard]] std::size_t workspace_bytes() const noexcept {
     return std::max(whole.workspace_bytes, last.workspace_bytes);
   }
@@ -51,16 +52,16 @@ Cut cut_into(std::int64_t chunk_rows, const Problem& problem, const Traits& trai
              std::uint64_t free_bytes) {
   Cut cut;
   cut.whole = plan_for_rows(problem, traits, chunk_rows);
-  cut.chunks = (problem.rows - 1) / chunk_rows + 1;
+  cut.chunks = ceil_div(problem.rows, chunk_rows);
   cut.last = plan_for_rows(problem, traits, problem.rows - (cut.chunks - 1) * chunk_rows);
   cut.slot_bytes = static_cast<std::uint64_t>(chunk_rows) * bytes_per_row + cut.workspace_bytes();
   const auto fit =
       static_cast<std::uint64_t>(static_cast<double>(free_bytes) * usable_share_of_free_memory) / cut.slot_bytes;
-  cut.slots = std::min({most_slots, cut.chunks, static_cast<std::int64_t>(std::min<std::uint64_t>(fit, most_slots))});
+  cut.slots = std::min({max_slots, cut.chunks, static_cast<std::int64_t>(std::min<std::uint64_t>(fit, max_slots))});
   return cut;
 }
 
-/// Takes what was asked for; otherwise as many rows as make a good chunk, fewer if two chunks do not fit on the GPU.
+/// Uses `asked_rows` if it is not 0. Otherwise a chunk has chunk_bytes, or less if two chunks do not fit on the GPU.
 Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& traits, std::uint64_t row_bytes) {
   const std::uint64_t bytes_per_row = row_bytes + result_bytes_per_row(problem);
   const std::uint64_t free_bytes = gpu::free_memory();
@@ -80,7 +81,7 @@ Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& tr
   return cut;
 }
 
-/// What one chunk needs on its way.
+/// The memory and the stream that one chunk uses.
 struct Slot {
   Slot(const Problem& problem, const Cut& cut, std::uint64_t row_bytes)
       : host_input(gpu::pinned_bytes(static_cast<std::size_t>(cut.chunk_rows()) * row_bytes)),
@@ -96,22 +97,22 @@ struct Slot {
   ResultBuffers device_results;
   gpu::Event select_begin;
   gpu::Event select_end;
-  gpu::Event arrived;  ///< The results are in host memory.
-  gpu::Stream stream;  ///< Last, so that it goes first: it waits for what still uses the memory above.
+  gpu::Event arrived;  ///< Reached when the results are in host memory.
+  gpu::Stream stream;  ///< Declared last, so destroyed first: waits for work on the memory above.
 };
 
-/// How far the two threads are. Either can stop both, with an error or without.
+/// How far the two threads have come. Either one can stop both, with or without an error.
 class Turns {
  public:
   explicit Turns(std::int64_t slots) : slots_(slots) {}
 
-  /// Whether chunk `chunk` may be put into its slot: waits until the one before it in there was taken. False: stop.
+  /// Waits until the slot of chunk `chunk` is free. False: stop.
   bool wait_until_free(std::int64_t chunk) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopped_ || chunk - taken_ < slots_; });
     return !stopped_;
   }
-  /// Whether chunk `chunk` is on its way. False: stop.
+  /// Waits until chunk `chunk` is queued. False: stop.
   bool wait_until_queued(std::int64_t chunk) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopped_ || chunk < queued_; });
@@ -127,7 +128,7 @@ class Turns {
     }
     changed_.notify_all();
   }
-  /// For when the other thread has ended.
+  /// Called after the other thread has ended.
   void rethrow() const {
     if (error_ != nullptr) std::rethrow_exception(error_);
   }
@@ -147,11 +148,11 @@ class Turns {
   std::int64_t queued_ = 0;
   std::int64_t taken_ = 0;
   bool stopped_ = false;
-  std::exception_ptr error_;  ///< The first one.
+  std::exception_ptr error_;  ///< The first that occurred.
 };
 
-/// Reads a chunk into its slot and queues all that the GPU has to do with it. `untried`: no chunk with this plan has been
-/// there before. The first launch of a kernel loads its code, which is not to be timed: it gets one that does not count.
+/// Reads a chunk into its slot and queues all of its work on the GPU. `untried`: this is the first chunk with this
+/// plan. Its kernel runs once more beforehand, since the first launch loads the kernel's code, which must not be timed.
 void send_off(Slot& slot, const Plan& plan, bool untried, MatrixSource& source, std::int64_t first) {
   const std::int64_t rows = plan.problem.rows;
   source.read(first, rows, slot.host_input.get());
@@ -204,7 +205,7 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
   };
   std::thread sender;
   try {
-    const BlockedSignals blocked;  // the thread inherits them
+    const BlockedSignals blocked;  // the new thread inherits the mask
     sender = std::thread(send);
   } catch (const std::system_error& error) {
     fail("cannot start a thread that reads the matrix: {}", error.code().message());

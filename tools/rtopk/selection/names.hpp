@@ -1,4 +1,4 @@
-// The values of every enumeration, listed once, and how they are found by the names that the library gives them.
+// The values of every enumeration, and a search for a value by the name that the library gives it.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline constexpr auto values_of<Distribution> = std::to_array({Distribution::nor
 
 template <typename T>
 [[nodiscard]] std::optional<T> value_named(std::string text) {
-  std::replace(text.begin(), text.end(), '-', '_');  // by-value is as good as by_value
+  std::replace(text.begin(), text.end(), '-', '_');  // by-value is accepted for by_value
   for (const T value : values_of<T>) {
     if (text == name(value)) return value;
   }

@@ -1,4 +1,4 @@
-// Memory for the results of some rows, as run() wants it.
+// Memory for the results of some rows.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ namespace rtopk::tool {
 
 class ResultBuffers {
  public:
-  /// Room for every array that `problem` asks for, for `rows` rows, in memory of the kind that `allocate` gives.
+  /// Allocates every array that `problem` asks for, for `rows` rows.
   ResultBuffers(const Problem& problem, std::int64_t rows, Allocate allocate = heap_bytes);
 
   [[nodiscard]] const Output& output() const noexcept { return output_; }
   [[nodiscard]] Results results() const noexcept {
     return {output_.values, output_.indices, output_.dense, output_.mask, output_.passes};
   }
-  /// How many arrays there are, numbered as arrays_of() lists them.
+  /// The number of arrays, which are in the order of arrays_of().
   [[nodiscard]] std::size_t arrays() const noexcept { return specs_.size(); }
   /// The first rows of one array.
   [[nodiscard]] std::span<std::byte> part(std::size_t array, std::int64_t rows) const { return part(array, 0, rows); }

@@ -17,10 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The longest file name, every byte of it written as \uXXXX, takes 24576 characters of 4 bytes.
+// Enough for the longest file name: 4096 bytes, each written as \uXXXX, are 24576 characters of 4 bytes.
 constexpr std::uint64_t max_meta_bytes = std::uint64_t{256} << 10;
 
-/// What NumPy calls the type in a file; bf16 is written as uint16.
+/// NumPy's name of the type in a file. bf16 is written as uint16.
 const char* npy_descr(DType dtype) noexcept {
   switch (dtype) {
     case DType::f32: return "<f4";
@@ -44,11 +44,11 @@ const char* npy_descr(IndexType type) noexcept {
 
 template <typename T>
 T known(std::optional<T> value, const char* key) {
-  if (!value) fail("its meta text has a value of '{}' that is not known here", key);
+  if (!value) fail("its meta text has an unknown value of '{}'", key);
   return *value;
 }
 
-/// Every number of a meta text is checked before it becomes one of ours: a JSON number can be anything.
+/// Checks the range of a number before converting it: a JSON number can be anything.
 std::int64_t whole_number(const Json& json, const char* key, std::int64_t largest) {
   const Json& value = json.at(key);
   const bool whole = value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(largest);
@@ -84,7 +84,7 @@ Meta meta_from(const Json& json) {
     meta.provenance.file = input.at("file").get<std::string>();
   } else {
     const Json& seed = input.at("seed");
-    if (!seed.is_number_unsigned()) fail("its meta text has a 'seed' that is no whole number from 0 to 2^64 - 1");
+    if (!seed.is_number_unsigned()) fail("its meta text has a 'seed' that is not a whole number from 0 to 2^64 - 1");
     meta.provenance.random =
         RandomInput{.rows = problem.rows,
                     .cols = problem.cols,
@@ -129,7 +129,7 @@ std::vector<ArraySpec> arrays_of(const Problem& problem) {
 }
 
 std::string meta_text(const Problem& problem, const Provenance& provenance) {
-  // An object from the start: a null value that becomes one (by operator[]) does not survive a lack of memory.
+  // Made as an object: turning null into an object by operator[] aborts the program if memory runs out.
   Json json = Json::object();
   json["program"] = "rtopk";
   json["version"] = version();
@@ -152,7 +152,7 @@ std::string meta_text(const Problem& problem, const Provenance& provenance) {
   } else {
     json["input"] = {{"file", provenance.file}};
   }
-  // A file name need not be UTF-8.
+  // `replace`, because a file name may not be UTF-8.
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

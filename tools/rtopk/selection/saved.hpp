@@ -1,4 +1,4 @@
-// What a selection looks like in a .npz file: which arrays, and `meta`, a JSON text that says how it was made.
+// A selection in a .npz file: its arrays, and `meta`, a JSON text that records how it was made.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ArraySpec {
   std::string descr;
   std::size_t item_bytes = 0;
   std::int64_t items_per_row = 0;
-  bool one_per_row = false;  ///< Its shape has no last extent.
+  bool one_per_row = false;  ///< One number per row: its shape has no last extent.
 
   [[nodiscard]] std::vector<std::int64_t> shape(const std::vector<std::int64_t>& leading) const;
 };
@@ -36,7 +36,7 @@ struct ArraySpec {
 
 /// Where the input of a saved selection came from.
 struct Provenance {
-  std::string file;  ///< The name it was given by; empty if it was made here.
+  std::string file;  ///< Its name as given; empty for random input.
   std::optional<RandomInput> random;
 };
 
@@ -47,17 +47,17 @@ struct Meta {
   Provenance provenance;
 };
 
-/// The arrays that a saved selection may have; nothing else of a file is looked at. Throws NpyError.
+/// Reads the arrays that a saved selection may have and ignores all others. Throws NpyError.
 [[nodiscard]] NpzArrays parse_saved(std::span<const std::byte> file);
 
-/// Reads `meta`; nothing if the file has none. Throws Failure if it has one that makes no sense.
+/// Reads `meta`; empty if the file has none. Throws Failure if it is malformed.
 [[nodiscard]] std::optional<Meta> read_meta(const NpzArrays& arrays);
 
-/// For a file that says nothing itself: form, k and types as its arrays show them.
+/// For a file without `meta`: form, k and types follow from its arrays.
 [[nodiscard]] Problem guess_problem(const NpzArrays& arrays, std::int64_t rows, std::int64_t cols, DType dtype);
 
-/// Finds every array that `problem` asks for, of the type and shape that it must have, and checks its sum: reads as much
-/// as `problem` asks for and no more. Throws Failure.
+/// Finds every array that `problem` asks for and checks its type, shape and checksum. Reads no other array. Throws
+/// Failure.
 [[nodiscard]] Results find_results(const NpzArrays& arrays, const Problem& problem,
                                    const std::vector<std::int64_t>& leading_shape);
 

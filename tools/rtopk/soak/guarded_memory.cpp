@@ -5,16 +5,18 @@
 #include <cstring>
 #include <memory>
 
+#include "rounding.hpp"
+
 namespace rtopk::tool {
 namespace {
 
-constexpr std::size_t alignment = 256;  // of cudaMalloc, which the host's memory follows here
+constexpr std::size_t alignment = 256;  // that of cudaMalloc; the host's memory has the same here
 constexpr std::size_t guard = 4 * alignment;
-constexpr std::byte untouched{0xa5};  // as a float, an index or a mask it is no result either
+constexpr std::byte untouched{0xa5};  // not a valid float, index or mask in the results either
 
 std::byte* aligned(std::byte* data) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  return data + (alignment - address % alignment) % alignment;
+  return data + (round_up(address, alignment) - address);
 }
 
 }  // namespace

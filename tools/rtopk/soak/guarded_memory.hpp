@@ -1,4 +1,4 @@
-// Memory of a device with guards on both sides, for `rtopk soak`: whoever writes beyond its ends is found out.
+// Device memory with guards on both sides, for `rtopk soak`: a write beyond its ends is detected.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace rtopk::tool {
 
 class GuardedMemory {
  public:
-  /// `bytes` in host memory, `offset` bytes behind an aligned address. With a stream also as many on its GPU.
+  /// `bytes` bytes of host memory, `offset` bytes after an aligned address; with a stream, the same on its GPU.
   GuardedMemory(std::size_t bytes, std::size_t offset, gpu::Stream* stream);
 
-  /// The bytes on the host.
+  /// The bytes in host memory.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {begin(host_.get()), size_}; }
-  /// Where the device has them.
+  /// Their address on the device.
   [[nodiscard]] std::byte* on_device() noexcept { return begin(device_ ? device_->get() : host_.get()); }
 
-  void upload();    ///< Host to GPU, guards too.
-  void download();  ///< And back.
+  void upload();    ///< Copies bytes and guards to the GPU.
+  void download();  ///< Copies them back.
   [[nodiscard]] bool guards_are_intact() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Where the input of a problem of `rtopk soak` lies: at any strides, in groups, as columns of matrices.
+// The layout of the input of `rtopk soak`: any strides, groups of rows, columns of matrices.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace rtopk::tool {
 
-/// Sets the strides of a problem, all else of which is set. At most four elements of memory for one of the matrix.
+/// Draws the strides of a problem whose other members are set. The input takes at most four times the matrix's memory.
 void draw_layout(Problem& problem, SplitMix& random);
 
-/// From the first element of the input to behind the last one.
+/// Elements from the first of the input to the last, gaps included.
 [[nodiscard]] std::int64_t input_elements(const Problem& problem);
 
-/// Puts rows without gaps where the problem says that they lie, and bait everywhere else.
+/// Copies rows without gaps to their places in the layout, and writes bait to all other places.
 void lay_out(const Problem& problem, std::span<const std::byte> tight, std::span<std::byte> to);
 
 }  // namespace rtopk::tool

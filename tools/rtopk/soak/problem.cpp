@@ -12,12 +12,12 @@ namespace rtopk::tool {
 namespace {
 
 constexpr std::int64_t max_cols = std::int64_t{1} << 18;
-// The reference sorts them: many small problems, and now and then one that fills a GPU.
+// The reference sorts all elements, so most problems are small; now and then one fills a GPU.
 constexpr std::int64_t max_elements = std::int64_t{1} << 19;
 constexpr std::int64_t max_elements_of_large = std::int64_t{1} << 24;
-constexpr std::int64_t one_of_so_many_is_large = 16;
+constexpr std::int64_t large_one_in = 16;
 constexpr std::int64_t max_cbsr_cols = 65536;
-constexpr std::int64_t max_offset = 16;  // elements: past the widest vector of a GPU
+constexpr std::int64_t max_offset = 16;  // elements: more than the widest vector of a GPU has
 constexpr std::int32_t max_threads = 4;
 
 std::int64_t draw_k(std::int64_t cols, SplitMix& random) {
@@ -59,7 +59,7 @@ SoakProblem soak_problem(std::uint64_t seed, std::int64_t number) {
   SoakProblem soak;
   Problem& problem = soak.problem;
   problem.cols = random.log_between(1, max_cols);
-  const std::int64_t elements = random.one_in(one_of_so_many_is_large) ? max_elements_of_large : max_elements;
+  const std::int64_t elements = random.one_in(large_one_in) ? max_elements_of_large : max_elements;
   problem.rows = random.log_between(1, std::max<std::int64_t>(elements / problem.cols, 1));
   problem.k = draw_k(problem.cols, random);
   problem.dtype = random.pick(values_of<DType>);

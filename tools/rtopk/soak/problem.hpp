@@ -13,19 +13,19 @@
 namespace rtopk::tool {
 
 struct SoakProblem {
-  Problem problem;  ///< Its device is the CPU's until somebody else sets it.
+  Problem problem;  ///< For the CPU; the caller may set another device.
   RowKind rows = RowKind::normal;
-  std::uint64_t seed = 0;            ///< Of the rows.
-  std::int32_t threads = 1;          ///< CPU.
+  std::uint64_t seed = 0;            ///< Seed of the rows.
+  std::int32_t threads = 1;          ///< Threads on the CPU.
   std::int64_t input_offset = 0;     ///< Elements from an aligned address to the first row.
-  std::int64_t output_offset = 0;    ///< The same for every output, in its own elements.
+  std::int64_t output_offset = 0;    ///< The same for every output array.
   std::size_t workspace_offset = 0;  ///< Bytes.
 };
 
-/// Everything at random: sizes, k, types, form, order, early stopping, strides, alignment, rows.
+/// Draws sizes, k, types, form, order, early stopping, strides, alignment and rows.
 [[nodiscard]] SoakProblem soak_problem(std::uint64_t seed, std::int64_t number);
 
-/// "f32 17x300 k=5 largest pairs by_value, ties rows, stride 304, offset 1": what a reader needs to see what it is.
+/// A summary: "f32 17x300 k=5 largest pairs by_value, ties rows, stride 304, offset 1".
 [[nodiscard]] std::string text(const SoakProblem& soak);
 
 }  // namespace rtopk::tool

@@ -1,4 +1,4 @@
-// This file is compiled without fused multiply-add: the same rows on every machine (see random_matrix.cpp).
+// This file is compiled without fused multiply-add: the same rows on every machine (see matrix/random.cpp).
 #include "soak/rows.hpp"
 
 #include <algorithm>
@@ -30,19 +30,19 @@ void store(DType dtype, double value, void* out, std::size_t i) {
     case DType::bf16: return put(bf16_from_float(static_cast<float>(value)), out, i);
     case DType::f64: return put(value, out, i);
     case DType::i32: {
-      // Fractions would all become 0, so numbers are scaled first; NaN is the greatest.
+      // Scaled, because fractions would become 0. NaN becomes the greatest number.
       const double scaled = std::isnan(value) ? infinity : value * 0x1p16;
       return put(static_cast<std::int32_t>(std::clamp(scaled, -0x1p31, 0x1p31 - 1.0)), out, i);
     }
   }
 }
 
-/// A power of two, exactly: 2^-range to 2^range.
+/// A power of two from 2^-range to 2^range.
 double any_scale(int range, SplitMix& random) {
   return std::ldexp(1.0, static_cast<int>(random.between(-range, range)));
 }
 
-/// Puts `value()` into some places: one of them, a tenth, or half.
+/// Replaces about one, a tenth or half of the numbers by `value()`.
 template <typename Value>
 void sprinkle(std::vector<double>& numbers, SplitMix& random, Value&& value) {
   const std::int64_t one_of =
@@ -63,7 +63,7 @@ const char* name(RowKind kind) noexcept {
     case RowKind::sparse: return "sparse";
     case RowKind::ties: return "ties";
     case RowKind::constant: return "constant";
-    case RowKind::at_border: return "at_border";
+    case RowKind::at_threshold: return "at_threshold";
     case RowKind::ascending: return "ascending";
     case RowKind::descending: return "descending";
     case RowKind::narrow: return "narrow";
@@ -80,7 +80,8 @@ RowMaker::RowMaker(DType dtype, std::int64_t cols, std::int64_t k, std::uint64_t
 
 void RowMaker::make(RowKind kind, std::int64_t row, void* out) {
   const std::uint64_t seed = scramble(seed_ + static_cast<std::uint64_t>(row) * SplitMix::step);
-  if (kind == RowKind::mixed) kind = row_kinds[seed % (row_kinds.size() - 1)];  // mixed is the last
+  if (kind == RowKind::mixed)
+    kind = row_kinds[seed % (row_kinds.size() - 1)];  // all kinds but mixed, which is the last
   if (kind == RowKind::any_bits) {
     SplitMix random(seed);
     const std::size_t size = size_of(dtype_);
@@ -136,9 +137,9 @@ void RowMaker::make_numbers(RowKind kind, std::uint64_t seed) {
       std::fill(numbers_.begin(), numbers_.end(), value);
       return;
     }
-    case RowKind::at_border: {
+    case RowKind::at_threshold: {
       std::fill(numbers_.begin(), numbers_.end(), 0.5);
-      // Places may repeat, so that there are about k of them.
+      // Places may repeat, so there are about k of them, not exactly.
       for (std::int64_t left = k_ + random.between(-2, 2); left > 0; --left) {
         numbers_[static_cast<std::size_t>(random.between(0, static_cast<std::int64_t>(numbers_.size()) - 1))] =
             0.5 + random.uniform();
@@ -162,7 +163,7 @@ void RowMaker::make_numbers(RowKind kind, std::uint64_t seed) {
       draw(Distribution::normal);
       return sprinkle(numbers_, random, [&] { return std::copysign(nan, random.one_in(2) ? 1.0 : -1.0); });
     case RowKind::any_bits:
-    case RowKind::mixed: return;  // made elsewhere
+    case RowKind::mixed: return;  // make() handles these
   }
 }
 

@@ -1,4 +1,4 @@
-// Rows that selections find difficult, for `rtopk soak`.
+// Rows that are hard to select from, for `rtopk soak`.
 #pragma once
 
 #include <array>
@@ -10,25 +10,25 @@
 namespace rtopk::tool {
 
 enum class RowKind : std::uint8_t {
-  normal,     ///< Mean 0, deviation 1.
-  own_scale,  ///< Normal, every row with a mean and a deviation of its own.
-  two_humps,  ///< Normal around one of two distant means.
-  softmax,    ///< Positive, adding up to 1, few of them large.
-  sparse,     ///< Nearly all zero, of either sign.
-  ties,       ///< A few different values.
-  constant,   ///< One value.
-  at_border,  ///< About k elements above a value that all others have.
-  ascending,  ///< Every element greater than the one before; `descending` the other way round.
+  normal,        ///< Mean 0, deviation 1.
+  own_scale,     ///< Normal, every row with a mean and a deviation of its own.
+  two_humps,     ///< Normal around one of two distant means.
+  softmax,       ///< Positive, adding up to 1, few of them large.
+  sparse,        ///< Nearly all zero, of either sign.
+  ties,          ///< A few different values.
+  constant,      ///< One value.
+  at_threshold,  ///< About k elements above a value that all others have.
+  ascending,     ///< Each element greater than the one before; `descending` is the reverse.
   descending,
   narrow,      ///< In [1, 1 + 2^-10): equal leading bits.
   infinities,  ///< Normal, with infinities of both signs.
   nans,        ///< Normal, with NaN of both signs.
-  any_bits,    ///< Whatever the bits mean: denormals, NaN with payloads, the extremes.
-  mixed,       ///< Every row of another kind.
+  any_bits,    ///< Random bits: denormals, NaN with payloads, extremes.
+  mixed,       ///< Each row of a kind of its own.
 };
 inline constexpr auto row_kinds =
     std::to_array({RowKind::normal, RowKind::own_scale, RowKind::two_humps, RowKind::softmax, RowKind::sparse,
-                   RowKind::ties, RowKind::constant, RowKind::at_border, RowKind::ascending, RowKind::descending,
+                   RowKind::ties, RowKind::constant, RowKind::at_threshold, RowKind::ascending, RowKind::descending,
                    RowKind::narrow, RowKind::infinities, RowKind::nans, RowKind::any_bits, RowKind::mixed});
 
 [[nodiscard]] const char* name(RowKind kind) noexcept;
@@ -38,7 +38,7 @@ class RowMaker {
  public:
   RowMaker(DType dtype, std::int64_t cols, std::int64_t k, std::uint64_t seed);
 
-  /// Writes row `row`, a function of the seed and `row` alone. i32 has no infinities and no NaN: its extremes stand for them.
+  /// Writes row `row`, which depends on the seed and `row` alone. In i32, the extremes stand for infinities and NaN.
   void make(RowKind kind, std::int64_t row, void* out);
 
  private:
@@ -50,7 +50,7 @@ class RowMaker {
   std::vector<double> numbers_;
 };
 
-/// The element that a selection in this direction cannot resist: bait where nothing may be read.
+/// Writes elements that a selection in this direction always takes. Where nothing may be read, they reveal reads.
 void write_bait(DType dtype, Direction direction, std::int64_t count, void* out);
 
 }  // namespace rtopk::tool

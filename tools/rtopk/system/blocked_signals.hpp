@@ -1,12 +1,12 @@
-// Signals are for the main thread, which waits for the others and whose handlers tidy up.
+// Only the main thread handles signals: it waits for the other threads, and its handlers clean up.
 #pragma once
 
 #include <csignal>
 
 namespace rtopk::tool {
 
-/// While one of these lives, threads that are started take none of the process's signals. Those that a thread's own
-/// instructions raise still reach their handlers: SIGBUS says that a mapped file has become shorter.
+/// Threads that are started while one of these exists handle no signals, except those that their own instructions
+/// raise: SIGBUS means that a mapped file has become shorter.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

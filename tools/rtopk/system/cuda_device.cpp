@@ -12,7 +12,7 @@ namespace {
 
 void require_success(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // or a later call would report it again
+  cudaGetLastError();  // resets the error, which later calls would report again
   fail("the GPU reported an error: {}: {}", call, cudaGetErrorString(error));
 }
 
@@ -85,7 +85,7 @@ void Stream::fill(void* data, int byte, std::size_t bytes) {
 void Stream::wait() { require_success(cudaStreamSynchronize(stream_of(handle_)), "cudaStreamSynchronize"); }
 
 Event::Event() {
-  cudaEvent_t event = nullptr;  // who waits for it sleeps: the CPUs have reading and writing to do
+  cudaEvent_t event = nullptr;  // waiting threads sleep, since the CPUs are needed for reading and writing
   require_success(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "cudaEventCreateWithFlags");
   handle_ = event;
 }

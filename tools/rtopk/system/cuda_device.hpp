@@ -1,5 +1,5 @@
-// The GPU as this program uses it: memory, streams and events, each freed by its owner. The one place that knows the
-// CUDA runtime; a build without CUDA has the same functions, all of which throw.
+// GPU memory, streams and events, each freed by its owner. Only cuda_device.cpp calls the CUDA runtime; in a build
+// without CUDA these functions throw.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,20 @@ struct Info {
 
 [[nodiscard]] Info info(int ordinal);
 
-/// What the calling thread does from now on, it does on this GPU.
+/// Makes this GPU the current one of the calling thread.
 void use(int ordinal);
 
 [[nodiscard]] std::uint64_t free_memory();
 
 [[nodiscard]] OwnedBytes device_bytes(std::size_t bytes);
-/// Host memory that the GPU copies from and to while the CPU does something else.
+/// Pinned host memory, which the GPU copies from and to while the CPU does other work.
 [[nodiscard]] OwnedBytes pinned_bytes(std::size_t bytes);
 
-/// Work for the GPU, done in the order in which it was queued. Functions queue and return, unless they say otherwise.
+/// Work for the GPU, done in the order in which it was queued. Functions queue work and return at once, except wait().
 class Stream {
  public:
   Stream();
-  ~Stream();  ///< Waits: what is queued may still use memory that is about to be freed.
+  ~Stream();  ///< Waits, because queued work may use memory that is freed next.
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -41,13 +41,13 @@ class Stream {
   /// Between host and device, or within the device.
   void copy(void* to, const void* from, std::size_t bytes);
   void fill(void* data, int byte, std::size_t bytes);
-  void wait();  ///< Until everything queued is done.
+  void wait();  ///< Returns when all queued work is done.
 
  private:
   void* handle_ = nullptr;
 };
 
-/// A moment in a stream.
+/// A point in a stream.
 class Event {
  public:
   Event();
@@ -56,8 +56,8 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(const Stream& stream);
-  void wait();  ///< Until the stream has come to it.
-  /// Both must have been waited for.
+  void wait();  ///< Returns when the stream has reached it.
+  /// wait() must have returned for both.
   [[nodiscard]] double seconds_since(const Event& earlier) const;
 
  private:

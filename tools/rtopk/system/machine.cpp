@@ -11,7 +11,7 @@
 namespace rtopk::tool {
 namespace {
 
-/// A file of the system, which may be missing. Streams would take a lack of memory for the end of the file.
+/// Opens a file that may not exist. Throws if memory runs out, which a stream alone would treat as the end of the file.
 std::ifstream open_file(const char* path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);

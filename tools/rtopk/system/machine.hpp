@@ -1,4 +1,4 @@
-// What measurements must say about where they were made.
+// What a measurement records about the machine and the run.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace rtopk::tool {
 
 [[nodiscard]] std::string cpu_model();
-[[nodiscard]] std::string command_line();  ///< As it was typed, without the program's folder.
+[[nodiscard]] std::string command_line();  ///< As typed, without the path of the program.
 [[nodiscard]] std::string date_utc();      ///< "2025-01-31T12:00:00Z"
 
 }  // namespace rtopk::tool

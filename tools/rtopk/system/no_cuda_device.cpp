@@ -1,5 +1,4 @@
-// What takes the place of cuda_device.cpp in a build without CUDA. Nobody gets this far there, since the library has
-// refused the device before; if somebody does, an error says so.
+// Replaces cuda_device.cpp in a build without CUDA. The library refuses a GPU before any of these functions is called.
 #include "system/cuda_device.hpp"
 #include "terminal/failure.hpp"
 

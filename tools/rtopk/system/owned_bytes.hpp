@@ -1,4 +1,4 @@
-// Memory of any kind with its owner: from the heap, pinned for a GPU, or on a GPU.
+// Memory with an owner that frees it: from the heap, pinned, or on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace rtopk::tool {
 
 using OwnedBytes = std::unique_ptr<std::byte, void (*)(std::byte*) noexcept>;
 
-/// Where memory comes from. Throws if there is none.
+/// A function that allocates memory. Throws if there is not enough.
 using Allocate = OwnedBytes (*)(std::size_t bytes);
 
 [[nodiscard]] inline OwnedBytes heap_bytes(std::size_t bytes) {

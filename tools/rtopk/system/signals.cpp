@@ -13,7 +13,7 @@
 namespace rtopk::tool {
 namespace {
 
-// A handler may touch little more than this: no heap, no locks.
+// A signal handler may use neither the heap nor locks, so its data are here.
 char unfinished_name[64];
 int unfinished_folder = -1;
 std::atomic<bool> unfinished{false};
@@ -22,13 +22,13 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void end_by_signal(int number) {
   remove_unfinished();
-  // The default action, so that the shell sees that a signal ended us.
+  // The default action, so that the shell sees which signal ended the program.
   std::signal(number, SIG_DFL);
   std::raise(number);
 }
 
 extern "C" void end_by_bus_error(int) {
-  while (ending.exchange(true)) ::pause();  // several threads read: one of them says it
+  while (ending.exchange(true)) ::pause();  // several threads may read the file: only one reports it
   remove_unfinished();
   static constexpr char text[] =
       "rtopk: a file that was being read through memory became unreadable (shortened meanwhile, or a disk error)\n";
@@ -38,7 +38,7 @@ extern "C" void end_by_bus_error(int) {
 
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
-  // nohup ignores some, profilers and sanitizers have handlers: what is not the default stays as it is.
+  // A signal that is ignored (nohup) or has a handler (profilers, sanitizers) stays as it is.
   if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   action = {};
   action.sa_handler = handler;
@@ -56,7 +56,7 @@ void install_signal_handlers() noexcept {
   for (int number = 1; number < NSIG; ++number) {
     if (std::find(others.begin(), others.end(), number) == others.end()) handle(number, end_by_signal);
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit becomes an error of write, like a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding a file-size limit then fails in write(), like a full disk
 }
 
 void remove_unfinished() noexcept {

@@ -1,4 +1,4 @@
-// What happens when a signal ends the program: the unfinished output file goes away first.
+// Signals that end the program: the unfinished output file is removed first.
 #pragma once
 
 namespace rtopk::tool {
@@ -6,11 +6,11 @@ namespace rtopk::tool {
 /// Installs the handlers. Called once, at the start.
 void install_signal_handlers() noexcept;
 
-/// Says which one file to remove if a signal ends the program: `name` in an open folder. Copies the name, which must be
-/// shorter than 64 bytes; null: none.
+/// Names the file to remove if a signal ends the program: `name` in an open folder; null for none. Copies the name,
+/// which must be shorter than 64 bytes.
 void remove_on_signal(int folder, const char* name) noexcept;
 
-/// Removes it now: for any other end of the program at which no destructor runs.
+/// Removes that file now. For other ends of the program at which no destructor runs.
 void remove_unfinished() noexcept;
 
 }  // namespace rtopk::tool

@@ -13,7 +13,7 @@ ThreadPool::ThreadPool(int threads) {
   const BlockedSignals blocked;
   try {
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {  // the system has no more of them
+  } catch (const std::system_error&) {  // the system cannot start more threads
   } catch (const std::bad_alloc&) {
   }
 }

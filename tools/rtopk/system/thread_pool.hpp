@@ -1,5 +1,8 @@
-// Threads that share numbered tasks: for making inputs, for checking, and for the baselines of a benchmark. The library
-// itself brings its own.
+// Threads for making inputs, for checking results and for the baselines of a benchmark. The library has its own
+// threads.
+//
+// Neither the standard library nor TBB or OpenMP has what this needs together: threads that handle no signals, fewer
+// threads instead of an error where the system refuses some, and an exact number of threads for fair baselines.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +18,7 @@ namespace rtopk::tool {
 
 class ThreadPool {
  public:
-  /// The calling thread is one of them. Where the system does not have so many, those that could be started do the work.
+  /// The calling thread is one of `threads`. If the system refuses to start some, there are fewer.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,8 +26,8 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls task(i) for every i in [0, count), handing them out in ascending order. The first exception of a task is
-  /// thrown here, after every started task has ended; tasks not yet started are then left out.
+  /// Calls task(i) for every i in [0, count), starting them in ascending order. If a task throws, no further task
+  /// starts, and the first exception is thrown here when all started tasks have ended.
   void run(std::int64_t count, const std::function<void(std::int64_t)>& task);
 
  private:

@@ -24,7 +24,7 @@ template <typename... Args>
   throw Failure(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Turns a status of the library into a Failure that carries its text.
+/// Throws a Failure with the status's text unless it is ok.
 inline void require(const Status& status) {
   if (!status.ok()) throw Failure(status.text());
 }

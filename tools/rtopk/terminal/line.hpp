@@ -14,7 +14,7 @@ class TerminalLine {
   TerminalLine(const TerminalLine&) = delete;
   TerminalLine& operator=(const TerminalLine&) = delete;
 
-  /// Whether enough time has passed since the last drawing: at most ten a second.
+  /// Whether to draw again: at most ten times a second.
   [[nodiscard]] bool due() const noexcept;
   void show(std::string text);
   void clear();
@@ -25,7 +25,7 @@ class TerminalLine {
   std::chrono::steady_clock::time_point last_{};
 };
 
-/// Rows done out of all, with the rate since the start.
+/// Progress over rows, with the rate since the start.
 class RowProgress {
  public:
   RowProgress(std::string label, std::int64_t rows, double bytes_per_row, bool wanted);

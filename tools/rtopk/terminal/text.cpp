@@ -9,7 +9,7 @@
 namespace rtopk::tool {
 namespace {
 
-/// How many bytes the well-formed UTF-8 character at the start of `text` has, and which one it is; 0: there is none.
+/// The length in bytes and the code point of the UTF-8 character at the start of `text`; length 0 if it is malformed.
 std::size_t decode(std::string_view text, char32_t& character) {
   const auto byte_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte_at(0);
@@ -26,8 +26,8 @@ std::size_t decode(std::string_view text, char32_t& character) {
   return character < smallest[size] || character > 0x10ffff || surrogate ? 0 : size;
 }
 
-/// Whether a terminal takes it for an order: control characters of both ranges, line and paragraph separators, and what
-/// reverses the direction of the text that follows.
+/// Whether a terminal may interpret the character instead of showing it: control characters, line and paragraph
+/// separators, and characters that change the direction of the text.
 bool is_an_order(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
          c == 0x200e || c == 0x200f || c == 0x061c || c == 0xfeff;

@@ -1,4 +1,4 @@
-// How numbers, shapes and foreign texts are written for people.
+// Numbers, shapes and texts of unknown origin, formatted for people.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ namespace rtopk::tool {
 [[nodiscard]] std::string seconds_text(double seconds);  ///< "12.3 ms"
 [[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);  ///< "(2, 3)"
 
-/// Takes one character off `text`, which is not empty, and returns it as a terminal may see it: as it is, or where it
-/// would move the cursor, change colours or turn the direction of writing (and where it is not UTF-8) as \xHH for each of
-/// its bytes. Allocates nothing, for messages about memory.
+/// Removes the first character of `text`, which must not be empty, and returns it in a form that is safe on a terminal:
+/// control characters, characters that change the direction of writing and invalid UTF-8 become \xHH for each byte.
+/// Allocates nothing, so that it can be used when memory has run out.
 class PrintableCharacter {
  public:
   explicit PrintableCharacter(std::string_view& text) noexcept;
@@ -27,10 +27,10 @@ class PrintableCharacter {
   std::size_t size_ = 0;
 };
 
-/// A whole text of such characters: one line, whatever is in a file's name.
+/// The same for a whole text. The result is one line.
 [[nodiscard]] std::string printable(std::string_view text);
 
-/// Reads "4096x768" or "4096x768x32": exactly `parts` whole numbers with an x between. False if it is not that.
+/// Parses "4096x768" or "4096x768x32": exactly `parts` whole numbers, separated by x. False if `text` is anything else.
 [[nodiscard]] bool parse_extents(std::string_view text, std::size_t parts, std::vector<std::int64_t>& extents);
 
 }  // namespace rtopk::tool

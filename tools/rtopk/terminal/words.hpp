@@ -1,4 +1,4 @@
-// Texts taken apart. Not by streams, which take a lack of memory for the end of the text.
+// Texts split into lines and words. Not by streams, which treat a failed allocation as the end of the text.
 #pragma once
 
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace rtopk::tool {
 
-/// What stands between line ends; a line end at the very end begins no further line.
+/// The lines of a text. A line end at the end of the text does not begin another line.
 inline std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -17,14 +17,14 @@ inline std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-/// What stands between blanks and line ends.
+/// The words of a text, separated by spaces, tabs and line ends.
 inline std::vector<std::string_view> words_of(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n";
+  constexpr std::string_view blanks = " \t\n";
   std::vector<std::string_view> words;
-  for (std::size_t begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
-    const std::size_t end = text.find_first_of(kBlanks, begin);
+  for (std::size_t begin = text.find_first_not_of(blanks); begin != std::string_view::npos;) {
+    const std::size_t end = text.find_first_of(blanks, begin);
     words.push_back(text.substr(begin, end - begin));
-    begin = text.find_first_not_of(kBlanks, end);
+    begin = text.find_first_not_of(blanks, end);
   }
   return words;
 }
