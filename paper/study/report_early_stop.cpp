@@ -92,19 +92,19 @@ StudyReport report_table2(const StudySetting& setting) {
   };
   if (published) {
     notes.emplace_back(
-        "E2 as defined is far from the published numbers, and for k = 128 it has no mean at all: min b is then the "
-        "middle of the row, which is zero with positive density, so the average grows with the number of rows and its "
-        "interval means nothing. Of the other units that were tried (the range of the row, the mean of |min b|) the "
-        "maximum comes closest to what was published, so that stands there too.");
+        "E2 as defined is far from the published numbers. For k = 128 it has no mean: min b is then the middle of the "
+        "row, whose density at zero is positive, so the average grows with the number of rows and its interval means "
+        "nothing. Relative to the maximum, E2 is closest to the published numbers; other units (the range of the row, "
+        "the mean of |min b|) are further away.");
     notes.emplace_back(
-        "The published columns level off with more iterations, where Algorithm 2 as printed goes on towards the exact "
-        "selection. The second table comes close to them: Algorithm 2 but for a loop that ends, as that of Algorithm 1 "
-        "does, when exactly k elements are >= thres, so that min stays below thres and the first k elements >= min are "
-        "not those k. That may be what was measured: the text does not say so, and the stars that are left show that "
+        "The published columns level off with more iterations, while Algorithm 2 as printed approaches the exact "
+        "selection. The second table is close to them. In it the loop of Algorithm 2 ends as that of Algorithm 1 does, "
+        "when exactly k elements are >= thres. Then min stays below thres, and the first k elements >= min are not "
+        "those k. That may be what was measured: the text does not say so, and the stars that are left show that "
         "it does not explain everything.");
     notes.emplace_back("*: ours and the published number differ by more than two samples of these sizes do (95 %).");
   } else {
-    notes.emplace_back("- (null in the JSON): there is no such mean, for a row has a zero to divide by.");
+    notes.emplace_back("- (null in the JSON): there is no such mean, because it divides by zero for some row.");
   }
   finish(report, notes);
   return report;
@@ -127,9 +127,10 @@ StudyReport report_rule(const StudySetting& setting) {
                                     {"hit_percent", estimate_json(cell.hit, 100.0)},
                                     {"hit_sure_first_percent", estimate_json(cell.hit_sure_first, 100.0)}});
   }
-  finish(report, {"After the same passes of the same search, which has found low and high: Algorithm 2 takes the first "
-                  "k elements >= low; sure first takes every element >= high, all of which belong to the exact "
-                  "selection, and fills up with the first elements in [low, high)."});
+  finish(report,
+         {"Both rules follow the same search, which ends with the bounds low and high. Algorithm 2 takes the first "
+          "k elements >= low. \"sure first\" takes every element >= high, which all belong to the exact "
+          "selection, and then the first elements in [low, high)."});
   return report;
 }
 

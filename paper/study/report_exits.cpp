@@ -133,8 +133,9 @@ constexpr const char* definition =
     "then.";
 
 constexpr const char* star =
-    "*: ours and the published number differ by more than chance and rounding explain. Chance: what two samples of "
-    "these sizes differ by in 19 of 20 cases, so that a few stars are to be expected.";
+    "*: ours and the published number differ by more than chance and rounding explain. Chance is the difference that "
+    "two "
+    "samples of these sizes stay below in 19 of 20 cases, so a few stars are expected.";
 
 }  // namespace
 
@@ -168,12 +169,12 @@ StudyReport report_table1(const StudySetting& setting) {
   if (setting.as_published()) {
     notes.emplace_back(star);
     notes.emplace_back(
-        "The published averages are not the means of the published columns, which are given too (from, to: iterations "
-        "1 and 2 are not printed). Ours are to be held against those.");
+        "The published averages are not the means of the published columns. Those means are given too, as a range, "
+        "because iterations 1 and 2 are not printed. Compare ours with that range.");
     notes.emplace_back(
-        "Algorithm 1 stops at an interval of epsilon' times the maximum, about 2.8e-4 here, which takes 15 iterations "
-        "at most for nearly every row; the caption says epsilon = 1e-4, and the published columns end at 16, as they "
-        "would with 1e-4 itself. Computed here: Algorithm 1 as it is written.");
+        "Computed is Algorithm 1 as printed. It stops at an interval of epsilon' times the maximum, about 2.8e-4 here, "
+        "which takes at most 15 iterations for nearly every row. The caption says epsilon = 1e-4, and the published "
+        "columns end at 16, as they would with that interval.");
   }
   finish(report, notes);
   return report;
@@ -213,9 +214,11 @@ StudyReport report_table5(const StudySetting& setting) {
   std::vector<std::string> notes = {definition};
   notes.emplace_back(
       "With epsilon = 0 the loop as printed never ends for a row whose k-th and (k+1)-th element are equal. Here it "
-      "also ends where the threshold cannot move any more.");
+      "also ends when the threshold cannot move any more.");
   if (setting.as_published()) {
-    notes.emplace_back("E(n) = log2(2 M sqrt(ln M / pi)) - (Phi^-1(1 - k/M))^2 / (2 ln 2): theory, without rows.");
+    notes.emplace_back(
+        "E(n) = log2(2 M sqrt(ln M / pi)) - (Phi^-1(1 - k/M))^2 / (2 ln 2): the paper's theory, computed without "
+        "rows.");
     notes.emplace_back(star);
   }
   finish(report, notes);

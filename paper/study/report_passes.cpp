@@ -70,10 +70,10 @@ StudyReport report_passes(const StudySetting& setting) {
     }
   }
   finish(report,
-         {"bisection: Algorithm 1 with epsilon = 0, which needs the least and the greatest element first; that pass is "
-          "not counted, nor is the one that writes the results, in either column.",
-          "rtopk: the passes that the library reports for the plan that it picks. On the CPU a plan that reads a long "
-          "row once and searches what is left counts those passes over far fewer elements.",
+         {"bisection: Algorithm 1 with epsilon = 0. Neither column counts the pass that writes the results, nor the "
+          "first pass of the bisection, which finds the least and the greatest element.",
+          "rtopk: the passes that the library reports for the plan that it picks. On the CPU, for long rows, it reads "
+          "the row once and searches a list of candidates: most of its passes are over far fewer elements.",
           "Passes of neighbouring rows depend on each other (a search starts where the last one ended), so the "
           "intervals of the first column are a little too narrow."});
   return report;
