@@ -6,14 +6,19 @@
 
 namespace rtopk::tool {
 
-BenchRunner::BenchRunner(const RandomSpec& random, const Machine& machine, int repeats)
-    : random_(random), traits_(machine.traits), repeats_(repeats), pool_(machine.cpu_threads) {}
+BenchRunner::BenchRunner(const RandomSpec& random, const Machine& machine, std::optional<Family> family, int repeats)
+    : random_(random), traits_(machine.traits), family_(family), repeats_(repeats), pool_(machine.cpu_threads) {}
 
 void BenchRunner::require_valid(const Problem& problem) const {
-  Plan plan;
-  const Status status = make_plan(problem, traits_, plan);
-  if (!status.ok()) fail("shape {}x{}x{}: {}", problem.rows, problem.cols, problem.k, status.text());
+  static_cast<void>(plan_of(problem));
   if (problem.rows == 0) fail("shape 0x{}x{}: there is nothing to time without rows", problem.cols, problem.k);
+}
+
+Plan BenchRunner::plan_of(const Problem& problem) const {
+  Plan plan;
+  const Status status = plan_for(problem, traits_, family_, plan);
+  if (!status.ok()) fail("shape {}x{}x{}: {}", problem.rows, problem.cols, problem.k, status.text());
+  return plan;
 }
 
 double median(std::vector<double> samples) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct BenchResult {
 
 class BenchRunner {
  public:
-  BenchRunner(const RandomSpec& random, const Machine& machine, int repeats);
+  BenchRunner(const RandomSpec& random, const Machine& machine, std::optional<Family> family, int repeats);
   virtual ~BenchRunner() = default;
   BenchRunner(const BenchRunner&) = delete;
   BenchRunner& operator=(const BenchRunner&) = delete;
@@ -43,14 +44,20 @@ class BenchRunner {
   [[nodiscard]] virtual BenchResult measure(const Problem& problem) = 0;
 
  protected:
+  /// The plan that is timed. Throws Failure if there is none.
+  [[nodiscard]] Plan plan_of(const Problem& problem) const;
+
   RandomSpec random_;
   Traits traits_;
+  std::optional<Family> family_;  ///< Empty: the library picks.
   int repeats_ = 1;
   ThreadPool pool_;
 };
 
-[[nodiscard]] std::unique_ptr<BenchRunner> cpu_bench(const RandomSpec& random, const Machine& machine, int repeats);
-[[nodiscard]] std::unique_ptr<BenchRunner> gpu_bench(const RandomSpec& random, const Machine& machine, int repeats);
+[[nodiscard]] std::unique_ptr<BenchRunner> cpu_bench(const RandomSpec& random, const Machine& machine,
+                                                     std::optional<Family> family, int repeats);
+[[nodiscard]] std::unique_ptr<BenchRunner> gpu_bench(const RandomSpec& random, const Machine& machine,
+                                                     std::optional<Family> family, int repeats);
 
 [[nodiscard]] double median(std::vector<double> samples);
 

@@ -79,7 +79,7 @@ BenchResult CpuBench::measure(const Problem& problem) {
   prepare_inputs(problem);
   BenchResult result;
   result.bytes = static_cast<double>(input_bytes(problem));
-  require(make_plan(problem, traits_, result.plan));
+  result.plan = plan_of(problem);
   std::vector<std::byte> workspace(result.plan.workspace_bytes);
   const ResultBuffers buffers(problem, problem.rows);
   std::size_t runs = 0;
@@ -114,8 +114,7 @@ BenchResult CpuBench::measure(const Problem& problem) {
   check_some_rows(problem, inputs_[0].data(), buffers, result);
   Problem counted = problem;
   counted.passes = true;
-  Plan counted_plan;
-  require(make_plan(counted, traits_, counted_plan));
+  const Plan counted_plan = plan_of(counted);
   workspace.resize(std::max(workspace.size(), counted_plan.workspace_bytes));
   std::vector<std::int32_t> passes(static_cast<std::size_t>(problem.rows));
   Output output = buffers.output();
@@ -132,8 +131,9 @@ BenchResult CpuBench::measure(const Problem& problem) {
 
 }  // namespace
 
-std::unique_ptr<BenchRunner> cpu_bench(const RandomSpec& random, const Machine& machine, int repeats) {
-  return std::make_unique<CpuBench>(random, machine, repeats);
+std::unique_ptr<BenchRunner> cpu_bench(const RandomSpec& random, const Machine& machine, std::optional<Family> family,
+                                       int repeats) {
+  return std::make_unique<CpuBench>(random, machine, family, repeats);
 }
 
 }  // namespace rtopk::tool

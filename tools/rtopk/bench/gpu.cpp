@@ -39,8 +39,8 @@ constexpr std::int64_t elements_to_check = std::int64_t{1} << 21;  // sorting th
 class GpuBench final : public BenchRunner {
  public:
   /// On the GPU that the calling thread uses.
-  GpuBench(const RandomSpec& random, const Machine& machine, int repeats)
-      : BenchRunner(random, machine, repeats),
+  GpuBench(const RandomSpec& random, const Machine& machine, std::optional<Family> family, int repeats)
+      : BenchRunner(random, machine, family, repeats),
         flush_bytes_(std::max(flush_bytes, flush_times_l2 * gpu::info(machine.traits.device.ordinal).l2_bytes)),
         flush_(gpu::device_bytes(flush_bytes_)) {}
 
@@ -129,8 +129,7 @@ void GpuBench::check_some_rows(const Problem& problem, const void* input, const 
 /// In a separate run, since counting passes costs a little time.
 double GpuBench::passes_per_row(Problem problem, const void* input, const ResultBuffers& results) {
   problem.passes = true;
-  Plan plan;
-  require(make_plan(problem, traits_, plan));
+  const Plan plan = plan_of(problem);
   const OwnedBytes workspace = gpu::device_bytes(plan.workspace_bytes);
   std::vector<std::int32_t> passes(static_cast<std::size_t>(problem.rows));
   const std::size_t bytes = passes.size() * sizeof(std::int32_t);
@@ -151,7 +150,7 @@ BenchResult GpuBench::measure(const Problem& problem) {
       input_bytes(problem) + static_cast<std::size_t>(problem.rows) * result_bytes_per_row(problem);
   BenchResult result;
   result.bytes = static_cast<double>(bytes);
-  require(make_plan(problem, traits_, result.plan));
+  result.plan = plan_of(problem);
   const OwnedBytes workspace = gpu::device_bytes(result.plan.workspace_bytes);
   const ResultBuffers results(problem, problem.rows, gpu::device_bytes);
   const std::size_t copied = std::max<std::size_t>(bytes / 2, 1);  // a copy reads and writes every byte
@@ -196,9 +195,10 @@ BenchResult GpuBench::measure(const Problem& problem) {
 
 }  // namespace
 
-std::unique_ptr<BenchRunner> gpu_bench(const RandomSpec& random, const Machine& machine, int repeats) {
+std::unique_ptr<BenchRunner> gpu_bench(const RandomSpec& random, const Machine& machine, std::optional<Family> family,
+                                       int repeats) {
   gpu::use(machine.traits.device.ordinal);
-  return std::make_unique<GpuBench>(random, machine, repeats);
+  return std::make_unique<GpuBench>(random, machine, family, repeats);
 }
 
 }  // namespace rtopk::tool

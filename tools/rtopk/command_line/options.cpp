@@ -83,6 +83,16 @@ void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::st
   app.add_option_function<std::string>("--device", read, help)->type_name("cpu|cuda|cuda:N")->group("Machine");
 }
 
+void add_family_flag(CLI::App& app, std::optional<Family>& family) {
+  add_choice(app, "--family", family, "The kernel family, whatever it costs (default: the fastest for the shape)")
+      ->type_name("NAME")
+      ->group("Selection");
+}
+
+Status plan_for(const Problem& problem, const Traits& traits, std::optional<Family> family, Plan& plan) {
+  return family ? make_plan(problem, traits, *family, plan) : make_plan(problem, traits, plan);
+}
+
 void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows) {
   app.add_option("--chunk-rows", chunk_rows,
                  "How many rows to read, select from and write at a time (default: 32 MiB of rows on the CPU; on a GPU "

@@ -51,6 +51,7 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags);
 void add_k_flag(CLI::App& app, SelectionFlags& flags);
 void add_machine_flags(CLI::App& app, MachineFlags& flags);
 void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help);
+void add_family_flag(CLI::App& app, std::optional<Family>& family);
 /// Rows in a chunk; 0 is the default.
 void add_chunk_flag(CLI::App& app, std::int64_t& chunk_rows);
 void add_random_flags(CLI::App& app, RandomFlags& flags);
@@ -59,6 +60,9 @@ void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help);
 
 /// Puts the given options into `problem`, whose rows and columns must be set: the CBSR selector depends on them.
 void apply(const SelectionFlags& flags, Problem& problem);
+
+/// make_plan with the family that was asked for, or with the one that it picks.
+[[nodiscard]] Status plan_for(const Problem& problem, const Traits& traits, std::optional<Family> family, Plan& plan);
 
 /// Where to run.
 struct Machine {

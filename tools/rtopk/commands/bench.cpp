@@ -37,6 +37,7 @@ struct BenchOptions {
   int repeats = 0;  // 0: the device's default
   std::string json;
   SelectionFlags selection;
+  std::optional<Family> family;
   MachineFlags machine;
   RandomFlags random;
   bool quiet = false;
@@ -209,7 +210,7 @@ int bench(const BenchOptions& options) {
                           .seed = options.random.seed,
                           .dtype = options.selection.dtype.value_or(DType::f32)};
   const std::unique_ptr<BenchRunner> runner =
-      (on_gpu ? gpu_bench : cpu_bench)(random, setting.machine, setting.repeats);
+      (on_gpu ? gpu_bench : cpu_bench)(random, setting.machine, options.family, setting.repeats);
   std::vector<Problem> problems;
   for (const BenchShape& shape : shapes_of(options, on_gpu)) {
     Problem problem{.rows = shape.rows,
@@ -278,6 +279,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
       ->add_option("--json", options->json, "Also write the results as JSON to a file, or to the standard output (-)")
       ->type_name("FILE|-");
   add_selection_flags(*command, options->selection);
+  add_family_flag(*command, options->family);
   add_distribution_flags(*command, options->random);
   add_machine_flags(*command, options->machine);
   command->add_flag("-q,--quiet", options->quiet, "No progress and no table");
@@ -295,7 +297,8 @@ void add_bench_command(CLI::App& app, Action& chosen) {
       "Examples:\n"
       "  rtopk bench --shape 65536x768x32 --shape 65536x768x64\n"
       "  rtopk bench --grid sweep --device cpu --threads 1 --json sweep.json\n"
-      "  rtopk bench --grid paper --max-iter 4 --dtype bf16");
+      "  rtopk bench --grid paper --max-iter 4 --dtype bf16\n"
+      "  rtopk bench --shape 65536x768x32 --family cpu_stream --device cpu");
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 

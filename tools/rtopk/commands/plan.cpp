@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 
 #include "command_line/options.hpp"
 #include "commands/commands.hpp"
+#include "selection/names.hpp"
 #include "terminal/failure.hpp"
 #include "terminal/text.hpp"
 #include "terminal/words.hpp"
@@ -25,6 +27,7 @@ namespace {
 struct PlanOptions {
   std::string shape;
   SelectionFlags selection;
+  std::optional<Family> family;
   MachineFlags machine;
   int compute_capability = 0;  // 0: use a device of this machine
   int multiprocessors = 0;     // 0: as many as the largest GPU of this compute capability
@@ -88,7 +91,7 @@ int plan(const PlanOptions& options) {
                   .device = traits.device};
   apply(options.selection, problem);
   Plan made;
-  require(make_plan(problem, traits, made));
+  require(plan_for(problem, traits, options.family, made));
   if (options.json) {
     fmt::print("{}\n", plan_json(made).dump(2));
     return 0;
@@ -114,6 +117,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->type_name("ROWSxCOLSxK")
       ->required();
   add_selection_flags(*command, options->selection);
+  add_family_flag(*command, options->family);
   add_machine_flags(*command, options->machine);
   CLI::Option* capability =
       command
@@ -134,7 +138,11 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "Examples:\n"
       "  rtopk plan --shape 65536x768x32\n"
       "  rtopk plan --shape 256x65536x64 --dtype bf16 --sorted --device cpu --threads 4 --json\n"
-      "  rtopk plan --shape 65536x768x32 --compute-capability 80");
+      "  rtopk plan --shape 65536x768x32 --compute-capability 80\n"
+      "  rtopk plan --shape 65536x768x32 --compute-capability 90 --family cuda_radix\n"
+      "\n"
+      "Families: " +
+      names_of<Family>(", "));
   command->callback([options, &chosen] { chosen = [options] { return plan(*options); }; });
 }
 

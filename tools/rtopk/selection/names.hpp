@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include <rtopk/select.hpp>
 #include <rtopk/types.hpp>
 
 #include "matrix/random.hpp"
@@ -28,6 +29,12 @@ inline constexpr auto values_of<IndexType> = std::to_array({IndexType::i32, Inde
                                                             IndexType::u16});
 template <>
 inline constexpr auto values_of<Search> = std::to_array({Search::fast, Search::bisection});
+template <>
+inline constexpr auto values_of<Family> = std::to_array({Family::reference, Family::cpu_lanes, Family::cpu_row,
+                                                         Family::cpu_stream, Family::cpu_bisection, Family::cuda_warp,
+                                                         Family::cuda_tournament, Family::cuda_block,
+                                                         Family::cuda_filter, Family::cuda_cluster, Family::cuda_radix,
+                                                         Family::cuda_scan});
 template <>
 inline constexpr auto values_of<Distribution> = std::to_array({Distribution::normal, Distribution::uniform,
                                                                Distribution::lognormal, Distribution::student,
