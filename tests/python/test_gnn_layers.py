@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import rtopk.gnn.product
 import rtopk.gnn.rows
 from rtopk.gnn import CompactMaxK, Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
 
@@ -72,7 +73,7 @@ def results(function, x, parameters):
 @pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
 @pytest.mark.parametrize("block", [7, 1 << 15])
 def test_layers(layer, reference, dense, block, adjacency, device, monkeypatch):
-    monkeypatch.setattr(rtopk.gnn.rows, "_BLOCK_ROWS", block)
+    monkeypatch.setattr(rtopk.gnn.product, "_BLOCK_ROWS", block)
     conv = layer(COLS, COLS, K, dense=dense).to(device)
     with torch.no_grad():
         for parameter in conv.parameters():
@@ -132,8 +133,8 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
     features = torch.rand(NODES, 30, device=device) * (torch.rand(NODES, 30, device=device) < 0.2)
     csr = features.cpu().to_sparse_csr()
     sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 30).to(device)
-    compact = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
-    dense = MaxKGNN(model, 30, COLS, 4, layers=2, k=K, dense=True).to(device)
+    compact = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K).to(device)
+    dense = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K, dense=True).to(device)
     dense.load_state_dict(compact.state_dict())
     outcomes = []
     for network, x in ((compact, features), (compact, sparse), (dense, features)):
@@ -148,7 +149,7 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_networks_are_their_layers_one_after_the_other(model, device):
-    network = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
+    network = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K).to(device)
     graph = to_graph((torch.rand(NODES, NODES) < 0.1).float()).to(device)
     features = torch.randn(NODES, 30, device=device)
     x = network.input(features)
@@ -178,8 +179,8 @@ def test_sums_and_their_map_in_either_order(monkeypatch):
     x = torch.randn(nodes, cols)
     grad = torch.randn(nodes, out)
     results = []
-    for most_degree in (0, 32):
-        monkeypatch.setattr("rtopk.gnn.rows._MOST_DEGREE", most_degree)
+    for degree in (0, 32):
+        monkeypatch.setattr("rtopk.gnn.rows._MAX_DEGREE", degree)
         conv.zero_grad()
         leaf = x.clone().requires_grad_()
         y = conv(leaf, graph)
@@ -241,8 +242,8 @@ def test_bad_arguments_are_refused():
         MaxKGINConv(24, 24, 4, dropout=1.5)
     with pytest.raises(ValueError, match="model is 'gat'; accepted: sage, gcn, gin"):
         MaxKGNN("gat", 3, 8, 2, k=2)
-    with pytest.raises(ValueError, match="layers is 0; accepted: 1 or more"):
-        MaxKGNN("sage", 3, 8, 2, k=2, layers=0)
+    with pytest.raises(ValueError, match="num_layers is 0; accepted: 1 or more"):
+        MaxKGNN("sage", 3, 8, 2, k=2, num_layers=0)
 
 
 @pytest.mark.parametrize("shape", [(9, 15), (9, 17), (9, 300), (8, 16), (12, 16), (16,), (2, 9, 16)])
@@ -301,7 +302,7 @@ def test_copies_of_sparse_features():
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_hooks_and_replaced_norms(model, device):
-    network = MaxKGNN(model, 12, 16, 3, layers=2, k=4).to(device)
+    network = MaxKGNN(model, 12, 16, 3, num_layers=2, k=4).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
     seen = []
     for module in (*network.convolutions, *network.norms):
@@ -319,7 +320,7 @@ def test_hooks_and_replaced_norms(model, device):
 @pytest.mark.parametrize("k", [2, 8])
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_networks_under_autocast(model, k, device):
-    network = MaxKGNN(model, 12, 16, 3, layers=2, k=k).to(device)
+    network = MaxKGNN(model, 12, 16, 3, num_layers=2, k=k).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
     csr = x.cpu().to_sparse_csr()
     sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 12).to(device)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import torch
 
-from .data import Dataset, GraphError, make_dataset
-from .graph import Graph
-from .layers import SparseFeatures
+from ..features import SparseFeatures
+from ..graph import Graph
+from .dataset import Dataset, GraphError, make_dataset
 
 FOLDER = Path("/usr/share/wordnet")
 FEATURES = 500
-_MOST_CLASSES = 100  # two digits
+_MAX_CLASSES = 100  # two digits
 _PARTS = ("noun", "verb", "adj", "adv")
 _COMMON = frozenset("the and that with for from who having used was one not are which its".split())
 _LETTERS = re.compile(r"[a-z]+")
@@ -48,7 +48,7 @@ def build(folder: Path = FOLDER) -> Dataset:
                 key, lexicographer_file, targets, gloss = _synset(line)
             except (ValueError, IndexError) as error:
                 raise GraphError(f"{path}, line {number}, is not a synset: {line[:60]!r}") from error
-            if not 0 <= lexicographer_file < _MOST_CLASSES:
+            if not 0 <= lexicographer_file < _MAX_CLASSES:
                 raise GraphError(
                     f"{path}, line {number}: the lexicographer file is {lexicographer_file}; accepted: 0 to 99"
                 )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .data import Dataset, GraphError, make_dataset
-from .graph import Graph
+from ..graph import Graph
+from .dataset import Dataset, GraphError, make_dataset
 
 
 @dataclass(frozen=True)

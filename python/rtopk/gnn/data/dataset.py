@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
-from ._text import Refusal, printable
-from .graph import Graph
-from .layers import SparseFeatures
-
-DATA_VARIABLE = "RTOPK_DATA"
+from .._text import Refusal, printable
+from ..features import SparseFeatures
+from ..graph import Graph
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
 # A network has an output for each class; larger numbers are ids of something else.
-MOST_CLASSES = 1 << 16
+MAX_CLASSES = 1 << 16
 
 
 class GraphError(Refusal):
@@ -100,13 +96,13 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
     if labels.layout != torch.strided or labels.is_complex():
         raise GraphError(f"{name}: the labels are {labels.dtype}, {labels.layout}; accepted: a dense tensor of numbers")
     if labels.dim() == 1:
-        least, most = labels.min().item(), labels.max().item()
-        if labels.is_floating_point() or labels.dtype == torch.bool or least < 0 or most >= MOST_CLASSES:
+        lowest, highest = labels.min().item(), labels.max().item()
+        if labels.is_floating_point() or labels.dtype == torch.bool or lowest < 0 or highest >= MAX_CLASSES:
             raise GraphError(
-                f"{name}: the labels are not classes: {labels.dtype} from {least} to {most}; accepted: integers from 0"
-                f" to {MOST_CLASSES - 1}"
+                f"{name}: the labels are not classes: {labels.dtype} from {lowest} to {highest}; accepted: integers"
+                f" from 0 to {MAX_CLASSES - 1}"
             )
-        labels, classes = labels.long(), most + 1
+        labels, classes = labels.long(), highest + 1
     elif labels.dim() == 2:
         classes = labels.shape[1]
         other = (labels != 0) & (labels != 1)
@@ -142,45 +138,3 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
         )
     train, validation, test = (part.sort().values for part in parts)
     return Dataset(name, graph, features, labels, classes, train, validation, test)
-
-
-def load(
-    graph: str | os.PathLike,
-    data: str | os.PathLike | None = None,
-    *,
-    scale: float = 1.0,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-) -> Dataset:
-    """The graph of a name or a path.
-
-    Args:
-        graph: `wordnet`; a generated graph, `flickr-like`, `yelp-like`, `reddit-like` or `products-like`; the path of
-            an .npz file of plain arrays, of a GraphSAINT folder or of a folder with ogbn-products; or the name of one
-            of these in the folder `data`. docs/gnn.md describes the formats.
-        data: the folder to look for names in; without it the environment variable RTOPK_DATA, or the current folder.
-        scale: how many of the published nodes and edges a generated graph has.
-        seed: of a generated graph.
-        device: where everything lies afterwards.
-    """
-    from . import _files, _generated, _wordnet
-
-    name = os.fspath(graph)
-    folder = Path(data or os.environ.get(DATA_VARIABLE) or ".")
-    if name in _generated.SHAPES:
-        return _generated.generate(name, scale, seed, device).to(device)
-    if scale != 1.0:
-        raise GraphError(f"{name}: a scale is for generated graphs; accepted: {', '.join(_generated.SHAPES)}")
-    for path in (Path(name), folder / name, folder / f"{name}.npz"):
-        if path.is_dir() or path.is_file():
-            return _files.read(path).to(device)
-    if name == "wordnet":
-        return _wordnet.build().to(device)
-    if name == "ogbn-products":
-        return _files.read_ogb_package(name, folder).to(device)
-    known = ", ".join(["wordnet", "ogbn-products", *_generated.SHAPES])
-    found = ", ".join(sorted(path.stem for path in folder.glob("*.npz"))) or "none"
-    raise GraphError(
-        f"there is no graph '{name}'. Known by name: {known}; in the folder {folder}: {found}. A path of an .npz"
-        " file, of a GraphSAINT folder or of ogbn-products' files is taken too, and --data names another folder."
-    )

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ._text import short
-from .data import GraphError
+from .._text import short
+from .dataset import GraphError
 
-_LONGEST_HEADER = 10_000  # bytes; numpy's own limit
+_MAX_HEADER = 10_000  # bytes; numpy's own limit
 _CHUNK = 1 << 24  # bytes that are read at a time
-_MOST_NAMES = 20  # of arrays in a message
+_MAX_NAMES = 20  # of arrays in a message
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class ArrayFile:
         for name in names:
             if name not in self.heads:
                 have = [other.removesuffix(".npy") for other in self._archive.namelist() if other.endswith(".npy")]
-                more = "" if len(have) <= _MOST_NAMES else f" and {len(have) - _MOST_NAMES} more"
-                listed = ", ".join(other[:60] for other in have[:_MOST_NAMES]) or "none"
+                more = "" if len(have) <= _MAX_NAMES else f" and {len(have) - _MAX_NAMES} more"
+                listed = ", ".join(other[:60] for other in have[:_MAX_NAMES]) or "none"
                 raise GraphError(f"{self.path} has no array {name}; it has {listed}{more}")
 
     def check_memory(self) -> None:
@@ -160,8 +160,8 @@ def _head(stream, size: int) -> Head:
     first = magic[6] == 1
     length_bytes = _exactly(stream, 2 if first else 4)
     (length,) = struct.unpack("<H" if first else "<I", length_bytes)
-    if length > _LONGEST_HEADER:
-        raise ValueError(f"the header of an array has {length} bytes; accepted: up to {_LONGEST_HEADER}")
+    if length > _MAX_HEADER:
+        raise ValueError(f"the header of an array has {length} bytes; accepted: up to {_MAX_HEADER}")
     text = io.BytesIO(length_bytes + _exactly(stream, length))
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = parse(text)
