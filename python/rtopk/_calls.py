@@ -60,7 +60,7 @@ def wants_grad(input):
 
 def is_transformed(input):
     """Whether derivatives are taken in another way than backward by autograd: in forward mode, or by torch.func."""
-    return in_forward_mode(input) or in_torch_func()
+    return in_forward_mode(input) or in_torch_func(input)
 
 
 def check_tensor(function, input):

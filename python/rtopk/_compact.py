@@ -11,9 +11,9 @@ from torch.overrides import handle_torch_function
 from . import _onnx
 from ._calls import check_tensor, pairs, selected
 from ._operators import OPS, checked_shape, scattered, vmap_pairs
-from ._torch_internals import is_overridden, kernel
+from ._torch_internals import is_overridden, selection_kernel
 
-_compact_kernel = kernel("rtopk::compact")
+_compact_kernel = selection_kernel("rtopk::compact")
 
 
 class CBSR(NamedTuple):

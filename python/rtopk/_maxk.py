@@ -10,9 +10,9 @@ from . import _onnx
 from ._calls import check_tensor, is_transformed, selected, wants_grad
 from ._operators import OPS, checked_shape, scattered, vmap_whole_rows, wrapped_dim
 from ._topk import topk
-from ._torch_internals import is_compiling, is_overridden, kernel
+from ._torch_internals import is_compiling, is_overridden, selection_kernel
 
-_maxk_kernel = kernel("rtopk::maxk")
+_maxk_kernel = selection_kernel("rtopk::maxk")
 
 
 def maxk(

@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _library  # noqa: F401  # defines the operators
-from ._torch_internals import check, in_forward_mode, in_torch_func, redispatch_below_writes
+from ._torch_internals import check, in_forward_mode, in_torch_func, is_compiling, redispatch_below_writes
 
 OPS = torch.ops.rtopk
 
@@ -64,7 +64,7 @@ def scattered(values, indices, shape, dim):
     if indices.dtype is not torch.int64:
         indices = indices.to(torch.int64)
     # In place saves writing the zeros twice. vmap refuses that if the indices are batched and the zeros are not.
-    return (zeros.scatter if in_torch_func() else zeros.scatter_)(dim, indices, values)
+    return (zeros.scatter if in_torch_func(values, indices) else zeros.scatter_)(dim, indices, values)
 
 
 # ---- vmap ----
@@ -151,7 +151,10 @@ def writing_operator(name: str, written: tuple[int, ...]) -> Callable:
         torch.autograd.graph.increment_version(targets)
 
     if redispatch is None:
-        return lambda *arguments: write(lambda: operator(*arguments), arguments)
+        # torch.compile knows from the schema what is written, and cannot record a change of a version.
+        return lambda *arguments: (
+            operator(*arguments) if is_compiling() else write(lambda: operator(*arguments), arguments)
+        )
 
     def kernel(keys, *arguments):
         write(lambda: redispatch(keys, *arguments), arguments)

@@ -27,13 +27,14 @@ from ._torch_internals import (
     PLAIN_TYPES,
     call_boxed,
     check,
+    derivative_kernel,
     has_function_mode,
     in_forward_mode,
     is_compiling,
     is_overridden,
     is_watched,
-    kernel,
     schema,
+    selection_kernel,
 )
 
 _INT64 = torch.int64
@@ -44,8 +45,8 @@ _Result = torch.return_types.topk
 # call. If anything else wants to see the call, they give None (bindings/torch/operators.cpp).
 _plain_topk, _plain_topk_along = schema("rtopk::_plain_topk"), schema("rtopk::_plain_topk_along")
 _NOT_PLAIN = (None, None)
-_differentiable_topk = kernel("aten::topk", "AutogradPrivateUse3")
-_topk_kernel = kernel("rtopk::topk")
+_differentiable_topk = derivative_kernel("aten::topk")
+_topk_kernel = selection_kernel("rtopk::topk")
 
 
 def topk(

@@ -109,10 +109,18 @@ def constant_under_compile(function: Callable) -> Callable:
     return function
 
 
-@constant_under_compile
-def in_torch_func() -> bool:
-    """Whether a transform of torch.func, such as vmap or grad, is active; or may be, where torch cannot tell."""
-    return _has_transform is None or _has_transform()
+if _has("_C._are_functorch_transforms_active"):
+    _transform_is_active = constant_under_compile(lambda: _has_transform())
+
+    def in_torch_func(*tensors: torch.Tensor) -> bool:
+        """Whether a transform of torch.func, such as vmap or grad, is active."""
+        return _transform_is_active()
+
+else:
+
+    def in_torch_func(*tensors: torch.Tensor) -> bool:
+        """Whether a transform of torch.func, such as vmap or grad, transforms these tensors; or may do so."""
+        return is_compiling() or any(torch.func.debug_unwrap(tensor) is not tensor for tensor in tensors)
 
 
 if _has("autograd.forward_ad._current_level"):
@@ -143,8 +151,17 @@ else:
     SELECTION = DERIVATIVE_THEN_SELECTION = call_boxed = None
 
 
-def kernel(name: str, key: str = "PrivateUse3"):
-    """The kernel of an operator for a key, to be called with a set of keys first; None without shortcuts."""
+def selection_kernel(name: str):
+    """The selection of an operator alone, to be called with SELECTION first; None without shortcuts."""
+    return _kernel(name, "PrivateUse3")
+
+
+def derivative_kernel(name: str):
+    """The derivative of an operator, to be called with DERIVATIVE_THEN_SELECTION first; None without shortcuts."""
+    return _kernel(name, "AutogradPrivateUse3")
+
+
+def _kernel(name: str, key: str):
     return _found["library.get_kernel"](name, key).call_boxed if HAS_SHORTCUTS else None
 
 

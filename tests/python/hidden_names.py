@@ -1,0 +1,79 @@
+"""Runs tests with rtopk as it is in a torch that lacks a private name.
+
+    hidden_names.py [--names NAME ...] -- PYTEST_ARGUMENT ...
+
+For each name of rtopk._torch_internals.NAMES, a child is forked from a process that has imported torch but not rtopk.
+The child hides the name from rtopk._torch_internals while that is imported, and runs pytest. torch itself needs the
+name, so it is back when rtopk calls torch. Prints a line for each name: its exit status, then the name.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import traceback
+from contextlib import contextmanager
+
+import pytest
+import torch
+import torch._subclasses.fake_tensor  # here, once, and not in every child
+
+if "RTOPK_TEST_SITE" in os.environ:
+    sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
+
+MODULE = "rtopk._torch_internals"
+
+
+def import_internals(name):
+    """Imports the module before its package, which would load the operators."""
+    folder = os.path.dirname(importlib.util.find_spec("rtopk").origin)
+    spec = importlib.util.spec_from_file_location(name, os.path.join(folder, "_torch_internals.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def hidden(name):
+    *path, last = name.split(".")
+    owner = torch
+    for part in path:
+        owner = getattr(owner, part)
+    value = getattr(owner, last)
+    delattr(owner, last)
+    yield
+    setattr(owner, last, value)
+
+
+def run(name, arguments):
+    """What a child does."""
+    with hidden(name):
+        internals = sys.modules[MODULE] = import_internals(MODULE)
+    assert internals._found[name] is None
+    import rtopk._topk
+
+    assert rtopk._topk.check is internals.check
+    return pytest.main(["-q", "-p", "no:cacheprovider", "--no-header", *arguments])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--names", nargs="+", default=import_internals("internals").NAMES)
+    parser.add_argument("arguments", nargs="*")
+    options = parser.parse_args()
+    for name in options.names:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = run(name, options.arguments)
+            except Exception:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(status)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
