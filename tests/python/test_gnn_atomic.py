@@ -101,7 +101,7 @@ def test_what_is_no_plain_file_stays(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
-        with pytest.raises(OSError, match=f"cannot write .*{name}: there is something of that name"):
+        with pytest.raises(OSError, match=f"cannot write .*{name}: it is not a plain file"):
             write_whole(tmp_path / name, b"2")
     assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
 
@@ -202,7 +202,7 @@ def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", missing)
-    with pytest.warns(RuntimeWarning, match="cannot be locked .No locks available.: take care that nothing else"):
+    with pytest.warns(RuntimeWarning, match="cannot be locked .No locks available.: make sure that nothing else"):
         with locked(tmp_path):
             pass
 

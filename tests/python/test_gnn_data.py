@@ -186,7 +186,7 @@ def test_files_with_other_things(tmp_path):
     with pytest.raises(GraphError, match="g.npz holds one array without a name; accepted: what numpy.savez writes"):
         load(path)
     path.write_bytes(member(b"hello world"))
-    with pytest.raises(GraphError, match="g.npz cannot be read: there is no array where one should be"):
+    with pytest.raises(GraphError, match="g.npz cannot be read: a member is not an array"):
         load(path)
     path.write_bytes(member(b"", "note.txt"))
     with pytest.raises(GraphError, match="g.npz has no array indptr; it has none"):
@@ -218,7 +218,7 @@ def test_unknown_names_and_folders(tmp_path):
     saved(tmp_path / "mine.npz", plain_arrays())
     with pytest.raises(GraphError, match=r"no graph 'nope'. Known by name: wordnet, .*flickr-like.*: mine\."):
         load("nope", tmp_path)
-    with pytest.raises(GraphError, match="is a folder of no known kind; accepted: GraphSAINT"):
+    with pytest.raises(GraphError, match="is a folder of no known format; accepted: GraphSAINT"):
         load(tmp_path)
     (tmp_path / "graph.csv").write_text("1,2")
     with pytest.raises(GraphError, match="graph.csv is not an .npz file"):

@@ -417,7 +417,7 @@ def test_a_signal_keeps_what_was_learnt(tmp_path, number):
         (["--lr", "nan"], "error: lr is nan"),
         (["--epochs", "0"], "error: epochs is 0"),
         (["--max-iter", "0"], "error: max_iter is 0"),
-        (["--max-iter", "3", "--baseline", "dense"], "error: max_iter with a baseline"),
+        (["--max-iter", "3", "--baseline", "dense"], "error: max_iter is 3 with a baseline; accepted: none"),
         (["--device", "gpu"], "error: there is no device 'gpu'; accepted: cpu, cuda, cuda:N"),
         (["--device", "meta"], "error: device 'meta' cannot be used"),
         (["--scale", "0.5"], "error: .*a scale is for generated graphs"),

@@ -1,4 +1,4 @@
-"""Graphs for node classification: what one consists of, and how a name or a path becomes one."""
+"""A graph for node classification, with features, labels and a split of its nodes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..graph import Graph
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
-# A network has an output for each class; larger numbers are ids of something else.
+# A network has an output column for each class. Labels with more are ids of something else.
 MAX_CLASSES = 1 << 16
 
 
 class GraphError(Refusal):
-    """A graph that cannot be had: the text says which one, what is wrong, and what would help."""
+    """A graph that cannot be loaded: the text says which one, what is wrong, and what would help."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A graph with features, labels and a split of its nodes."""
+    """A graph with features, labels and a split of its nodes into training, validation and test."""
 
     name: str
     graph: Graph
     features: torch.Tensor | SparseFeatures
-    labels: torch.Tensor  # a class a node; or, where a node may have several, a row of zeros and ones a node
+    labels: torch.Tensor  # [nodes], a class each; or [nodes, classes] of zeros and ones, if a node may have several
     classes: int
-    train: torch.Tensor  # node indices
+    train: torch.Tensor  # indices of nodes, as in validation and test
     validation: torch.Tensor
     test: torch.Tensor
 
@@ -56,7 +56,8 @@ class Dataset:
 
     @classmethod
     def from_pyg(cls, data, name: str = "data") -> Dataset:
-        """From a torch_geometric.data.Data with x, y and, if it has them, train_mask, val_mask and test_mask."""
+        """From a torch_geometric.data.Data with edge_index, x, y and, optionally, train_mask, val_mask and
+        test_mask."""
         missing = [field for field in ("edge_index", "x", "y") if getattr(data, field, None) is None]
         if missing:
             raise GraphError(f"{name}: the Data object has no {', '.join(missing)}")
@@ -82,9 +83,9 @@ class Dataset:
 
 
 def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=(None, None, None)) -> Dataset:
-    """A Dataset whose parts fit together, or a GraphError. Without masks half of the nodes, drawn once for all, are for
-    training and a quarter each for validation and test."""
-    name = printable(name)  # of a file, whoever named it; it goes to terminals, pages and names of folders
+    """A Dataset whose parts fit together, or a GraphError. Without masks, a fixed random half of the nodes is for
+    training, and a quarter each for validation and test."""
+    name = printable(name)  # may be the name of a foreign file, and goes to terminals, pages and names of folders
     nodes = graph.num_nodes
     if nodes == 0:
         raise GraphError(f"{name}: there are no nodes")

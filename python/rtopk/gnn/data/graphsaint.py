@@ -14,8 +14,8 @@ from .dataset import Dataset, GraphError, make_dataset
 
 
 def read_graphsaint(folder: Path) -> Dataset:
-    """adj_full.npz (a SciPy CSR matrix), feats.npy, class_map.json, role.json. Features are standardised by the mean
-    and deviation of the training nodes, as GraphSAINT does."""
+    """Reads adj_full.npz (a SciPy CSR matrix), feats.npy, class_map.json and role.json. Features are standardised by
+    the mean and deviation of the training nodes, as GraphSAINT does."""
     adjacency = folder / "adj_full.npz"
     with ArrayFile(adjacency, ("indptr", "indices", "shape", "format")) as file:
         file.need("indptr", "indices", "shape")

@@ -25,16 +25,16 @@ def load(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> Dataset:
-    """The graph of a name or a path.
+    """Loads the graph of a name or a path.
 
     Args:
         graph: `wordnet`; a generated graph, `flickr-like`, `yelp-like`, `reddit-like` or `products-like`; the path of
             an .npz file of plain arrays, of a GraphSAINT folder or of a folder with ogbn-products; or the name of one
             of these in the folder `data`. docs/gnn.md describes the formats.
         data: the folder to look for names in; without it the environment variable RTOPK_DATA, or the current folder.
-        scale: how many of the published nodes and edges a generated graph has.
-        seed: of a generated graph.
-        device: where everything lies afterwards.
+        scale: the share of the published nodes and edges that a generated graph has.
+        seed: the seed of a generated graph.
+        device: the device of the result.
     """
     name = os.fspath(graph)
     folder = Path(data or os.environ.get(DATA_VARIABLE) or ".")
@@ -58,7 +58,7 @@ def load(
 
 
 def read(path: Path) -> Dataset:
-    """From a file or folder of any of the known kinds."""
+    """Reads a file or folder of any known format."""
     if path.is_file():
         if path.suffix != ".npz":
             raise GraphError(f"{path} is not an .npz file")
@@ -69,6 +69,6 @@ def read(path: Path) -> Dataset:
         if (folder / "raw" / "edge.csv.gz").exists():
             return read_ogb_files(folder)
     raise GraphError(
-        f"{path} is a folder of no known kind; accepted: GraphSAINT's files (adj_full.npz, feats.npy, class_map.json,"
+        f"{path} is a folder of no known format; accepted: GraphSAINT's files (adj_full.npz, feats.npy, class_map.json,"
         " role.json) or ogbn-products' (raw/edge.csv.gz, raw/node-feat.csv.gz, raw/node-label.csv.gz, split/)"
     )

@@ -18,7 +18,8 @@ _SPARSE = ("x_shape", "x_indptr", "x_indices", "x_data")
 
 
 def read_npz(path: Path) -> Dataset:
-    """indptr and indices; x, or x_shape, x_indptr, x_indices and x_data; y; perhaps train_mask, val_mask, test_mask."""
+    """Reads indptr, indices and y; x, or x_shape, x_indptr, x_indices and x_data; optionally train_mask, val_mask and
+    test_mask."""
     with ArrayFile(path, ("indptr", "indices", "y", "x", *_SPARSE, *MASKS)) as file:
         file.need("indptr", "indices", "y")
         dense = "x" in file.heads
@@ -27,7 +28,7 @@ def read_npz(path: Path) -> Dataset:
                 file.heads.pop(name, None)  # not read
             else:
                 file.need(name)
-        # What arrays claim to be, before any of them is inflated.
+        # Headers are checked before any array is decompressed.
         nodes = node_count(file)
         _check_labels(file, nodes)
         if dense:

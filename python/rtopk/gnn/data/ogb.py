@@ -21,7 +21,7 @@ from .dataset import Dataset, GraphError, make_dataset
 
 
 def read_ogb_files(folder: Path) -> Dataset:
-    """The files as they are downloaded: raw/*.csv.gz and split/*/{train,valid,test}.csv.gz. Edges count in both
+    """Reads the files as they are downloaded: raw/*.csv.gz and split/*/{train,valid,test}.csv.gz. Edges count in both
     directions."""
     features_file = folder / "raw" / "node-feat.csv.gz"
     features = torch.from_numpy(finite(features_file, "the table", _csv(features_file, np.float32)))
@@ -53,15 +53,15 @@ def _ogb_dataset(name, edges, features, labels, masks):
     return make_dataset(name, graph, features, labels, masks)
 
 
-# Characters of a text file that are parsed at a time, and that a line may have; after so many lines there is a word of
+# Characters of a text file that are parsed at a time; characters of a line, at most; lines between two messages about
 # progress.
 _BLOCK = 1 << 26
 _MAX_LINE = 1 << 22
 _REPORT_LINES = 2_000_000
 
 
-def _csv(path: Path, kind, most: int | None = None) -> np.ndarray:
-    """A table of numbers, of `most` lines at most."""
+def _csv(path: Path, kind, max_lines: int | None = None) -> np.ndarray:
+    """Reads a table of numbers, of `max_lines` lines at most."""
     parts, done, bytes_done, reported = [], 0, 0, 0
     try:
         with open_plain(path) as raw, gzip.open(raw, "rt", encoding="ascii") as file:
@@ -72,9 +72,9 @@ def _csv(path: Path, kind, most: int | None = None) -> np.ndarray:
                 parts.append(part)
                 done += len(part)
                 bytes_done += part.nbytes
-                if most is not None and done > most:
-                    raise GraphError(f"{path} has more than {most} lines, and the graph has {most} nodes")
-                check_memory(path, 2 * bytes_done)  # they are put together at the end
+                if max_lines is not None and done > max_lines:
+                    raise GraphError(f"{path} has more than {max_lines} lines, and the graph has {max_lines} nodes")
+                check_memory(path, 2 * bytes_done)  # concatenating the parts takes as much again
                 if done - reported >= _REPORT_LINES:
                     print(f"{printable(path.name)}: {done:,} lines", file=sys.stderr, flush=True)
                     reported = done
@@ -91,7 +91,7 @@ def _csv(path: Path, kind, most: int | None = None) -> np.ndarray:
 
 
 def _whole_lines(file) -> Iterator[str]:
-    """The text in blocks that end with a line."""
+    """The text in blocks of whole lines."""
     rest = ""
     while block := file.read(_BLOCK):
         text, newline, after = (rest + block).rpartition("\n")
@@ -105,7 +105,7 @@ def _whole_lines(file) -> Iterator[str]:
 
 
 def read_ogb_package(name: str, folder: Path) -> Dataset:
-    """Through the package ogb, which downloads what is missing."""
+    """Reads through the package ogb, which downloads missing files."""
     try:
         from ogb.nodeproppred import NodePropPredDataset
     except ImportError as error:
