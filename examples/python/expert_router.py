@@ -44,7 +44,7 @@ def now(device):
 
 
 def trained(topk, arguments):
-    """(load of the busiest expert at first, the same at the end, milliseconds of forward and backward, chosen experts)"""
+    """(load of the busiest expert before and after, milliseconds of forward and backward, chosen experts)"""
     torch.manual_seed(arguments.seed)
     router = Router(arguments.width, arguments.experts, arguments.k, topk).to(arguments.device)
     optimizer = torch.optim.Adam(router.parameters(), lr=3e-3)
