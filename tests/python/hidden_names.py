@@ -1,14 +1,14 @@
 """Runs tests with rtopk as it is in a torch that lacks a private name.
 
-    hidden_names.py [--names NAME ...] -- PYTEST_ARGUMENT ...
+    hidden_names.py '{"_C._is_tracing": ["test_forms.py", "-x"]}'    names, and for each the arguments of pytest
 
-For each name of rtopk._torch_internals.NAMES, a child is forked from a process that has imported torch but not rtopk.
-The child hides the name from rtopk._torch_internals while that is imported, and runs pytest. torch itself needs the
-name, so it is back when rtopk calls torch. Prints a line for each name: its exit status, then the name.
+For each name, a child is forked from a process that has imported torch but not rtopk. The child hides the name from
+rtopk._torch_internals while that is imported, and runs pytest. torch itself needs the name, so it is back when rtopk
+calls torch. Prints a line for each name: its exit status, then the name.
 """
 
-import argparse
 import importlib.util
+import json
 import os
 import sys
 import traceback
@@ -24,11 +24,11 @@ if "RTOPK_TEST_SITE" in os.environ:
 MODULE = "rtopk._torch_internals"
 
 
-def import_internals(name):
-    """Imports the module before its package, which would load the operators."""
+def import_internals():
+    """Imports the module alone: its package calls functions of torch that need the hidden name."""
     folder = os.path.dirname(importlib.util.find_spec("rtopk").origin)
-    spec = importlib.util.spec_from_file_location(name, os.path.join(folder, "_torch_internals.py"))
-    module = importlib.util.module_from_spec(spec)
+    spec = importlib.util.spec_from_file_location(MODULE, os.path.join(folder, "_torch_internals.py"))
+    module = sys.modules[MODULE] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -48,7 +48,7 @@ def hidden(name):
 def run(name, arguments):
     """What a child does."""
     with hidden(name):
-        internals = sys.modules[MODULE] = import_internals(MODULE)
+        internals = import_internals()
     assert internals._found[name] is None
     import rtopk._topk
 
@@ -57,17 +57,13 @@ def run(name, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--names", nargs="+", default=import_internals("internals").NAMES)
-    parser.add_argument("arguments", nargs="*")
-    options = parser.parse_args()
-    for name in options.names:
+    for name, arguments in json.loads(sys.argv[1]).items():
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                status = run(name, options.arguments)
+                status = run(name, arguments)
             except Exception:
                 traceback.print_exc()
             sys.stdout.flush()
