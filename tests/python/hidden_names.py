@@ -7,16 +7,21 @@ rtopk._torch_internals while that is imported, and runs pytest. torch itself nee
 calls torch. Prints a line for each name: its exit status, then the name.
 """
 
+import importlib
 import importlib.util
 import json
 import os
 import sys
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import torch
-import torch._subclasses.fake_tensor  # here, once, and not in every child
+
+# What the tests import: here, once, and not in every child.
+for imported in ("hypothesis", "torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor"):
+    with suppress(ImportError):
+        importlib.import_module(imported)
 
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])

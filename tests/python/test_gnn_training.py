@@ -310,7 +310,7 @@ def test_train_ends_with_the_test_accuracy(tmp_path):
     assert re.fullmatch(r"test accuracy 0\.\d{4} at the best validation accuracy 0\.\d{4} \(epoch \d of 6\)", lines[-1])
     assert re.match(r"epoch 6 of 6  loss \d\.\d+  train 0\.\d+  validation 0\.\d+  test 0\.\d+", lines[-2])
     again = run(*arguments[:-3], 8, *arguments[-2:], "--resume")
-    assert again.returncode == 0 and "going on after epoch 6" in again.stdout
+    assert again.returncode == 0 and "continuing after epoch 6" in again.stdout
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert [entry["epoch"] for entry in result["history"]] == list(range(1, 9))
 
@@ -460,7 +460,7 @@ def test_a_disk_that_is_full_costs_no_more_than_it_must(tmp_path):
 def test_a_run_is_not_written_over(cora, tmp_path, capsys):
     arguments = ["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--epochs", "3", "--out", str(tmp_path)]
     assert cli.main([*arguments, "--resume"]) == 0
-    assert "checkpoint.pt: from the beginning" in capsys.readouterr().out
+    assert "checkpoint.pt: starting from the beginning" in capsys.readouterr().out
     before = (tmp_path / "checkpoint.pt").read_bytes()
     assert cli.main([*arguments, "--lr", "0.5"]) == 1
     assert "would be lost: its lr is 0.003, and this run's is 0.5; accepted: another --out" in capsys.readouterr().err

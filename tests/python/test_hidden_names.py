@@ -67,7 +67,7 @@ def test_private_names_are_in_one_file():
         "torch._C",
         "torch._check",
         "forward_ad._",
-        "redispatch(",
+        ".redispatch(",
         "._schema",
         "._destroy",
         "_dynamo",

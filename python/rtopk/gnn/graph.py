@@ -105,7 +105,7 @@ class Graph:
             raise TypeError(
                 f"{type(data).__name__} has adj_t and no edge_index; accepted: the Data before ToSparseTensor, or"
                 " Graph(row_starts, columns, weights) with the three parts of adj_t: adj_t.csr(), or crow_indices(),"
-                " col_indices() and values() where it is a tensor of torch"
+                " col_indices() and values() if it is a torch tensor"
             )
         return cls.from_edge_index(edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
