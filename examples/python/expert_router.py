@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A router that sends every token to k of many experts, as in mixture-of-experts layers, and how evenly it does so.
+"""Trains a router of a mixture-of-experts layer, which sends every token to k of many experts.
 
-The router is trained to spread tokens over the experts (a load-balancing loss), with torch.topk and with rtopk.topk:
-the same choices, and the table says what routing takes.
+A load-balancing loss teaches it to spread tokens evenly over the experts. It is trained with torch.topk and with
+rtopk.topk: both choose the same experts, and the table compares their times.
 
     python examples/python/expert_router.py [--tokens 8192] [--experts 256] [--k 8]
 """
@@ -30,7 +30,8 @@ class Router(torch.nn.Module):
 
 
 def balance_loss(scores, experts):
-    """Share of tokens times mean probability of each expert, as many routers use it: least where both are even."""
+    """The usual loss of routers: the sum over experts of the share of tokens times the mean probability. It is smallest
+    if both are even."""
     count = scores.shape[1]
     share = torch.bincount(experts.flatten(), minlength=count).to(scores.dtype) / experts.numel()
     return count * (share * scores.softmax(dim=-1).mean(dim=0)).sum()
@@ -43,18 +44,18 @@ def now(device):
 
 
 def trained(topk, arguments):
-    """(the busiest expert's load at first, at last, milliseconds of a forward and backward pass, chosen experts)"""
+    """(load of the busiest expert before and after, milliseconds of forward and backward, chosen experts)"""
     torch.manual_seed(arguments.seed)
     router = Router(arguments.width, arguments.experts, arguments.k, topk).to(arguments.device)
     optimizer = torch.optim.Adam(router.parameters(), lr=3e-3)
-    # Tokens that are alike crowd onto the same experts.
+    # Similar tokens, which an untrained router sends to the same experts.
     shift = torch.randn(arguments.width, device=arguments.device)
     loads, times = [], []
     for _ in range(arguments.steps):
         tokens = torch.randn(arguments.tokens, arguments.width, device=arguments.device) + shift
         start = now(arguments.device)
         scores, weights, experts = router(tokens)
-        # The weights are part of the loss, so that the gradient passes through the selection.
+        # The loss uses the weights, so the gradient goes through the selection.
         loss = balance_loss(scores, experts) + 1e-3 * weights.square().mean()
         optimizer.zero_grad()
         loss.backward()

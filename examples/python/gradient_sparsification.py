@@ -35,7 +35,7 @@ def model_of(arguments):
 
 
 class Worker:
-    """Selects what to send of its gradient, and remembers the rest."""
+    """Selects the part of its gradient to send, and keeps the rest for later."""
 
     def __init__(self, size, k, device):
         self.unsent = torch.zeros(size, device=device)
@@ -43,7 +43,7 @@ class Worker:
 
     def message(self, gradient):
         self.unsent += gradient
-        # By magnitude; int32 indices halve what is sent for them.
+        # The largest by magnitude. int32 indices take half the bandwidth of int64.
         indices = rtopk.topk(self.unsent.abs(), self.k, sorted=False, index_dtype=torch.int32).indices.long()
         values = self.unsent[indices]
         self.unsent[indices] = 0

@@ -16,7 +16,7 @@ import rtopk
 
 
 class TorchTopK(torch.nn.Module):
-    """The activation as it is usually written."""
+    """The activation as it is usually written, with torch.topk."""
 
     def __init__(self, k):
         super().__init__()
@@ -33,7 +33,7 @@ class SparseAutoencoder(torch.nn.Module):
         self.encoder = torch.nn.Linear(width, latents)
         self.activation = activation
         self.decoder = torch.nn.Linear(latents, width)
-        # Encoder and decoder start as each other's transposition, as is usual.
+        # As usual, the decoder starts as the transpose of the encoder.
         self.decoder.weight.data = self.encoder.weight.data.t().clone()
 
     def forward(self, x):
@@ -41,7 +41,7 @@ class SparseAutoencoder(torch.nn.Module):
 
 
 class Activations:
-    """Each sample is the sum of a few of many directions: what a dictionary can be learnt from."""
+    """Samples for dictionary learning: each is the sum of a few of many directions."""
 
     def __init__(self, width, directions, device):
         self.directions = torch.nn.functional.normalize(torch.randn(directions, width, device=device), dim=1)

@@ -1,7 +1,7 @@
-"""scikit-build-core, and torch among what the build needs only where the environment has none.
+"""The build backend: scikit-build-core, and torch as a build requirement only if the environment has none.
 
-The operators are compiled with torch's headers. `pip install` builds in an environment of its own; if torch were always
-asked for there, it would be downloaded again, in gigabytes, beside the one that is installed.
+The operators are compiled with torch's headers. `pip install` builds in an isolated environment. If torch were always a
+requirement, pip would download gigabytes again for it.
 """
 
 import subprocess

@@ -12,8 +12,10 @@ give the same selection in other forms; :func:`accelerate` brings it to code tha
 
 from . import nn
 from ._accelerate import accelerate, is_accelerated, set_accelerated
-from ._functions import CBSR, compact, expand, maxk, topk, topk_mask
+from ._compact import CBSR, compact, expand
 from ._info import __version__, info
+from ._maxk import maxk, topk_mask
+from ._topk import topk
 
 __all__ = [
     "CBSR",

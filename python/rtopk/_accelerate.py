@@ -1,8 +1,8 @@
-"""Routes torch.topk to rtopk: below the dispatcher, where every way of calling it arrives.
+"""Routes torch.topk to rtopk, below the dispatcher, where every way of calling it arrives.
 
-A kernel in C++ (bindings/torch/routing.cpp) takes the place of torch's for a device. It selects where rtopk is faster
-and the result is the same, and calls torch's kernel otherwise. So torch's own derivatives, fake tensors, vmap and
-graphs stay in place, and errors are torch's own.
+A C++ kernel (bindings/torch/routing.cpp) replaces torch's kernel for a device. It selects with rtopk if that is faster
+and the result is the same, and calls torch's kernel otherwise. Derivatives, fake tensors, vmap, graphs and errors stay
+torch's own.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ _lock = threading.Lock()
 _switched_on = False
 _open_contexts = 0
 _in_place = False
-_on = False  # what the first two come to
+_on = False  # switched on, or a context is open
 
 
 def _is_the_only_thread() -> bool:
-    """Taking a kernel away while another thread may be calling it is not safe. Threads that are not Python's call
-    torch.topk while a Python thread waits for them, as autograd's do."""
+    """Whether no other thread may be calling the kernel, so that it is safe to remove. Threads that Python does not
+    count, such as autograd's, call torch.topk only while a Python thread waits for them."""
     return threading.active_count() == 1
 
 
 def _keep_quiet_about_kernels() -> None:
-    """torch warns once in a process of a kernel that takes the place of another; from C++, on stderr. Of one that comes
-    from Python it warns in Python, where that can be ignored."""
+    """Uses up torch's warning about a replaced kernel, which comes once in a process. For a kernel from C++ torch
+    prints it on stderr; for one from Python it is a Python warning, which can be ignored. So one from Python goes
+    first."""
     library = torch.library.Library("rtopk", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         library.impl("build_text", lambda: "", "CompositeExplicitAutograd", allow_override=True)
-    library._destroy()
+    del library  # and its kernel with it
 
 
 def _route(in_place: bool, on: bool) -> None:
@@ -63,13 +64,13 @@ def _change(*, contexts: int = 0, switch: bool | None = None) -> None:
 
 @contextlib.contextmanager
 def accelerate() -> Iterator[None]:
-    """While the block runs, torch.topk is done by rtopk wherever that is faster and the result is the same. Also a
-    decorator.
+    """A context manager, and a decorator: while the block runs, rtopk does torch.topk's work wherever that is faster
+    and the result is the same.
 
-    It holds for all threads of the process as long as any block is open: a backward pass that repeats a forward pass
-    in torch's own threads selects as that did. It reaches torch.topk and Tensor.topk wherever they are called from,
-    also in code compiled by torch.compile. Values are torch's; of equal values the lowest indices are selected, where
-    torch leaves the choice open.
+    It holds for all threads of the process as long as any block is open. So when checkpointing repeats a forward
+    computation in one of autograd's threads, the repetition selects the same elements. It reaches torch.topk and
+    Tensor.topk wherever they are called from, also in code compiled by torch.compile. Values are torch's. Among equal
+    values, where torch leaves the choice open, the lowest indices are selected.
 
     >>> with rtopk.accelerate():
     ...     torch.topk(torch.tensor([1.0, 7.0, 3.0, 7.0]), 3).indices
@@ -83,10 +84,11 @@ def accelerate() -> Iterator[None]:
 
 
 def set_accelerated(enabled: bool) -> None:
-    """Switches :func:`accelerate` on or off for the whole process, beside any open blocks.
+    """Switches :func:`accelerate` on or off for the whole process, independently of open blocks.
 
-    Off, torch's kernel is in its place again, unless other threads of Python run: taking ours away while one of them
-    calls it would not be safe. Then it stays, calls torch's, and goes with the next switch that finds no other thread.
+    Switching off puts torch's kernel back, unless other Python threads run: removing ours while one of them calls it
+    would not be safe. Then ours stays, passes every call on to torch's, and goes with the next switch that finds no
+    other thread.
 
     >>> rtopk.set_accelerated(True)
     >>> rtopk.is_accelerated()

@@ -1,4 +1,4 @@
-"""What is installed here, and what it can use."""
+"""What this installation of rtopk consists of, and which hardware it can use."""
 
 import warnings
 from typing import TypedDict
@@ -9,14 +9,14 @@ from ._library import build
 
 _BUILD = build()
 _SCALAR = (
-    "rtopk was built without Highway: on CPU tensors it is slower than torch.topk, which accelerate() leaves to torch; "
-    "install Highway (Debian, Ubuntu: libhwy-dev), then rtopk again"
+    "rtopk was built without Highway: on CPU tensors it is slower than torch.topk, and accelerate() leaves them to"
+    " torch; to change that, install Highway (Debian, Ubuntu: libhwy-dev), then rtopk again"
 )
 
 __version__ = _BUILD["version"]
 
 if _BUILD["highway"] != "1":
-    warnings.warn(_SCALAR, stacklevel=3)  # where rtopk is imported
+    warnings.warn(_SCALAR, stacklevel=3)  # points to the import of rtopk
 
 
 class Info(TypedDict):
@@ -26,11 +26,11 @@ class Info(TypedDict):
     torch: str
     torch_cuda: str | None  # the CUDA that torch was built for
     cuda_built: bool
-    cuda: str  # "usable", or why it is not
+    cuda: str  # "usable", or the reason why it is not
     gpus: list[str]
     highway: bool
-    cpu: str  # what runs on CPU tensors, and why it is slow where it is
-    cpu_target: str  # the instruction set that runs here
+    cpu: str  # what runs on CPU tensors; for a slow build, also why it is slow
+    cpu_target: str  # the instruction set used on this machine
     cpu_targets: list[str]
 
 
@@ -39,7 +39,8 @@ def _cuda_state(built: bool) -> str:
         return "rtopk was built with CUDA, and this torch has none: CPU tensors only"
     if not built and torch.version.cuda is not None:
         return (
-            "this torch has CUDA, and rtopk was built without: CPU tensors only; install it again where nvcc is found"
+            "this torch has CUDA, and rtopk was built without: CPU tensors only; install rtopk again on a machine with"
+            " nvcc"
         )
     if not built:
         return "neither rtopk nor this torch has CUDA: CPU tensors only"
@@ -47,7 +48,7 @@ def _cuda_state(built: bool) -> str:
 
 
 def info() -> Info:
-    """What is installed here, and what it can use.
+    """What this installation of rtopk consists of, and which hardware it can use. :class:`Info` lists the fields.
 
     >>> import rtopk
     >>> sorted(rtopk.info())

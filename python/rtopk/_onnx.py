@@ -1,4 +1,4 @@
-"""What torch.onnx.export records of the functions: the operator TopK of ONNX, which promises the same about ties."""
+"""What torch.onnx.export records of the functions: ONNX's operator TopK, which settles ties in the same way."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import sys
 
 import torch
 
+from ._torch_internals import constant_under_compile
 
+
+@constant_under_compile
 def exports_onnx() -> bool:
-    # It is not imported with torch, and takes long: who has not done so exports nothing.
+    # torch does not import torch.onnx itself, which takes long: without it, nothing is exported.
     return "torch.onnx" in sys.modules and torch.onnx.is_in_onnx_export()
 
 
-exports_onnx._dynamo_marked_constant = True  # as in _registrations.py
-
-
 def pairs(input, k, dim, largest, sorted):
-    """Values and indices. ONNX leaves the order of unsorted ones open; here it is by index."""
+    """Values and indices. ONNX leaves the order of unsorted results open; here it is by index."""
     values, indices = torch.topk(input, k, dim, largest, True)
     if sorted:
         return values, indices
@@ -26,6 +26,4 @@ def pairs(input, k, dim, largest, sorted):
 
 def mask(input, k, dim, largest):
     indices = pairs(input, k, dim, largest, True)[1]
-    return torch.zeros_like(input, dtype=torch.bool).scatter(
-        dim, indices, 1
-    )  # True is not understood by every exporter
+    return torch.zeros_like(input, dtype=torch.bool).scatter(dim, indices, 1)  # not every exporter understands True

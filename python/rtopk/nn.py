@@ -1,4 +1,4 @@
-"""The selections as modules."""
+"""The selections as modules for networks."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _functions
+from ._maxk import maxk
+from ._topk import topk
 
 if TYPE_CHECKING:
     _Pairs = torch.return_types.topk
 else:
-    _Pairs = tuple[torch.Tensor, torch.Tensor]  # what torch.jit.script knows
+    _Pairs = tuple[torch.Tensor, torch.Tensor]  # torch.jit.script does not know the named tuple
 
-_MOST_PASSES = 10_000
+_MAX_PASSES = 10_000
 
 
-def _integer(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+def _integer(name: str, value: Any, minimum: int | None = None, maximum: int | None = None) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} is {value!r}; accepted: an integer")
     number = index(value)
-    if (least is not None and number < least) or (most is not None and number > most):
-        raise ValueError(f"{name} is {number}; accepted: {least}" + (" or more" if most is None else f" to {most}"))
+    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+        limits = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
+        raise ValueError(f"{name} is {number}; accepted: {limits}")
     return number
 
 
@@ -33,9 +35,9 @@ def _boolean(name: str, value: Any) -> bool:
 
 
 def _early_stopping(max_iter: Any, epsilon: Any) -> tuple[int | None, float]:
-    """At most one of them is given."""
+    """Both, checked. At most one of them may be given."""
     if max_iter is not None:
-        max_iter = _integer("max_iter", max_iter, 1, _MOST_PASSES)
+        max_iter = _integer("max_iter", max_iter, 1, _MAX_PASSES)
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
         raise TypeError(f"epsilon is {epsilon!r}; accepted: a number from 0 (exact) to 1")
     if not 0 <= epsilon <= 1:
@@ -47,6 +49,10 @@ def _early_stopping(max_iter: Any, epsilon: Any) -> tuple[int | None, float]:
 
 class MaxK(torch.nn.Module):
     """The MaxK activation: keeps the k largest elements along a dimension and sets the rest to zero.
+
+    Args: those of :func:`rtopk.maxk`.
+
+    Shape: the output has the shape of the input.
 
     >>> layer = torch.nn.Sequential(torch.nn.Linear(16, 64), rtopk.nn.MaxK(8))
     >>> (layer(torch.randn(4, 16)) != 0).sum(dim=1)
@@ -72,8 +78,8 @@ class MaxK(torch.nn.Module):
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
             return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon)
-        else:  # torch.jit.script does not look at it
-            return _functions.maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
+        else:  # torch.jit.script skips this branch
+            return maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
 
     def extra_repr(self) -> str:
         return _described(self, k=None, dim=-1, largest=True, max_iter=None, epsilon=0.0)
@@ -81,6 +87,10 @@ class MaxK(torch.nn.Module):
 
 class TopK(torch.nn.Module):
     """The k largest elements along a dimension, as (values, indices).
+
+    Args: those of :func:`rtopk.topk`.
+
+    Shape: values and indices have the shape of the input, with k in the place of the selected dimension.
 
     >>> rtopk.nn.TopK(2)(torch.tensor([3.0, 1.0, 2.0])).values
     tensor([3., 2.])
@@ -116,7 +126,7 @@ class TopK(torch.nn.Module):
                 input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype
             )
         else:
-            return _functions.topk(
+            return topk(
                 input,
                 self.k,
                 self.dim,
@@ -133,6 +143,6 @@ class TopK(torch.nn.Module):
 
 
 def _described(module: torch.nn.Module, **defaults: object) -> str:
-    """k, and what differs from its default."""
+    """k, and every argument that differs from its default."""
     shown = {name: getattr(module, name) for name in defaults}
     return ", ".join(f"{name}={value}" for name, value in shown.items() if value != defaults[name])

@@ -8,6 +8,7 @@ import pytest
 
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
+sys.path.append(str(Path(__file__).resolve().parents[2] / "paper" / "gnn"))  # the study
 
 # For tests under torch.use_deterministic_algorithms; cuBLAS looks at it before its first product.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -19,6 +19,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -27,15 +28,18 @@ from pathlib import Path
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "faults"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "paper" / "gnn"))
 
 import numpy as np
+import study
 import torch
 
 import faults
 import forks
-from rtopk.gnn import cli, training
+from results import read_results
+from rtopk.gnn import cli
 from rtopk.gnn._atomic import LOCK
-from rtopk.gnn._results import read_results
+from rtopk.gnn.training import Trainer, loop
 
 NODES = 64
 CANNOT_FORK = 77  # the exit code
@@ -73,8 +77,8 @@ def main_of(arguments, *, threads=1):
 
     def function():
         torch.set_num_threads(threads)
-        training._SAVE_SECONDS = 0.0  # after every epoch
-        return cli.main(arguments)
+        loop._SAVE_SECONDS = 0.0  # after every epoch
+        return study.main(arguments[1:]) if arguments[0] == "study" else cli.main(arguments)
 
     return function
 
@@ -248,14 +252,14 @@ def stop_after_first(graph, out, folder):
 
     def function():
         torch.set_num_threads(1)
-        evaluate = training.Trainer.evaluate
+        evaluate = Trainer.evaluate
 
         def stopped(self, loss):
             entry = evaluate(self, loss)
-            os.kill(os.getpid(), training.signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
             return entry
 
-        training.Trainer.evaluate = stopped
+        Trainer.evaluate = stopped
         return cli.main(command("train", graph, out))
 
     check_end(forks.run(function, folder), (130,))

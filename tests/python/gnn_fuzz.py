@@ -26,13 +26,16 @@ from pathlib import Path
 
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
+sys.path.append(str(Path(__file__).resolve().parents[2] / "paper" / "gnn"))
 
 import numpy as np
+import page
 import torch
 
 import forks
-from rtopk.gnn import GraphError, _wordnet, load, page
-from rtopk.gnn._results import read_results
+from results import read_results
+from rtopk.gnn import GraphError, load
+from rtopk.gnn.data import wordnet
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for
 from rtopk.gnn.training import Trainer
 
@@ -348,7 +351,7 @@ def fuzz_wordnet(rng, folder):
         if part == broken and rng.random() < 0.2:
             content = bytes_changed(rng, content)
         (folder / f"data.{part}").write_bytes(content)
-    step_on(_wordnet.build(folder))
+    step_on(wordnet.build(folder))
 
 
 def tiny_trainer():

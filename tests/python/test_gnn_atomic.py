@@ -16,12 +16,14 @@ import torch
 fcntl = pytest.importorskip("fcntl", reason="this system has no fcntl")
 pytest.importorskip("numpy", reason="numpy is not installed")
 
+import study  # noqa: E402
+
 import rtopk  # noqa: E402
 from rtopk.gnn import _atomic, cli  # noqa: E402
 from rtopk.gnn._atomic import FolderInUse, locked, write_together, write_whole  # noqa: E402
-from rtopk.gnn._checkpoint import digest  # noqa: E402
 from rtopk.gnn.recipe import Recipe  # noqa: E402
-from rtopk.gnn.training import Trainer, train  # noqa: E402
+from rtopk.gnn.training import Trainer, save_run, train  # noqa: E402
+from rtopk.gnn.training.checkpoint import digest  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -99,7 +101,7 @@ def test_what_is_no_plain_file_stays(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
-        with pytest.raises(OSError, match=f"cannot write .*{name}: there is something of that name"):
+        with pytest.raises(OSError, match=f"cannot write .*{name}: it is not a plain file"):
             write_whole(tmp_path / name, b"2")
     assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
 
@@ -200,7 +202,7 @@ def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", missing)
-    with pytest.warns(RuntimeWarning, match="cannot be locked .No locks available.: take care that nothing else"):
+    with pytest.warns(RuntimeWarning, match="cannot be locked .No locks available.: make sure that nothing else"):
         with locked(tmp_path):
             pass
 
@@ -225,12 +227,12 @@ with locked(Path(sys.argv[1])):
 
 def test_two_trainings_into_one_folder(tmp_path, capsys):
     arguments = ["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--epochs", "2", "--out", str(tmp_path)]
-    study = ["study", "--graph", str(CORA), "--model", "sage", *SMALL, "--out", str(tmp_path)]
+    grid = ["--graph", str(CORA), "--model", "sage", *SMALL, "--out", str(tmp_path)]
     holder = child(HOLDER, tmp_path)
     try:
         assert holder.stdout.readline() == "locked\n"
-        for line in (arguments, study):
-            assert cli.main(line) == 1
+        for main, line in ((cli.main, arguments), (study.main, grid)):
+            assert main(line) == 1
             message = capsys.readouterr().err
             assert message.count("\n") == 1
             assert f"error: {tmp_path} is being written by process {holder.pid}; accepted: another --out" in message
@@ -282,7 +284,7 @@ def test_on_a_full_disk_what_was_there_stays(cora, tmp_path, monkeypatch, full):
     recipe = Recipe(**BRIEF)
     first = Trainer(cora, recipe, "cpu")
     first.evaluate(first.step())
-    first.save_run(tmp_path, whole=True, finished=False)
+    save_run(first, tmp_path, whole=True, finished=False)
     second = Trainer(cora, recipe, "cpu")
     second.resume(tmp_path / "checkpoint.pt")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -303,7 +305,7 @@ def test_on_a_full_disk_what_was_there_stays(cora, tmp_path, monkeypatch, full):
 
 def test_a_disk_that_fills_up_during_training(cora, tmp_path, monkeypatch):
     """A save in between fails: the run ends there, and what it had saved before is still one whole."""
-    monkeypatch.setattr("rtopk.gnn.training._SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("rtopk.gnn.training.loop._SAVE_SECONDS", 0.0)
     real, calls = _atomic._Part.__init__, []
 
     def refuse(self, folder, target, content):
@@ -319,7 +321,7 @@ def test_a_disk_that_fills_up_during_training(cora, tmp_path, monkeypatch):
 
 
 def test_a_signal_while_a_save_in_between_is_written(cora, tmp_path, monkeypatch):
-    monkeypatch.setattr("rtopk.gnn.training._SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("rtopk.gnn.training.loop._SAVE_SECONDS", 0.0)
     real = _atomic._Part.take_its_place
 
     def interrupted(self):

@@ -12,8 +12,10 @@ import torch
 
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
-from rtopk.gnn import GraphError, _files, _wordnet, load  # noqa: E402
-from rtopk.gnn.data import MASKS  # noqa: E402
+from rtopk.gnn import GraphError, load  # noqa: E402
+from rtopk.gnn.data import ogb  # noqa: E402
+from rtopk.gnn.data import wordnet as wordnet_files  # noqa: E402
+from rtopk.gnn.data.dataset import MASKS  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 
@@ -184,7 +186,7 @@ def test_files_with_other_things(tmp_path):
     with pytest.raises(GraphError, match="g.npz holds one array without a name; accepted: what numpy.savez writes"):
         load(path)
     path.write_bytes(member(b"hello world"))
-    with pytest.raises(GraphError, match="g.npz cannot be read: there is no array where one should be"):
+    with pytest.raises(GraphError, match="g.npz cannot be read: a member is not an array"):
         load(path)
     path.write_bytes(member(b"", "note.txt"))
     with pytest.raises(GraphError, match="g.npz has no array indptr; it has none"):
@@ -216,7 +218,7 @@ def test_unknown_names_and_folders(tmp_path):
     saved(tmp_path / "mine.npz", plain_arrays())
     with pytest.raises(GraphError, match=r"no graph 'nope'. Known by name: wordnet, .*flickr-like.*: mine\."):
         load("nope", tmp_path)
-    with pytest.raises(GraphError, match="is a folder of no known kind; accepted: GraphSAINT"):
+    with pytest.raises(GraphError, match="is a folder of no known format; accepted: GraphSAINT"):
         load(tmp_path)
     (tmp_path / "graph.csv").write_text("1,2")
     with pytest.raises(GraphError, match="graph.csv is not an .npz file"):
@@ -330,7 +332,7 @@ def products(folder, **changes):
 
 @pytest.mark.parametrize("block", [1, 2, 7, 1000])
 def test_the_files_of_ogbn_products(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(_files, "_BLOCK", block)
+    monkeypatch.setattr(ogb, "_BLOCK", block)
     dataset = load(products(tmp_path / "products"))
     assert dataset.name == "ogbn-products" and dataset.graph.num_edges == 6
     assert dataset.graph.columns.tolist() == [1, 3, 0, 2, 1, 0]
@@ -386,7 +388,7 @@ def wordnet(folder, **changes):
 
 
 def test_a_small_wordnet(tmp_path):
-    dataset = _wordnet.build(wordnet(tmp_path))
+    dataset = wordnet_files.build(wordnet(tmp_path))
     assert dataset.labels.tolist() == [3, 5, 38, 0, 0, 2]
     # Pointers count in both directions, once; those to the synset itself do not.
     assert dataset.graph.row_starts.tolist() == [0, 1, 3, 4, 5, 6, 6]
@@ -408,17 +410,17 @@ def test_a_small_wordnet(tmp_path):
 )
 def test_a_broken_wordnet(tmp_path, changes, text):
     with pytest.raises(GraphError, match=text):
-        _wordnet.build(wordnet(tmp_path, **changes))
+        wordnet_files.build(wordnet(tmp_path, **changes))
 
 
 def test_wordnet_that_is_not_installed(tmp_path):
     with pytest.raises(GraphError, match="apt-get install wordnet-base"):
-        _wordnet.build(tmp_path / "none")
+        wordnet_files.build(tmp_path / "none")
 
 
-@pytest.mark.skipif(not _wordnet.FOLDER.is_dir(), reason="WordNet is not installed (apt-get install wordnet-base)")
+@pytest.mark.skipif(not wordnet_files.FOLDER.is_dir(), reason="WordNet is not installed (apt-get install wordnet-base)")
 def test_the_real_wordnet():
-    dataset = _wordnet.build()
+    dataset = wordnet_files.build()
     assert (dataset.graph.num_nodes, dataset.graph.num_edges, dataset.classes) == (117659, 367578, 45)
     assert dataset.features.shape == (117659, 500)
     assert int(dataset.features.matrices[0].values().sum()) == 317388
@@ -431,7 +433,7 @@ def test_the_real_wordnet():
 
 @pytest.mark.parametrize("name", ["flickr-like", "yelp-like", "reddit-like", "products-like"])
 def test_generated_graphs(name, device):
-    from rtopk.gnn._generated import SHAPES
+    from rtopk.gnn.data.generated import SHAPES
 
     shape, scale = SHAPES[name], 0.002 if name == "reddit-like" else 0.005
     dataset = load(name, scale=scale, device=device)

@@ -15,9 +15,16 @@ import torch
 
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
-from rtopk.gnn import GraphError, _files, _wordnet, cli, load, study  # noqa: E402
-from rtopk.gnn._results import read_results  # noqa: E402
+import grid  # noqa: E402
+import study  # noqa: E402
+
+from results import read_results  # noqa: E402
+from rtopk.gnn import GraphError, cli, load  # noqa: E402
 from rtopk.gnn._text import printable, short  # noqa: E402
+from rtopk.gnn.data import ogb  # noqa: E402
+from rtopk.gnn.data import wordnet as wordnet_files  # noqa: E402
+from rtopk.gnn.data._arrays import check_memory  # noqa: E402
+from rtopk.gnn.data.dataset import MASKS  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for, recipe_of  # noqa: E402
 from rtopk.gnn.training import Trainer  # noqa: E402
 from test_gnn_data import SYNSETS, graphsaint, plain_arrays, products, saved, wordnet  # noqa: E402
@@ -90,7 +97,7 @@ def test_features_of_other_types_and_orders(tmp_path, kind):
 
 
 def test_a_bool_that_is_neither(tmp_path):
-    masks = {name: np.array(bits, bool) for name, bits in zip(_files.MASKS, np.eye(4)[:3], strict=True)}
+    masks = {name: np.array(bits, bool) for name, bits in zip(MASKS, np.eye(4)[:3], strict=True)}
     masks["train_mask"] = np.array([1, 0, 0, 85], np.uint8).view(bool)
     with pytest.raises(GraphError, match="an array of bool has bytes other than 0 and 1"):
         load(saved(tmp_path / "a.npz", plain_arrays() | masks))
@@ -173,7 +180,7 @@ def test_more_than_there_is_memory_for(tmp_path):
     with pytest.raises(GraphError, match="features for 1048576 nodes, and the graph has 4"):
         load(folder)
     with pytest.raises(GraphError, match="huge needs [0-9,]* bytes of memory, and this machine has"):
-        _files.check_memory(Path("huge"), 1 << 60)
+        check_memory(Path("huge"), 1 << 60)
 
 
 def test_long_headers(tmp_path):
@@ -251,8 +258,8 @@ def test_pipes_are_not_waited_for(tmp_path):
 
 
 def test_tables_without_an_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "_BLOCK", 1 << 16)
-    monkeypatch.setattr(_files, "_LONGEST_LINE", 1 << 16)
+    monkeypatch.setattr(ogb, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(ogb, "_MAX_LINE", 1 << 16)
     for changes, text in (
         ({"raw/edge.csv.gz": gzip.compress(b"1" * (1 << 20))}, "edge.csv.gz cannot be read: a line has more than"),
         ({"raw/node-label.csv.gz": "1\n" * 5}, "node-label.csv.gz has more than 4 lines, and the graph has 4 nodes"),
@@ -271,7 +278,7 @@ def test_features_that_cannot_be_standardised(tmp_path):
 
 def test_a_synset_that_is_there_twice(tmp_path):
     with pytest.raises(GraphError, match="data.adv, line 3: the synset 00000050 is there twice"):
-        _wordnet.build(wordnet(tmp_path, adv=SYNSETS["adv"] * 2))
+        wordnet_files.build(wordnet(tmp_path, adv=SYNSETS["adv"] * 2))
 
 
 # ---- Names ----
@@ -290,7 +297,7 @@ def test_control_characters_do_not_reach_a_terminal(tmp_path, capsys):
     for graph, expected in ((good, 0), (broken, 1), (tmp_path / "names.npz", 1), (f"none{NASTY}", 1)):
         assert cli.main(["train", "--graph", str(graph), *recipe, str(out)]) == expected
     study_recipe = ["--max-iter", "--seeds", "1", "--repetitions", "1", *recipe, str(out)]
-    assert cli.main(["study", "--graph", str(good), *study_recipe]) == 0
+    assert study.main(["--graph", str(good), *study_recipe]) == 0
     out.joinpath("checkpoint.pt").write_bytes(b"")
     assert cli.main(["train", "--graph", str(good), *recipe, str(out)]) == 1
     printed = capsys.readouterr()
@@ -470,7 +477,7 @@ def with_field(place, value):
 def test_results_of_a_study_are_read_again(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(results()))
     assert read_results(tmp_path / "results.json") == results()
-    assert "50.00" in study.draw(tmp_path).read_text()
+    assert "50.00" in grid.draw(tmp_path).read_text()
     for path in (Path(__file__).parents[2] / "docs" / "gnn").glob("*.json"):
         read_results(path)
 
@@ -507,7 +514,7 @@ def test_results_of_unknown_origin(tmp_path, capsys, content, text):
     path.write_text(json.dumps(content))
     with pytest.raises(TrainingError, match=f"results.json cannot be read as results of a study: {text}"):
         read_results(path)
-    assert cli.main(["study", "--page-only", "--out", str(tmp_path)]) == 1
+    assert study.main(["--page-only", "--out", str(tmp_path)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -2,11 +2,15 @@
 
 import copy
 import doctest
+import inspect
+import pickle
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+import rtopk.gnn.product
 import rtopk.gnn.rows
 from rtopk.gnn import CompactMaxK, Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
 
@@ -47,7 +51,9 @@ def sage(conv, x, adjacency):
 
 
 def gcn(conv, x, adjacency):
-    into = adjacency.sum(1)
+    if conv.add_self_loops:
+        adjacency = adjacency.clone().fill_diagonal_(1)
+    into = adjacency.sum(1) if conv.normalize else torch.ones(len(adjacency), device=x.device)
     scale = torch.where(into > 0, into.rsqrt(), 0)
     return (scale[:, None] * adjacency * scale) @ maxk(F.linear(x, conv.linear.weight, conv.linear.bias)) + conv.bias
 
@@ -57,7 +63,13 @@ def gin(conv, x, adjacency):
     return adjacency @ x + (1 + conv.epsilon) * x
 
 
-LAYERS = [(MaxKSAGEConv, sage), (MaxKGCNConv, gcn), (MaxKGINConv, gin)]
+LAYERS = {
+    "sage": (MaxKSAGEConv, sage),
+    "gcn": (MaxKGCNConv, gcn),
+    "gcn, no self loops": (partial(MaxKGCNConv, add_self_loops=False), gcn),
+    "gcn, not normalized": (partial(MaxKGCNConv, normalize=False), gcn),
+    "gin": (MaxKGINConv, gin),
+}
 
 
 def results(function, x, parameters):
@@ -68,11 +80,11 @@ def results(function, x, parameters):
     return [result.detach(), *torch.autograd.grad((result * weights).sum(), [x, *parameters])]
 
 
-@pytest.mark.parametrize("layer, reference", LAYERS, ids=["sage", "gcn", "gin"])
+@pytest.mark.parametrize("layer, reference", LAYERS.values(), ids=LAYERS)
 @pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
 @pytest.mark.parametrize("block", [7, 1 << 15])
 def test_layers(layer, reference, dense, block, adjacency, device, monkeypatch):
-    monkeypatch.setattr(rtopk.gnn.rows, "_BLOCK_ROWS", block)
+    monkeypatch.setattr(rtopk.gnn.product, "_BLOCK_ROWS", block)
     conv = layer(COLS, COLS, K, dense=dense).to(device)
     with torch.no_grad():
         for parameter in conv.parameters():
@@ -132,8 +144,8 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
     features = torch.rand(NODES, 30, device=device) * (torch.rand(NODES, 30, device=device) < 0.2)
     csr = features.cpu().to_sparse_csr()
     sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 30).to(device)
-    compact = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
-    dense = MaxKGNN(model, 30, COLS, 4, layers=2, k=K, dense=True).to(device)
+    compact = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K).to(device)
+    dense = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K, dense=True).to(device)
     dense.load_state_dict(compact.state_dict())
     outcomes = []
     for network, x in ((compact, features), (compact, sparse), (dense, features)):
@@ -148,7 +160,7 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_networks_are_their_layers_one_after_the_other(model, device):
-    network = MaxKGNN(model, 30, COLS, 4, layers=2, k=K).to(device)
+    network = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K).to(device)
     graph = to_graph((torch.rand(NODES, NODES) < 0.1).float()).to(device)
     features = torch.randn(NODES, 30, device=device)
     x = network.input(features)
@@ -178,8 +190,8 @@ def test_sums_and_their_map_in_either_order(monkeypatch):
     x = torch.randn(nodes, cols)
     grad = torch.randn(nodes, out)
     results = []
-    for most_degree in (0, 32):
-        monkeypatch.setattr("rtopk.gnn.rows._MOST_DEGREE", most_degree)
+    for degree in (0, 32):
+        monkeypatch.setattr("rtopk.gnn.rows._MAX_DEGREE", degree)
         conv.zero_grad()
         leaf = x.clone().requires_grad_()
         y = conv(leaf, graph)
@@ -224,6 +236,120 @@ def test_edge_index_in_a_graphs_place():
         conv(x, [[0], [1]])
 
 
+# ---- As in PyTorch Geometric ----
+
+CONVOLUTIONS = [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv]
+
+
+@pytest.mark.parametrize("conv", CONVOLUTIONS)
+def test_cached_layers_keep_the_graph_of_the_first_edge_index(conv, monkeypatch):
+    made = []
+    real = Graph.from_edge_index.__func__
+    monkeypatch.setattr(Graph, "from_edge_index", classmethod(lambda *args: made.append(args) or real(*args)))
+    edges, x = torch.randint(NODES, (2, 100)), torch.randn(NODES, COLS)
+    plain, cached = conv(COLS, COLS, K), conv(COLS, COLS, K, cached=True)
+    cached.load_state_dict(plain.state_dict())
+    expected = plain(x, edges)
+    for _ in range(3):
+        assert torch.equal(cached(x, edges), expected)
+    assert sum(args[1] is edges for args in made) == 2
+    assert torch.equal(cached(x, edges.flip(0)), expected)  # as documented
+    other = Graph.from_edge_index(edges.flip(0), NODES)
+    assert torch.equal(cached(x, other), plain(x, other))  # a Graph is used as given
+    assert torch.equal(pickle.loads(pickle.dumps(cached))(x, edges), expected)
+    cached.reset_parameters()
+    cached.load_state_dict(plain.state_dict())
+    assert torch.equal(cached(x, edges.flip(0)), plain(x, edges.flip(0)))
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_cached_networks(model):
+    edges, x = torch.randint(NODES, (2, 100)), torch.randn(NODES, 30)
+    network = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K, cached=True)
+    expected = network(x, Graph.from_edge_index(edges, NODES))
+    assert torch.equal(network(x, edges), expected) and torch.equal(network(x, edges.flip(0)), expected)
+    assert not any(convolution.cached for convolution in network.convolutions)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [*(partial(conv, COLS, COLS, K) for conv in CONVOLUTIONS)]
+    + [partial(MaxKGNN, model, 30, COLS, 4, num_layers=2, k=K) for model in ("sage", "gcn", "gin")],
+)
+def test_reset_parameters_draws_what_the_constructor_draws(make):
+    torch.manual_seed(5)
+    module = make()
+    drawn = {name: value.clone() for name, value in module.state_dict().items()}
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(7)
+    torch.manual_seed(5)
+    module.reset_parameters()
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, drawn[name]), name
+
+
+def test_networks_with_replaced_norms_are_reset_too():
+    network = MaxKGNN("gin", 3, 8, 2, num_layers=1, k=2)
+    network.norms[0] = torch.nn.Identity()
+    network.reset_parameters()
+
+
+@pytest.mark.parametrize(
+    "module, text",
+    [
+        (MaxKSAGEConv(8, 4, 2), "MaxKSAGEConv(8, 4, k=2)"),
+        (MaxKGCNConv(8, 4, k=2), "MaxKGCNConv(8, 4, k=2)"),
+        (MaxKGCNConv(8, 4, 2, add_self_loops=False), "MaxKGCNConv(8, 4, k=2, add_self_loops=False)"),
+        (MaxKGCNConv(8, 4, 2, normalize=False, cached=True), "MaxKGCNConv(8, 4, k=2, normalize=False, cached=True)"),
+        (MaxKGINConv(8, 4, 2, max_iter=3, dropout=0.5), "MaxKGINConv(8, 4, k=2, max_iter=3, dropout=0.5)"),
+        (MaxKGINConv(8, 4, 2, dense=True), "MaxKGINConv(8, 4, k=2, dense=True)"),
+        (MaxKGNN("sage", 9, 8, 4, k=2), "MaxKGNN('sage', 9, 8, 4, num_layers=3, k=2)"),
+        (
+            MaxKGNN("gcn", 9, 8, 4, num_layers=1, k=2, add_self_loops=False),
+            "MaxKGNN('gcn', 9, 8, 4, num_layers=1, k=2, add_self_loops=False)",
+        ),
+    ],
+)
+def test_descriptions(module, text):
+    assert repr(module) == text
+    assert repr(eval(text, {name: getattr(rtopk.gnn, name) for name in rtopk.gnn.__all__})) == text
+
+
+def test_self_loops_of_gcn():
+    edges, x = torch.randint(NODES, (2, 100)), torch.randn(NODES, COLS)
+    graph = Graph.from_edge_index(edges, NODES)
+    conv, without = MaxKGCNConv(COLS, COLS, K), MaxKGCNConv(COLS, COLS, K, add_self_loops=False)
+    without.load_state_dict(conv.state_dict())
+    assert torch.equal(conv(x, graph), without(x, graph.with_self_loops()))
+    network = MaxKGNN("gcn", 30, COLS, 4, num_layers=2, k=K)
+    plain = MaxKGNN("gcn", 30, COLS, 4, num_layers=2, k=K, add_self_loops=False)
+    plain.load_state_dict(network.state_dict())
+    x = torch.randn(NODES, 30)
+    assert torch.equal(network(x, graph), plain(x, graph.with_self_loops()))
+    with pytest.raises(ValueError, match="add_self_loops is True and normalize is False; accepted"):
+        MaxKGCNConv(8, 8, 2, add_self_loops=True, normalize=False)
+    with pytest.raises(ValueError, match="add_self_loops is for gcn, not 'sage'; accepted"):
+        MaxKGNN("sage", 8, 8, 2, k=2, add_self_loops=False)
+
+
+def test_old_names_of_arguments_work_with_a_warning():
+    torch.manual_seed(3)
+    with pytest.warns(FutureWarning, match="is called .* now; the old name will be removed") as caught:
+        old = MaxKGNN("sage", in_features=9, hidden=8, classes=4, layers=2, k=2)
+    assert len(caught) == 4 and all(warning.filename == __file__ for warning in caught)
+    torch.manual_seed(3)
+    new = MaxKGNN("sage", in_channels=9, hidden_channels=8, out_channels=4, num_layers=2, k=2)
+    assert repr(old) == repr(new)
+    x, edges = torch.randn(5, 9), torch.randint(5, (2, 9))
+    assert torch.equal(old(x, edges), new(x, edges))
+    with pytest.raises(TypeError, match="layers and num_layers are one argument; accepted: num_layers"):
+        MaxKGNN("sage", 9, 8, 4, layers=2, num_layers=2, k=2)
+    assert {"in_channels", "hidden_channels", "out_channels", "num_layers"} <= set(
+        inspect.signature(MaxKGNN).parameters
+    )
+
+
 @pytest.mark.parametrize("module", ["graph", "layers", "rows"])
 def test_examples_in_the_documentation(module):
     outcome = doctest.testmod(getattr(rtopk.gnn, module), extraglobs={"torch": torch, "rtopk": rtopk})
@@ -241,8 +367,8 @@ def test_bad_arguments_are_refused():
         MaxKGINConv(24, 24, 4, dropout=1.5)
     with pytest.raises(ValueError, match="model is 'gat'; accepted: sage, gcn, gin"):
         MaxKGNN("gat", 3, 8, 2, k=2)
-    with pytest.raises(ValueError, match="layers is 0; accepted: 1 or more"):
-        MaxKGNN("sage", 3, 8, 2, k=2, layers=0)
+    with pytest.raises(ValueError, match="num_layers is 0; accepted: 1 or more"):
+        MaxKGNN("sage", 3, 8, 2, k=2, num_layers=0)
 
 
 @pytest.mark.parametrize("shape", [(9, 15), (9, 17), (9, 300), (8, 16), (12, 16), (16,), (2, 9, 16)])
@@ -301,7 +427,7 @@ def test_copies_of_sparse_features():
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_hooks_and_replaced_norms(model, device):
-    network = MaxKGNN(model, 12, 16, 3, layers=2, k=4).to(device)
+    network = MaxKGNN(model, 12, 16, 3, num_layers=2, k=4).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
     seen = []
     for module in (*network.convolutions, *network.norms):
@@ -319,7 +445,7 @@ def test_hooks_and_replaced_norms(model, device):
 @pytest.mark.parametrize("k", [2, 8])
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_networks_under_autocast(model, k, device):
-    network = MaxKGNN(model, 12, 16, 3, layers=2, k=k).to(device)
+    network = MaxKGNN(model, 12, 16, 3, num_layers=2, k=k).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
     csr = x.cpu().to_sparse_csr()
     sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 12).to(device)

@@ -121,7 +121,7 @@ def test_the_baseline_is_torchs(model, operators, monkeypatch):
     monkeypatch.setattr(rtopk.gnn.linear, "_Linear", counted)
     x, edges = torch.randn(30, 20, device=operators), torch.randint(30, (2, 90), device=operators)
     for dense in (False, True):
-        network = MaxKGNN(model, 20, 24, 8, layers=2, k=5, dense=dense).to(operators)
+        network = MaxKGNN(model, 20, 24, 8, num_layers=2, k=5, dense=dense).to(operators)
         called.clear()
         network(x, edges).sum().backward()
         assert bool(called) != dense

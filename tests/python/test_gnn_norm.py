@@ -121,7 +121,7 @@ def test_what_needs_no_gradient_gets_none(frozen, operators):
 
 def network_and_rows(model, device, **options):
     graph = Graph.from_edge_index(torch.randint(60, (2, 400)), 60).with_self_loops().to(device)
-    network = MaxKGNN(model, 30, 24, 4, layers=3, k=5, **options).to(device)
+    network = MaxKGNN(model, 30, 24, 4, num_layers=3, k=5, **options).to(device)
     with torch.no_grad():
         for parameter in network.parameters():  # zeros and ones would hide a mistake
             parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -178,7 +178,7 @@ def test_checkpoints_keep_their_names():
         "gin": ["epsilon", "linear.weight", "linear.bias"],
     }
     for model in MODELS:
-        names = set(MaxKGNN(model, 30, 24, 4, layers=1, k=5).state_dict())
+        names = set(MaxKGNN(model, 30, 24, 4, num_layers=1, k=5).state_dict())
         assert names == {
             *(f"{part}.{name}" for part in ("input", "norms.0", "output") for name in ("weight", "bias")),
             *(f"convolutions.0.{name}" for name in layer[model]),

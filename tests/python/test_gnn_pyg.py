@@ -41,16 +41,17 @@ def compare(ours, theirs, x):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("self_loops", [False, True])
+@pytest.mark.parametrize(
+    "options", [{}, {"add_self_loops": False}, {"add_self_loops": True}, {"normalize": False}], ids=str
+)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gcn(edge_index, weighted, self_loops):
-    conv = MaxKGCNConv(COLS, OUT, K)
+def test_gcn(edge_index, weighted, options):
+    conv = MaxKGCNConv(COLS, OUT, K, **options)
     torch.nn.init.normal_(conv.bias)
-    theirs = GCNConv(COLS, OUT, add_self_loops=self_loops)
+    theirs = GCNConv(COLS, OUT, **options)
     theirs.lin, theirs.bias = torch.nn.Sequential(conv.linear, rtopk.nn.MaxK(K)), conv.bias
     weight = torch.rand(edge_index.shape[1]) if weighted else None
     graph = Graph.from_edge_index(edge_index, NODES, weight)
-    graph = graph.with_self_loops() if self_loops else graph
     compare(lambda x: conv(x, graph), lambda x: theirs(x, edge_index, weight), torch.randn(NODES, COLS))
 
 

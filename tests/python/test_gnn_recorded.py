@@ -40,7 +40,7 @@ WAYS = {
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 @pytest.mark.parametrize("way", WAYS)
 def test_recorded_networks_are_the_eager_ones(way, model, one_thread):
-    network = WithGraph(MaxKGNN(model, COLS, 32, 5, layers=2, k=8), random_graph().prepared())
+    network = WithGraph(MaxKGNN(model, COLS, 32, 5, num_layers=2, k=8), random_graph().prepared())
     with torch.no_grad():
         recorded = WAYS[way](network, torch.randn(NODES, COLS))
     x = torch.randn(NODES, COLS)
@@ -51,7 +51,7 @@ def test_recorded_networks_are_the_eager_ones(way, model, one_thread):
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_a_graph_that_is_not_ready_is_named(model):
     graph = random_graph()
-    network = WithGraph(MaxKGNN(model, COLS, 32, 5, layers=1, k=8), graph)
+    network = WithGraph(MaxKGNN(model, COLS, 32, 5, num_layers=1, k=8), graph)
     with pytest.raises(RuntimeError, match=r"accepted: graph\.prepared\(\)"):
         torch.export.export(network, (torch.randn(NODES, COLS),))
     graph.prepared()

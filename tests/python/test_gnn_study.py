@@ -8,7 +8,12 @@ import torch
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
-from rtopk.gnn import GraphError, cli, page, study  # noqa: E402
+import grid  # noqa: E402
+import page  # noqa: E402
+import study  # noqa: E402
+
+from results import Results  # noqa: E402
+from rtopk.gnn import GraphError, cli  # noqa: E402
 from rtopk.gnn.recipe import TrainingError, recipe_for  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
@@ -19,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_results_from_before_precision_are_known(tmp_path):
     recipe = recipe_for("cora", "sage", seed=0)
-    results = study.Results(tmp_path / "results.json")
+    results = Results(tmp_path / "results.json")
     results.add("runs", "cora", recipe, best={}, last={}, seconds=1.0)
     del results.content["runs"][0]["recipe"]["precision"]
     assert results.has("runs", "cora", recipe)
@@ -27,26 +32,26 @@ def test_results_from_before_precision_are_known(tmp_path):
 
 
 def test_a_study_goes_on_where_it_stopped_and_draws_its_page(tmp_path, capsys):
-    arguments = ["study", "--graph", str(CORA), "--model", "sage", "gcn", "--max-iter", "2", "--seeds", "2", *SMALL]
+    arguments = ["--graph", str(CORA), "--model", "sage", "gcn", "--max-iter", "2", "--seeds", "2", *SMALL]
     arguments += ["--epochs", "3", "--repetitions", "1", "--out", str(tmp_path)]
-    assert cli.main([*arguments, "--time-limit", "0"]) == 0
-    assert "are left: the same command goes on" in capsys.readouterr().out
-    assert cli.main(arguments) == 0
+    assert study.main([*arguments, "--time-limit", "0"]) == 0
+    assert "are left: the same command continues" in capsys.readouterr().out
+    assert study.main(arguments) == 0
     results = json.loads((tmp_path / "results.json").read_text())
     assert len(results["timings"]) == 2 * 3 and len(results["runs"]) == 2 * 3 * 2
     text = (tmp_path / "index.html").read_text()
     assert text.count("<svg") == 2 and "cora, GraphSAGE" in text and "96.74" in text
     assert "http" not in text.replace("http-equiv", "")  # nothing is fetched
     capsys.readouterr()
-    assert cli.main(arguments) == 0
+    assert study.main(arguments) == 0
     assert "0 to do" in capsys.readouterr().out
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == results["runs"]
 
 
 def test_a_study_of_the_same_twice_and_of_what_diverges(tmp_path, capsys):
-    arguments = ["study", "--graph", str(CORA), str(CORA), "--model", "sage", "sage", "--max-iter", "2", "2", *SMALL]
+    arguments = ["--graph", str(CORA), str(CORA), "--model", "sage", "sage", "--max-iter", "2", "2", *SMALL]
     arguments += ["--seeds", "1", "--epochs", "2", "--lr", "1e30", "--repetitions", "1", "--out", str(tmp_path)]
-    assert cli.main(arguments) == 0
+    assert study.main(arguments) == 0
     output = capsys.readouterr().out
     assert "6 of 6" in output and output.count("seed 0, no result: the loss is") == 3
     results = json.loads((tmp_path / "results.json").read_text())
@@ -54,7 +59,7 @@ def test_a_study_of_the_same_twice_and_of_what_diverges(tmp_path, capsys):
 
 
 def test_a_study_mixes_neither_devices_nor_graphs(cora, tmp_path):
-    results = study.Results(tmp_path / "results.json")
+    results = Results(tmp_path / "results.json")
     results.expect([cora, cora], torch.device("cpu"))
     other = cora.with_graph(cora.graph.with_self_loops())
     with pytest.raises(TrainingError, match="there are two graphs 'cora', .*10556.* and .*13264.*; accepted: one of a"):
@@ -129,12 +134,12 @@ def test_ticks_enclose_what_is_drawn(interval):
 
 
 def test_studies_that_cannot_be(tmp_path, capsys):
-    assert cli.main(["study", "--page-only", "--out", str(tmp_path)]) == 1
+    assert study.main(["--page-only", "--out", str(tmp_path)]) == 1
     assert "there are no results in" in capsys.readouterr().err
     (tmp_path / "results.json").write_text('{"runs": [{}]}')
-    assert cli.main(["study", "--page-only", "--out", str(tmp_path)]) == 1
+    assert study.main(["--page-only", "--out", str(tmp_path)]) == 1
     assert "cannot be read as results of a study" in capsys.readouterr().err
-    assert cli.main(["study", "--graph", str(CORA), "--k", "999", "--out", str(tmp_path / "new")]) == 1
+    assert study.main(["--graph", str(CORA), "--k", "999", "--out", str(tmp_path / "new")]) == 1
     assert "error: k is 999" in capsys.readouterr().err
     for arguments, text in (
         (["--repetitions", "0"], "error: repetitions is 0; accepted: 1 or more"),
@@ -142,7 +147,12 @@ def test_studies_that_cannot_be(tmp_path, capsys):
         (["--time-limit", "nan"], "error: time_limit is nan"),
         (["--out", str(CORA)], "error: "),
     ):
-        assert cli.main(["study", "--graph", str(CORA), "--out", str(tmp_path / "new"), *arguments]) == 1
+        assert study.main(["--graph", str(CORA), "--out", str(tmp_path / "new"), *arguments]) == 1
         assert text in capsys.readouterr().err
     with pytest.raises(GraphError):
-        study.run(study.Plan(["nope"], ["sage"], []), tmp_path / "new", device=torch.device("cpu"))
+        grid.run(grid.Plan(["nope"], ["sage"], []), tmp_path / "new", device=torch.device("cpu"))
+
+
+def test_the_old_command_says_where_the_study_is(capsys):
+    assert cli.main(["study", "--graph", str(CORA)]) == 2
+    assert "accepted: python paper/gnn/study.py" in capsys.readouterr().err

@@ -15,13 +15,16 @@ import torch.nn.functional as F
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
+import study  # noqa: E402
+from measure import measure  # noqa: E402
+
 import rtopk  # noqa: E402
 from rtopk.gnn import MaxKGNN, cli, load  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
-from rtopk.gnn.measure import measure  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for  # noqa: E402
 from rtopk.gnn.rows import CompactMaxK, DenseMaxK  # noqa: E402
-from rtopk.gnn.training import Interruption, Trainer, _loss_on, score, train  # noqa: E402
+from rtopk.gnn.training import Interruption, Trainer, score, train  # noqa: E402
+from rtopk.gnn.training.trainer import _loss_on  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -103,7 +106,7 @@ def test_scores():
 def test_the_best_is_chosen_by_validation_and_not_by_test(cora, monkeypatch):
     trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
     scores = iter([0.1, 0.5, 0.6, 0.2, 0.4, 0.9, 0.3, 0.5, 0.7])  # training, validation, test
-    monkeypatch.setattr("rtopk.gnn.training.score", lambda *_: next(scores))
+    monkeypatch.setattr("rtopk.gnn.training.trainer.score", lambda *_: next(scores))
     for _ in range(3):
         trainer.evaluate(trainer.step())
     assert trainer.best["epoch"] == 1
@@ -122,7 +125,7 @@ def test_a_recipe_is_what_is_trained(cora):
 def test_steps_are_what_is_timed(cora, monkeypatch):
     trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
     figures = []
-    monkeypatch.setattr("rtopk.gnn.measure.milliseconds", lambda function, *_: figures.append(function) or len(figures))
+    monkeypatch.setattr("measure.milliseconds", lambda function, *_: figures.append(function) or len(figures))
     assert measure(trainer, 3) == {"topk_ms": 1, "step_ms": 2}
     before = [parameter.detach().clone() for parameter in trainer.network.parameters()]
     for function, changes in zip(figures, (False, True), strict=True):
@@ -254,7 +257,7 @@ def test_precision_is_that_of_the_steps_alone(cora):
 def test_the_best_parameters_give_the_best_scores(cora, tmp_path):
     trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
     assert train(trainer, tmp_path, show=False)
-    network = MaxKGNN("sage", 1433, 32, 7, layers=2, k=8).eval()
+    network = MaxKGNN("sage", 1433, 32, 7, num_layers=2, k=8).eval()
     network.load_state_dict(torch.load(tmp_path / "best.pt", weights_only=True))
     with torch.no_grad():
         result = network(cora.features, cora.graph.with_self_loops())
@@ -307,7 +310,7 @@ def test_train_ends_with_the_test_accuracy(tmp_path):
     assert re.fullmatch(r"test accuracy 0\.\d{4} at the best validation accuracy 0\.\d{4} \(epoch \d of 6\)", lines[-1])
     assert re.match(r"epoch 6 of 6  loss \d\.\d+  train 0\.\d+  validation 0\.\d+  test 0\.\d+", lines[-2])
     again = run(*arguments[:-3], 8, *arguments[-2:], "--resume")
-    assert again.returncode == 0 and "going on after epoch 6" in again.stdout
+    assert again.returncode == 0 and "continuing after epoch 6" in again.stdout
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert [entry["epoch"] for entry in result["history"]] == list(range(1, 9))
 
@@ -370,9 +373,9 @@ def test_killed_after_the_first_evaluation(tmp_path):
 
 @pytest.mark.parametrize("option,value", [("k", 0), ("k", 999), ("epochs", 0), ("lr", -1), ("max-iter", 0)])
 def test_a_recipe_is_refused_before_the_graph_is_loaded(tmp_path, capsys, option, value):
-    for which in ("train", "study"):
-        arguments = ["--graph", "nowhere", "--model", "gcn", f"--{option}", str(value), "--out", str(tmp_path / which)]
-        assert cli.main([which, *arguments]) == 1
+    arguments = ["--graph", "nowhere", "--model", "gcn", f"--{option}", str(value), "--out", str(tmp_path / "new")]
+    for main, line in ((cli.main, ["train", *arguments]), (study.main, arguments)):
+        assert main(line) == 1
         assert f"{option.replace('-', '_')} is {value}" in capsys.readouterr().err
 
 
@@ -394,7 +397,7 @@ def test_a_signal_keeps_what_was_learnt(tmp_path, number):
         process.kill()
     assert process.returncode == 130, errors
     assert "stopping after this epoch" in errors and "Traceback" not in errors
-    assert "--resume goes on" in rest.splitlines()[-1]
+    assert "--resume continues" in rest.splitlines()[-1]
     result = json.loads((tmp_path / "result.json").read_text())
     assert not result["finished"] and result["best"]["epoch"] >= 1
     trainer = Trainer(load(CORA), Recipe(**result["recipe"]), "cpu")
@@ -414,7 +417,7 @@ def test_a_signal_keeps_what_was_learnt(tmp_path, number):
         (["--lr", "nan"], "error: lr is nan"),
         (["--epochs", "0"], "error: epochs is 0"),
         (["--max-iter", "0"], "error: max_iter is 0"),
-        (["--max-iter", "3", "--baseline", "dense"], "error: max_iter with a baseline"),
+        (["--max-iter", "3", "--baseline", "dense"], "error: max_iter is 3 with a baseline; accepted: none"),
         (["--device", "gpu"], "error: there is no device 'gpu'; accepted: cpu, cuda, cuda:N"),
         (["--device", "meta"], "error: device 'meta' cannot be used"),
         (["--scale", "0.5"], "error: .*a scale is for generated graphs"),
@@ -457,7 +460,7 @@ def test_a_disk_that_is_full_costs_no_more_than_it_must(tmp_path):
 def test_a_run_is_not_written_over(cora, tmp_path, capsys):
     arguments = ["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--epochs", "3", "--out", str(tmp_path)]
     assert cli.main([*arguments, "--resume"]) == 0
-    assert "checkpoint.pt: from the beginning" in capsys.readouterr().out
+    assert "checkpoint.pt: starting from the beginning" in capsys.readouterr().out
     before = (tmp_path / "checkpoint.pt").read_bytes()
     assert cli.main([*arguments, "--lr", "0.5"]) == 1
     assert "would be lost: its lr is 0.003, and this run's is 0.5; accepted: another --out" in capsys.readouterr().err
@@ -501,10 +504,10 @@ def test_a_gpu_that_is_not_there(capsys):
 
 
 def test_help_teaches(capsys):
-    for arguments, words in (
-        (["train", "--help"], "--graph wordnet --model sage"),
-        (["study", "--help"], "results.json"),
+    for main, arguments, words in (
+        (cli.main, ["train", "--help"], "--graph wordnet --model sage"),
+        (study.main, ["--help"], "results.json"),
     ):
         with pytest.raises(SystemExit) as ended:
-            cli.main(arguments)
+            main(arguments)
         assert ended.value.code == 0 and words in capsys.readouterr().out

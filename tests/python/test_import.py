@@ -1,5 +1,7 @@
 """What an import costs: rtopk brings little that torch has not brought already."""
 
+import ast
+import graphlib
 import json
 import subprocess
 import sys
@@ -46,3 +48,26 @@ def test_the_graph_package_says_what_it_needs(tmp_path):
     assert done.stderr.splitlines()[-1] == (
         "ModuleNotFoundError: rtopk.gnn needs numpy, which is not installed: pip install 'rtopk[gnn]'"
     )
+
+
+def imports():
+    """Of each module of the package, those that its import statements name."""
+    package = Path(rtopk.__file__).parent
+    files = {}
+    for path in package.rglob("*.py"):
+        parts = [package.name, *path.relative_to(package).with_suffix("").parts]
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for name, path in files.items():
+        of = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                above = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+                base = ".".join(above[: len(above) - node.level + 1] + ([node.module] if node.module else []))
+                of |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in files else base for alias in node.names}
+        yield name, of
+
+
+def test_no_module_imports_itself_through_others():
+    graph = dict(imports())
+    assert {"rtopk._topk", "rtopk.gnn.data.npz", "rtopk.gnn.training.trainer"} <= set(graph)
+    graphlib.TopologicalSorter(graph).prepare()  # raises a CycleError

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import rtopk
-from rtopk import _accelerate, _functions, _info, _library, nn
+from rtopk import _accelerate, _compact, _info, _library, _maxk, _topk, nn
 from stable_symbols import by_owner, owner_of, undefined_symbols
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,10 @@ def test_public_names_are_documented_and_typed():
     assert (Path(rtopk.__file__).parent / "py.typed").exists()
 
 
-@pytest.mark.parametrize("module", [rtopk, _accelerate, _functions, _info, nn], ids=lambda module: module.__name__)
+MODULES = [rtopk, _accelerate, _compact, _info, _maxk, _topk, nn]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_in_docstrings(module):
     outcome = doctest.testmod(module, extraglobs={"torch": torch, "rtopk": rtopk})
     assert outcome.failed == 0 and outcome.attempted > 0

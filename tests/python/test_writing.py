@@ -41,6 +41,20 @@ def test_out_is_resized_as_torch_does():
     assert torch.equal(values, torch.topk(x, 3).values)
 
 
+def test_out_is_counted_as_a_write(device):
+    x = torch.randn(4, 9, device=device)
+    out = torch.empty(4, 3, device=device), torch.empty(4, 3, dtype=torch.int64, device=device)
+    weight = torch.ones(4, 3, device=device, requires_grad=True)
+    loss = (weight * out[0]).sum()
+    before = [tensor._version for tensor in out]
+    rtopk.topk(x, 3, out=out)
+    assert all(tensor._version > version for tensor, version in zip(out, before, strict=True))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with pytest.raises(RuntimeError, match="requires grad"):
+        rtopk.topk(x.requires_grad_(), 3, out=out)
+
+
 def test_out_that_overlaps_the_input_is_refused():
     x = torch.randn(64)
     with pytest.raises(RuntimeError, match="overlap"):

@@ -1,6 +1,6 @@
 """MaxK-GNN: graph networks whose rows are sparsified by MaxK and aggregated without their zeros.
 
-`python -m rtopk.gnn train --help` trains one; `python -m rtopk.gnn study --help` compares many.
+`python -m rtopk.gnn train --help` trains one.
 """
 
 try:
@@ -11,8 +11,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 from .data import Dataset, GraphError, load
+from .features import SparseFeatures
 from .graph import Graph
-from .layers import MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
+from .layers import MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv
 from .rows import CompactMaxK, CompactRows
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""python -m rtopk.gnn: train MaxK graph networks, and study them."""
+"""python -m rtopk.gnn: train MaxK graph networks."""
 
 from .cli import main
 

@@ -1,7 +1,7 @@
 """Sums over the neighbours in a graph, of features that are kept as compact sparse rows (CBSR).
 
-torch.ops.rtopk.aggregate is Y = A X, and torch.ops.rtopk.aggregate_backward is (A^T dY) at the selectors of X: each is
-the derivative of the other, so that gradients of any order exist.
+torch.ops.rtopk.aggregate is Y = A X, and torch.ops.rtopk.aggregate_backward is (A^T dY) at the selectors of X. Each is
+the derivative of the other, so gradients of any order exist.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _REDUCTIONS = ("sum", "mean")
 
 
 def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, reduce: str = "sum") -> torch.Tensor:
-    """The features of every row's neighbours, added up: Y = A X with X in CBSR, as :func:`rtopk.compact` makes it.
+    """The sum of the features of every row's neighbours: Y = A X with X in CBSR, as :func:`rtopk.compact` makes it.
 
-    Differentiable in the values. Sums are made in float32 and in a fixed order; the gradient uses atomic additions on a
-    GPU, whose order differs from run to run, unless torch.use_deterministic_algorithms(True) forbids it.
+    Differentiable in the values. Sums are made in float32 and in a fixed order. On a GPU the gradient uses atomic
+    additions, whose order differs from run to run, unless torch.use_deterministic_algorithms(True) is set.
 
     Args:
         graph: has the sparse matrix A by rows, ``row_starts``, ``columns`` and ``weights`` (or None), and its transpose
             as ``t_row_starts``, ``t_columns`` and ``t_weights``. Indices are int32 or int64, weights float32.
         values: [nodes, k], float32, float16 or bfloat16.
         selectors: [nodes, k], uint8 or uint16: the columns of the values, distinct in a row.
-        cols: how many columns X has.
-        reduce: "sum", or "mean": divided by the number of a row's edges.
+        cols: the number of columns of X.
+        reduce: "sum", or "mean" for the sum divided by the number of the row's edges.
 
     Returns:
         [rows, cols] in the type of the values.
@@ -54,7 +54,7 @@ def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, r
 
 
 def check_aggregation(graph, reduce: str) -> None:
-    """What every sum over neighbours asks of its graph and its kind."""
+    """Raises an error if a graph or a reduction does not suit an aggregation."""
     if reduce not in _REDUCTIONS:
         raise ValueError(f"reduce is {reduce!r}; accepted: {' or '.join(map(repr, _REDUCTIONS))}")
     _check_weights("graph.weights", graph.weights)
@@ -62,10 +62,36 @@ def check_aggregation(graph, reduce: str) -> None:
 
 def _check_weights(name, weights) -> None:
     if weights is not None and weights.requires_grad:
-        raise ValueError(f"{name} requires a gradient, which an aggregation does not have; accepted: weights.detach()")
+        raise ValueError(f"{name} requires a gradient, and an aggregation has none for it; accepted: weights.detach()")
 
 
-# ---- Shapes ----
+# ---- Dense rows, and back: aggregations in which every node gathers from itself ----
+
+
+def _identity(rows: int, device: torch.device):
+    """The parts of the identity matrix, which is its own transpose."""
+    starts = torch.arange(rows + 1, dtype=index_type(rows), device=device)
+    return starts, starts[:-1], None
+
+
+def expanded(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
+    """The dense rows. An aggregation writes every element once; a scatter would need zeros and 64-bit indices first."""
+    identity = _identity(len(values), values.device)
+    return _OPS.aggregate.default(*identity, values, selectors, cols, False, True, None, None, None)
+
+
+def at_selectors(rows: torch.Tensor, selectors: torch.Tensor) -> torch.Tensor:
+    """The elements of dense rows that the selectors name."""
+    identity = _identity(len(rows), rows.device)
+    return _OPS.aggregate_backward.default(*identity, *identity, rows, selectors, False, True)
+
+
+def index_type(maximum: int) -> torch.dtype:
+    """The smallest type of indices up to a number."""
+    return torch.int32 if maximum < 2**31 else torch.int64
+
+
+# ---- The operators ----
 
 
 @register_fake("rtopk::aggregate")
@@ -82,60 +108,8 @@ def _fake_aggregate_backward(
 
 @register_fake("rtopk::transpose_graph")
 def _fake_transpose_graph(row_starts, columns, weights, n):
-    return row_starts.new_empty(n + 1), columns.new_empty(columns.shape), _empty_like(weights)
-
-
-@register_fake("rtopk::_add_product")
-def _fake_add_product(onto, values, selectors, matrix):
-    devices = {tensor.device for tensor in (onto, values, selectors, matrix)}
-    torch._check(len(devices) == 1, lambda: f"tensors are on {devices}; accepted: all on one device")
-
-
-@register_fake("rtopk::_product_values_gradient")
-def _fake_product_values_gradient(grad, selectors, matrix):
-    return grad.new_empty(selectors.shape)
-
-
-@register_fake("rtopk::_product_matrix_gradient")
-def _fake_product_matrix_gradient(grad, values, selectors, cols):
-    return grad.new_empty(cols, grad.shape[1])
-
-
-@register_fake("rtopk::_linear")
-def _fake_linear(x, weight, bias):
-    return x.new_empty(x.shape[0], weight.shape[0])
-
-
-@register_fake("rtopk::_linear_input_gradient")
-def _fake_linear_input_gradient(grad, weight):
-    return grad.new_empty(grad.shape[0], weight.shape[1])
-
-
-@register_fake("rtopk::_linear_weight_gradient")
-def _fake_linear_weight_gradient(grad, x):
-    return grad.new_empty(grad.shape[1], x.shape[1])
-
-
-@register_fake("rtopk::_norm")
-def _fake_norm(x, bias, gamma, beta, epsilon):
-    return x.new_empty(x.shape)
-
-
-@register_fake("rtopk::_norm_backward")
-def _fake_norm_backward(x, bias, gamma, epsilon, grad):
-    return x.new_empty(x.shape), *(gamma.new_empty(gamma.shape) for _ in range(2)), _empty_like(bias)
-
-
-@register_fake("rtopk::_norm_compact_backward")
-def _fake_norm_compact_backward(x, bias, gamma, epsilon, values, selectors):
-    return _fake_norm_backward(x, bias, gamma, epsilon, values)
-
-
-def _empty_like(tensor):
-    return None if tensor is None else tensor.new_empty(tensor.shape)
-
-
-# ---- Derivatives ----
+    t_weights = None if weights is None else weights.new_empty(weights.shape)
+    return row_starts.new_empty(n + 1), columns.new_empty(columns.shape), t_weights
 
 
 def _save_aggregate(ctx, inputs, output):
@@ -154,7 +128,7 @@ def _backward_aggregate(ctx, grad):
     return None, None, None, grad_values, *(None,) * 7
 
 
-def _save_backward(ctx, inputs, output):
+def _save_aggregate_backward(ctx, inputs, output):
     *graphs, _, selectors, ctx.mean, ctx.deterministic = inputs
     _check_weights("weights", graphs[2])
     _check_weights("t_weights", graphs[5])
@@ -162,7 +136,7 @@ def _save_backward(ctx, inputs, output):
     ctx.save_for_backward(*graphs, selectors)
 
 
-def _backward_backward(ctx, grad_values):
+def _backward_aggregate_backward(ctx, grad_values):
     row_starts, columns, weights, *transposed, selectors = ctx.saved_tensors
     grad = _OPS.aggregate(
         row_starts, columns, weights, grad_values, selectors, ctx.cols, ctx.mean, ctx.deterministic, *transposed
@@ -171,4 +145,4 @@ def _backward_backward(ctx, grad_values):
 
 
 register_autograd("rtopk::aggregate", _backward_aggregate, setup_context=_save_aggregate)
-register_autograd("rtopk::aggregate_backward", _backward_backward, setup_context=_save_backward)
+register_autograd("rtopk::aggregate_backward", _backward_aggregate_backward, setup_context=_save_aggregate_backward)

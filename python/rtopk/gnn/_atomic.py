@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and folders in which one process writes at a time."""
+"""Atomic writes of files, and locks of folders."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pathlib import Path
 from ._text import Refusal, printable
 
 LOCK = ".rtopk.lock"
-# A file on its way to its name. Nobody else has a reason to use such a name: what is left of it belongs to a process
+# The name of a file that is not complete yet. Only this module uses such names: one that is left over is from a process
 # that was killed.
 _PART = re.compile(r"\.rtopk-[0-9a-f]{32}\.part")
 
 
 class FolderInUse(Refusal):
-    """A folder in which another process writes."""
+    """Another process is writing to the folder."""
 
 
 def _cannot_write(path: Path, error: OSError) -> OSError:
@@ -34,18 +34,18 @@ def _cannot_write(path: Path, error: OSError) -> OSError:
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:
-    """Writes a file that is there whole or not at all, also after a power failure."""
+    """Writes a file atomically: even after a power failure it has either its old or its new content."""
     write_together([(path, content)])
 
 
 def write_together(files: Sequence[tuple[Path, bytes | memoryview]]) -> None:
-    """Writes several files. None of them takes its place, in their order, before all are safely on the disk: where one
-    does not fit, all that was there before stays."""
+    """Writes several files. All are flushed to the disk before the first takes its place, and they take their places in
+    order. If one of them does not fit, all old files stay."""
     with contextlib.ExitStack() as stack:
         staged = []
         for path, content in files:
             with _named_errors(path):
-                # The parts as they are on the disk; a link stays, and its file is replaced.
+                # A symbolic link stays, and the file that it points to is replaced.
                 target = Path(os.path.realpath(path))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -65,31 +65,32 @@ def _named_errors(path: Path) -> Iterator[None]:
 
 
 def check_replaceable(path: Path) -> None:
-    """An OSError if there is something that :func:`write_whole` would not replace."""
+    """An OSError if :func:`write_whole` could not replace what is there."""
     with _named_errors(path):
         _replaced(Path(os.path.realpath(path)))
 
 
 def _replaced(target: Path) -> os.stat_result | None:
-    """What is about to be replaced: a plain file that may be written, or nothing."""
+    """The status of the file that would be replaced, or None if there is none. An OSError if it may not be replaced."""
     try:
         status = os.stat(target)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EEXIST, "there is something of that name that is not a plain file")
-    # For root everything is writable; but whoever took the right to write from a file wants to keep it.
+        raise OSError(errno.EEXIST, "it is not a plain file")
+    # Root may write to every file. But a file that nobody may write to is meant to be kept.
     if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
         raise OSError(errno.EACCES, "it is read-only")
     return status
 
 
 class _Part:
-    """A file on its way: written and flushed to the disk, with the mode and the owner of the one that it replaces."""
+    """A complete file that has not taken its place: flushed to the disk, with the mode and owner of the one it
+    replaces."""
 
     def __init__(self, folder: int, target: Path, content: bytes | memoryview) -> None:
         self._folder, self._target = folder, target
-        self._name: str | None = None  # none: it vanishes with its descriptor
+        self._name: str | None = None  # None: the file has no name, and vanishes when it is closed
         replaced = _replaced(target)
         self._file = self._open(0o666 if replaced is None else 0o600)
         try:
@@ -114,7 +115,7 @@ class _Part:
             try:
                 return os.open(".", os.O_TMPFILE | os.O_WRONLY, mode, dir_fd=self._folder)
             except OSError as error:
-                # Not every file system has it.
+                # Not every file system has files without a name.
                 if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL):
                     raise
         name = _part_name()
@@ -124,7 +125,7 @@ class _Part:
 
     def take_its_place(self) -> None:
         if self._name is None:
-            # Only a name can replace a name.
+            # Only a file with a name can replace another.
             name = _part_name()
             os.link(f"/proc/self/fd/{self._file}", name, dst_dir_fd=self._folder, follow_symlinks=True)
             self._name = name
@@ -154,24 +155,24 @@ def _take_owner_and_mode(file: int, replaced: os.stat_result) -> None:
         except PermissionError as error:
             owner = f"user {replaced.st_uid}, group {replaced.st_gid}"
             raise OSError(error.errno, f"it would no longer belong to {owner}") from error
-    os.fchmod(file, stat.S_IMODE(replaced.st_mode))  # last: a new owner clears some bits
+    os.fchmod(file, stat.S_IMODE(replaced.st_mode))  # last: fchown clears some bits
 
 
 def _flush_folder(folder: int) -> None:
     try:
         os.fsync(folder)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing for folders
+        if error.errno != errno.EINVAL:  # some file systems cannot flush folders
             raise
 
 
-# ---- One at a time ----
+# ---- Locks ----
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """For as long as it lasts, no other process (or thread) that asks for it writes into the folder, which is made
-    where it is missing. It ends with the process, however that ends."""
+    """Locks a folder against other processes and threads that lock it, and makes it if it is missing. The lock ends
+    with the process, however that ends."""
     path = folder / LOCK
     with _named_errors(folder):
         if folder.exists() and not folder.is_dir():
@@ -189,7 +190,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(path)  # while it is locked: whoever comes now makes a new one
+            os.unlink(path)  # while it is locked: a process that comes now makes a new file
         os.close(file)
 
 
@@ -207,13 +208,13 @@ def _lock(folder: Path, path: Path) -> int:
             ) from error
         except OSError as error:
             warnings.warn(
-                f"{printable(folder)} cannot be locked ({error.strerror}): take care that nothing else writes there",
+                f"{printable(folder)} cannot be locked ({error.strerror}): make sure that nothing else writes there",
                 RuntimeWarning,
                 stacklevel=4,
             )
         if _is_at(file, path):
             return file
-        os.close(file)  # whoever held it has just removed it
+        os.close(file)  # the process that held the lock has just removed the file
 
 
 def _is_at(file: int, path: Path) -> bool:

@@ -1,16 +1,16 @@
-"""What foreign names look like in a message."""
+"""Text of unknown origin, made safe to print."""
 
 from __future__ import annotations
 
 
 def printable(text: object) -> str:
-    """The text with every character escaped that a terminal might obey: control characters, line ends, reversals of the
-    direction of writing, and bytes of file names that are no text."""
+    """The text with everything escaped that a terminal might interpret: control characters, line ends, changes of the
+    writing direction, and undecodable bytes of file names."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def short(value: object) -> str:
-    """A value of unknown kind and size in a few words. Never all of it: what looks small in a file may be endless."""
+    """A value of unknown type and size in a few words, however large it is."""
     if value is None or isinstance(value, (bool, float)):
         return str(value)
     if isinstance(value, int):
@@ -20,13 +20,13 @@ def short(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-_LONGEST = 2000  # characters of an error
+_MAX_TEXT = 2000  # characters of an error
 
 
 class Refusal(ValueError):
-    """An error whose text is one line, not endless, and safe to print, whatever it quotes."""
+    """An error whose text is one line of limited length and safe to print, whatever it quotes."""
 
     def __init__(self, text: object) -> None:
         line = printable(text)
-        half = _LONGEST // 2
-        super().__init__(line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}")
+        half = _MAX_TEXT // 2
+        super().__init__(line if len(line) <= _MAX_TEXT else f"{line[:half]} ... {line[-half:]}")

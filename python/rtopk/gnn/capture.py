@@ -1,5 +1,5 @@
-"""Training steps as CUDA graphs. Where a graph has few nodes, a GPU is done with a step's kernels long before Python
-has launched them all; captured once, they are launched together."""
+"""Training steps as CUDA graphs. On a graph with few nodes, launching the kernels of a step takes longer than running
+them. Captured once, they are launched together."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from collections.abc import Callable
 
 import torch
 
-# Elements of the hidden rows of all layers up to which a step is captured: on an H200 about 10 ms of kernels, which
-# take about as long to launch. A captured step keeps its memory, up to 2 GB then.
-_MOST_ELEMENTS = 1 << 27
+# Elements of the hidden rows of all layers up to which a step is captured. At this size the kernels run about 10 ms on
+# an H200, about as long as launching them takes. A captured step keeps its memory, here up to 2 GB.
+_MAX_ELEMENTS = 1 << 27
 
-# Steps before the capture. In the first, libraries pick their kernels and the transpose is made, which cannot be
+# Steps before the capture: libraries choose their kernels and the transpose is made in the first, which cannot be
 # captured.
 EAGER_STEPS = 2
 
 
 def pays(device: torch.device, elements: int) -> bool:
-    return device.type == "cuda" and elements <= _MOST_ELEMENTS
+    """Whether a step with this many elements in the hidden rows is worth capturing."""
+    return device.type == "cuda" and elements <= _MAX_ELEMENTS
 
 
 class CapturedStep:
-    """What `step` launches, to be launched again. The tensors that it reads and writes have to stay where they are."""
+    """A step that is captured once and replayed by each call. The tensors that it uses must stay where they are."""
 
     def __init__(self, step: Callable[[], torch.Tensor], device: torch.device) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        # The stream that torch would take is of whichever device came first.
+        # By default torch would take a stream of whichever device was used first.
         with torch.cuda.device(device), torch.cuda.graph(self._graph, stream=torch.cuda.Stream(device)):
             self._result = step()
 
     def __call__(self) -> torch.Tensor:
-        """What `step` returns, in memory of its own."""
+        """What `step` returns, in memory that later calls do not overwrite."""
         self._graph.replay()
         return self._result.clone()

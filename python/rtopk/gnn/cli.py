@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from .._info import __version__
-from . import study
 from ._atomic import locked
 from ._text import Refusal, printable
 from .data import DATA_VARIABLE, load
 from .layers import MODELS
 from .recipe import PRECISIONS, check_recipe, recipe_for
-from .training import CHECKPOINT, Trainer, train
+from .training import CHECKPOINT, Trainer, find_device, train
 
-_GRAPHS = f"""\
+GRAPHS = f"""\
 A graph is one of these:
   wordnet           117,659 synsets of WordNet 3.0 and their pointers, built from the Debian package wordnet-base
   flickr-like, yelp-like, reddit-like, products-like
@@ -30,16 +30,16 @@ A graph is one of these:
 """
 
 _TRAIN = f"""\
-Trains one network on all nodes at once: Adam without weight decay, LayerNorm in every layer. Flickr, Yelp, Reddit and
-ogbn-products (and the generated graphs like them) have MaxK-GNN's own numbers of layers and epochs, rates of dropout
-and learning; others have 3 layers, dropout 0.5, lr 0.003, 200 epochs. Options change any of them.
+Trains one network on all nodes at once, with Adam without weight decay and a LayerNorm in every layer. Flickr, Yelp,
+Reddit and ogbn-products, and the generated graphs like them, are trained with MaxK-GNN's published settings. Other
+graphs have 3 layers, dropout 0.5, lr 0.003 and 200 epochs. Options change any of these.
 
-{_GRAPHS}
-In the folder --out there are result.json (every figure), best.pt (the parameters with the best validation) and
-checkpoint.pt, from which --resume goes on. They are saved after the first evaluation, then every minute, and at the
+{GRAPHS}
+The folder --out gets result.json (all figures), best.pt (the parameters with the best validation score) and
+checkpoint.pt, from which --resume continues. They are saved after the first evaluation, then every minute, and at the
 end. On a CPU, and on a GPU with --deterministic, a resumed run gives the same bits as one without a break. Ctrl-C or
-SIGTERM ends the epoch, saves all of them and stops. A run that was stopped, or that has another recipe, is not written
-over: --resume it, or give another --out. One run at a time writes to a folder.
+SIGTERM finishes the epoch, saves all of them and stops. A run that was stopped, or that has another recipe, is not
+overwritten: --resume it, or give another --out. Only one run at a time may write to a folder.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32
@@ -48,62 +48,41 @@ examples:
   python -m rtopk.gnn train --graph data/Flickr --model gcn --out runs/flickr --epochs 800 --resume
 """
 
-_STUDY = f"""\
-Trains every model on every graph with every kind of top-k and every seed, times a step of each, and writes a page with
-the paper's last table and figure: top-k's share of a step, the speed-up with max_iter, accuracy with its spread.
-
-{_GRAPHS}
-Results are kept as they come in results.json in the folder --out; the same command goes on where it was stopped, and
---page-only draws the page again from what is there.
-
-examples:
-  python -m rtopk.gnn study --graph wordnet --model sage gcn gin
-  python -m rtopk.gnn study --graph cora coauthor-cs --data ~/graphs --seeds 5 --epochs 100 --time-limit 300
-"""
+_STUDY = "the study has moved out of the package; accepted: python paper/gnn/study.py, in the sources of rtopk"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rtopk.gnn",
-        description="MaxK graph networks on compact sparse rows: training, and a study of it.",
+        description="MaxK graph networks on compact sparse rows.",
     )
     parser.add_argument("--version", action="version", version=f"rtopk {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
 
     one = commands.add_parser("train", help="train one network", description=_TRAIN, formatter_class=raw)
-    one.add_argument("--graph", required=True, metavar="NAME|PATH")
-    one.add_argument("--model", required=True, choices=MODELS)
+    one.add_argument("--graph", required=True, metavar="NAME|PATH", help="the graph to train on, see above")
+    one.add_argument("--model", required=True, choices=MODELS, help="the kind of convolution")
     one.add_argument("--max-iter", type=int, metavar="N", help="stop the top-k search after N passes; default: exact")
     one.add_argument("--baseline", choices=["dense"], help="without rtopk: torch.topk, a mask, torch's sparse product")
-    one.add_argument("--seed", type=int, metavar="N", help="of parameters and dropout; default 97, as MaxK-GNN")
-    one.add_argument("--resume", action="store_true", help="go on from checkpoint.pt in --out, if there is one")
-    one.add_argument("--deterministic", action="store_true", help="only kernels with a fixed order of summation")
-    _shared(one, "runs/GRAPH-MODEL-TOPK-seedN")
-    one.set_defaults(run=_train, out=None)
-
-    many = commands.add_parser("study", help="train and time a grid", description=_STUDY, formatter_class=raw)
-    many.add_argument("--graph", nargs="+", default=["wordnet"], metavar="NAME|PATH", help="default: wordnet")
-    many.add_argument("--model", nargs="+", default=list(MODELS), choices=MODELS, help="default: all")
-    many.add_argument("--max-iter", nargs="*", type=int, default=list(range(2, 9)), metavar="N", help="default: 2 to 8")
-    many.add_argument("--seeds", type=int, default=5, metavar="N", help="how many; default 5")
-    many.add_argument("--repetitions", type=int, default=20, metavar="N", help="timed steps of each kind; default 20")
-    many.add_argument("--time-limit", type=float, metavar="SECONDS", help="start no training after this time")
-    many.add_argument("--page-only", action="store_true", help="draw the page from results.json, train nothing")
-    _shared(many, "gnn-study")
-    many.set_defaults(run=_study, out=Path("gnn-study"))
+    one.add_argument("--seed", type=int, metavar="N", help="seed of parameters and dropout; default 97, as MaxK-GNN")
+    one.add_argument("--resume", action="store_true", help="continue from checkpoint.pt in --out, if there is one")
+    one.add_argument("--deterministic", action="store_true", help="use only kernels with a fixed order of summation")
+    add_shared_options(one, default_out="runs/GRAPH-MODEL-SELECTION-seedN")
+    one.set_defaults(run=_train)
     return parser
 
 
-def _shared(parser: argparse.ArgumentParser, default_out: str) -> None:
+def add_shared_options(parser: argparse.ArgumentParser, default_out: str) -> None:
+    """The options of every command that trains: where to read and write, and the recipe."""
     where = parser.add_argument_group("where")
-    where.add_argument("--out", type=Path, metavar="FOLDER", help=f"for results; default {default_out}")
-    where.add_argument("--data", type=Path, metavar="FOLDER", help="with graphs that --graph names")
+    where.add_argument("--out", type=Path, metavar="FOLDER", help=f"folder for results; default {default_out}")
+    where.add_argument("--data", type=Path, metavar="FOLDER", help="folder with the graphs that --graph names")
     where.add_argument("--scale", type=float, default=1.0, metavar="X", help="size of generated graphs; default 1")
     where.add_argument("--device", metavar="NAME", help="cpu, cuda or cuda:N; default: a GPU if rtopk can use one")
     recipe = parser.add_argument_group("recipe (Flickr, Yelp, Reddit and products have other defaults)")
-    recipe.add_argument("--hidden", type=int, metavar="N", help="columns of the layers; default 256, Yelp 384")
-    recipe.add_argument("--k", type=int, metavar="N", help="elements that MaxK keeps; default 32")
+    recipe.add_argument("--hidden", type=int, metavar="N", help="columns of the hidden rows; default 256, Yelp 384")
+    recipe.add_argument("--k", type=int, metavar="N", help="elements of a row that MaxK keeps; default 32")
     recipe.add_argument("--layers", type=int, metavar="N", help="convolutions; default 3, Yelp and Reddit 4")
     recipe.add_argument("--dropout", type=float, metavar="P", help="probability to drop a kept element; default 0.5")
     recipe.add_argument("--lr", type=float, metavar="RATE", help="Adam's learning rate; default 0.003")
@@ -117,8 +96,8 @@ def _shared(parser: argparse.ArgumentParser, default_out: str) -> None:
     recipe.add_argument(
         "--precision",
         choices=PRECISIONS,
-        help="of products of float32 matrices: high lets a GPU round their factors to TF32, medium to bfloat16 where it"
-        " can; default highest",
+        help="of float32 matrix products: high lets a GPU round their factors to TF32, medium to bfloat16 if it can;"
+        " default highest",
     )
     recipe.add_argument("--eval-every", type=int, metavar="N", help="epochs between two evaluations; default 1")
 
@@ -126,16 +105,17 @@ def _shared(parser: argparse.ArgumentParser, default_out: str) -> None:
 _RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every", "precision")
 
 
-def _changes(arguments: argparse.Namespace, *more: str) -> dict:
+def recipe_changes(arguments: argparse.Namespace, *more: str) -> dict:
+    """The settings of the recipe that the options give, and those named in `more`."""
     return {name: getattr(arguments, name) for name in (*_RECIPE, *more)}
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    device = study.find_device(arguments.device)
-    changes = _changes(arguments, "max_iter", "baseline", "seed")
+    device = find_device(arguments.device)
+    changes = recipe_changes(arguments, "max_iter", "baseline", "seed")
     check_recipe(recipe_for(Path(arguments.graph).name, arguments.model, **changes))  # loading may take minutes
     if arguments.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before its first product
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it before its first product
         torch.use_deterministic_algorithms(True)
     dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
     print(dataset, flush=True)
@@ -148,10 +128,10 @@ def _train(arguments: argparse.Namespace) -> int:
         finished = _train_in(out, trainer, arguments.resume)
     metric = trainer.result()["metric"]
     if trainer.best is None:
-        print(f"stopped after epoch {trainer.epoch}, before the first evaluation; --resume goes on")
+        print(f"stopped after epoch {trainer.epoch}, before the first evaluation; --resume continues")
         return 130
     best = trainer.best
-    stopped = "" if finished else f", stopped after epoch {trainer.epoch}; --resume goes on"
+    stopped = "" if finished else f", stopped after epoch {trainer.epoch}; --resume continues"
     print(
         f"test {metric} {best['test']:.4f} at the best validation {metric} {best['validation']:.4f} (epoch"
         f" {best['epoch']} of {recipe.epochs}{stopped})"
@@ -163,10 +143,10 @@ def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
     checkpoint, recipe = out / CHECKPOINT, trainer.recipe
     if not checkpoint.exists():
         if resume:
-            print(f"there is no {printable(checkpoint)}: from the beginning")
+            print(f"there is no {printable(checkpoint)}: starting from the beginning")
     elif resume:
         trainer.resume(checkpoint)
-        print(f"going on after epoch {trainer.epoch}")
+        print(f"continuing after epoch {trainer.epoch}")
     else:
         trainer.check_replaces(checkpoint)
     print(
@@ -177,39 +157,24 @@ def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
     return train(trainer, out, has_lock=True)
 
 
-def _study(arguments: argparse.Namespace) -> int:
-    if arguments.page_only:
-        print(f"page: {printable(study.draw(arguments.out))}")
-        return 0
-    plan = study.Plan(
-        graphs=arguments.graph,
-        models=arguments.model,
-        max_iters=arguments.max_iter,
-        seeds=arguments.seeds,
-        repetitions=arguments.repetitions,
-        changes=_changes(arguments),
-    )
-    finished = study.run(
-        plan,
-        arguments.out,
-        device=study.find_device(arguments.device),
-        data=arguments.data,
-        scale=arguments.scale,
-        time_limit=arguments.time_limit,
-    )
-    print(f"page: {printable(study.draw(arguments.out))}")
-    return 0 if finished else 130
-
-
 def main(argv: list[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["study"]:
+        print(f"error: {_STUDY}", file=sys.stderr)
+        return 2
+    return run_command(_parser().parse_args(argv))
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Calls `arguments.run`, and reports what users can do something about as one line. Returns the exit status."""
+    run: Callable[[argparse.Namespace], int] = arguments.run
     try:
-        return arguments.run(arguments)
+        return run(arguments)
     except (Refusal, OSError) as error:
         print(f"error: {printable(error)}", file=sys.stderr)
         return 1
     except (RuntimeError, MemoryError) as error:
-        # torch's for a GPU is one of its own, its for a CPU is none.
+        # CUDA raises OutOfMemoryError; the CPU allocator a plain RuntimeError.
         out_of_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "CPUAllocator" in str(error)
         if not out_of_memory:
             raise

@@ -1,7 +1,7 @@
 """Graph convolutions on rows sparsified by MaxK, and networks of them.
 
-Every layer takes dense rows and a graph: a :class:`Graph`, or whatever :func:`as_graph` takes. Make the Graph once: it
-keeps what is computed from it.
+Every layer takes dense rows and a graph: a :class:`Graph`, an edge_index, or a torch_geometric.data.Data. Make the
+Graph once, or set `cached`: otherwise an edge_index is sorted again in every call.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .graph import Graph, check_csr, check_weights, csr_matrices, csr_product, index_type
+from .._renamed import renamed_arguments
+from ._csr import csr_product
+from .features import SparseFeatures
+from .graph import Graph
 from .linear import Linear
 from .norm import fuses, normalized
 from .rows import CompactMaxK, DenseMaxK
 
 
 def as_graph(graph, num_nodes: int) -> Graph:
-    """A Graph from itself, an edge_index, or a PyTorch Geometric Data."""
+    """A Graph from itself, an edge_index, or a torch_geometric.data.Data."""
     if isinstance(graph, Graph):
         return graph
     if isinstance(graph, torch.Tensor):
@@ -37,21 +40,45 @@ def _check_rows(x: torch.Tensor | SparseFeatures, graph: Graph, columns: int) ->
         )
     if isinstance(x, torch.Tensor) and x.dtype not in _FLOATS:
         raise TypeError(
-            f"x is {x.dtype}; accepted: float32, float16 and bfloat16, which compact rows have: x.float(), and the"
+            f"x is {x.dtype}; accepted: float32, float16 and bfloat16, the types of compact rows: x.float(), and the"
             " network's float()"
         )
 
 
-class _MaxKConv(nn.Module):
-    """What the three convolutions share: the activation, and a last bias that whoever normalizes the rows may add.
+class _OnGraph(nn.Module):
+    """A module that takes a graph, and with `cached` keeps the one that it makes of the first edge_index or Data."""
 
-    Args:
-        in_channels, out_channels: columns of the rows that go in and come out.
-        k: how many elements of a row MaxK keeps.
-        max_iter: stop its search after this many passes; None: exact.
-        dropout: the probability with which a kept element is dropped in training.
-        dense: aggregate dense rows, selected by torch.topk: the baseline that rtopk is compared with.
-    """
+    def __init__(self, cached: bool) -> None:
+        super().__init__()
+        self.cached = cached
+        self._cached_graph: Graph | None = None
+
+    def _graph_of(self, graph, x: torch.Tensor | SparseFeatures) -> Graph:
+        if isinstance(graph, Graph):
+            return graph
+        if not self.cached:
+            return as_graph(graph, len(x))
+        if self._cached_graph is None:
+            self._cached_graph = as_graph(graph, len(x))
+        elif self._cached_graph.device != x.device:
+            self._cached_graph = self._cached_graph.to(x.device)
+        return self._cached_graph
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again, as the constructor does, and forgets a cached graph."""
+        self._cached_graph = None
+
+
+def _option_texts(module: nn.Module, **defaults: object) -> list[str]:
+    """name=value for each option that differs from its default."""
+    return [f"{name}={getattr(module, name)}" for name, value in defaults.items() if getattr(module, name) != value]
+
+
+class _MaxKConv(_OnGraph):
+    """What the three convolutions share: the activation, and a last bias that the caller may add instead."""
+
+    # Whether MaxK comes before the linear map, and so selects from the columns that go in.
+    selects_input = False
 
     def __init__(
         self,
@@ -59,11 +86,12 @@ class _MaxKConv(nn.Module):
         out_channels: int,
         k: int,
         *,
-        max_iter: int | None = None,
-        dropout: float = 0.0,
-        dense: bool = False,
+        max_iter: int | None,
+        dropout: float,
+        cached: bool,
+        dense: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(cached)
         columns = in_channels if self.selects_input else out_channels
         if not 1 <= k <= columns:
             raise ValueError(f"k is {k}; accepted: 1 to {columns}, the columns that MaxK selects from")
@@ -72,34 +100,70 @@ class _MaxKConv(nn.Module):
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}; accepted: 0 to 1")
         self.in_channels = in_channels
-        self.p = dropout
+        self.out_channels = out_channels
+        self.k = k
+        self.max_iter = max_iter
+        self.dropout = dropout
         self.dense = dense
         self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter)
 
-    # Whether MaxK comes before the linear map, and so selects from the columns that go in.
-    selects_input = False
-
     def forward(self, x: torch.Tensor, graph, *, adds_bias: bool = True) -> torch.Tensor:
-        if not isinstance(graph, Graph):
-            graph = as_graph(graph, len(x))
-        if isinstance(x, torch.Tensor):  # else it was selected where it was normalized
+        """
+        Args:
+            x: [nodes, in_channels], float32, float16 or bfloat16.
+            graph: a Graph, an edge_index, or a torch_geometric.data.Data.
+            adds_bias: False leaves out the last bias, for a caller that adds it while it normalizes the rows.
+
+        Returns:
+            [nodes, out_channels].
+        """
+        graph = self._graph_of(graph, x)
+        if isinstance(x, torch.Tensor):  # else MaxKGNN has selected the rows while it normalized them
             _check_rows(x, graph, self.in_channels)
             x = self.activation(x) if self.selects_input else x
         return self.convolved(x, graph, self.last_bias if adds_bias else None)
 
     @property
     def last_bias(self) -> torch.Tensor | None:
-        """What is added at the end."""
+        """The bias that is added at the end."""
         return None
 
     def selected_of_linear(self, x: torch.Tensor):
-        return self.activation.of_linear(x, self.linear).dropout(self.p, self.training)
+        return self.activation.of_linear(x, self.linear).dropout(self.dropout, self.training)
+
+    def __repr__(self) -> str:
+        defaults = {"max_iter": None, "dropout": 0.0, "cached": False, "dense": False}
+        options = _option_texts(self, **self._own_defaults(), **defaults)
+        return f"{type(self).__name__}({', '.join([f'{self.in_channels}, {self.out_channels}, k={self.k}', *options])})"
+
+    def _own_defaults(self) -> dict[str, object]:
+        """The options that only this convolution has, with their defaults."""
+        return {}
 
 
 class MaxKSAGEConv(_MaxKConv):
-    """GraphSAGE: MaxK, then one linear map of the mean of the neighbours' rows and one of the node's own row.
+    r"""GraphSAGE with MaxK in front: PyTorch Geometric's ``SAGEConv`` of sparsified rows.
+
+    .. math::
+        y_i = W_1 \operatorname{mean}_{j \in N(i)} z_j + b + W_2 z_i, \qquad
+        z = \operatorname{dropout}(\operatorname{MaxK}(x))
+
+    Args:
+        in_channels: columns of the rows that go in.
+        out_channels: columns of the rows that come out.
+        k: how many elements of a row MaxK keeps, from 1 to in_channels.
+        max_iter: stop the search of MaxK after this many passes; None: exact.
+        dropout: the probability with which a kept element is dropped in training.
+        cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
+            given then. For training on one graph. A :class:`Graph` is used as given.
+        dense: the baseline without rtopk: torch.topk, a mask, and sums of dense rows.
+
+    Shape:
+        x [nodes, in_channels] and a graph to [nodes, out_channels].
 
     >>> conv = rtopk.gnn.MaxKSAGEConv(64, 16, k=8)
+    >>> conv
+    MaxKSAGEConv(64, 16, k=8)
     >>> conv(torch.randn(3, 64), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
     torch.Size([3, 16])
     """
@@ -114,26 +178,55 @@ class MaxKSAGEConv(_MaxKConv):
         *,
         max_iter: int | None = None,
         dropout: float = 0.0,
+        cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, dense=dense)
+        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, cached=cached, dense=dense)
         self.neighbours = nn.Linear(in_channels, out_channels)
         self.own = nn.Linear(in_channels, out_channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.neighbours.reset_parameters()
+        self.own.reset_parameters()
 
     @property
     def last_bias(self) -> torch.Tensor:
         return self.neighbours.bias
 
     def convolved(self, rows, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
-        rows = rows.dropout(self.p, self.training)
+        rows = rows.dropout(self.dropout, self.training)
         neighbours = rows.aggregate_linear(graph, "mean", self.neighbours.weight, bias)
         return rows.add_linear(neighbours, self.own.weight)
 
 
 class MaxKGCNConv(_MaxKConv):
-    """Graph convolution: a linear map, MaxK, the sum with the weights of :meth:`Graph.gcn_normalized`, a bias.
+    r"""Graph convolution: PyTorch Geometric's ``GCNConv`` with MaxK in front of its sum.
 
-    Self loops are the graph's own affair: :meth:`Graph.with_self_loops`.
+    .. math::
+        y_i = \sum_{j \in N(i) \cup \{i\}} \frac{w_{ij}}{\sqrt{d_i d_j}} z_j + b, \qquad
+        z = \operatorname{dropout}(\operatorname{MaxK}(W x + c)), \qquad d_i = \sum_j w_{ij}
+
+    Args:
+        in_channels: columns of the rows that go in.
+        out_channels: columns of the rows that come out.
+        k: how many elements of a row MaxK keeps, from 1 to out_channels.
+        max_iter: stop the search of MaxK after this many passes; None: exact.
+        dropout: the probability with which a kept element is dropped in training.
+        add_self_loops: give every node an edge to itself (:meth:`Graph.with_self_loops`). None: if `normalize` is set.
+        normalize: divide weights by the degrees, as in the formula (:meth:`Graph.gcn_normalized`).
+        cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
+            given then. For training on one graph. A :class:`Graph` is used as given.
+        dense: the baseline without rtopk: torch.topk, a mask, and sums of dense rows.
+
+    Shape:
+        x [nodes, in_channels] and a graph to [nodes, out_channels].
+
+    >>> conv = rtopk.gnn.MaxKGCNConv(64, 16, k=8, cached=True)
+    >>> conv
+    MaxKGCNConv(64, 16, k=8, cached=True)
+    >>> conv(torch.randn(3, 64), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
+    torch.Size([3, 16])
     """
 
     def __init__(
@@ -144,24 +237,65 @@ class MaxKGCNConv(_MaxKConv):
         *,
         max_iter: int | None = None,
         dropout: float = 0.0,
+        add_self_loops: bool | None = None,
+        normalize: bool = True,
+        cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, dense=dense)
+        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, cached=cached, dense=dense)
+        if add_self_loops and not normalize:
+            raise ValueError("add_self_loops is True and normalize is False; accepted: graph.with_self_loops() instead")
+        self.add_self_loops = normalize if add_self_loops is None else add_self_loops
+        self.normalize = normalize
         self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.bias = nn.Parameter(torch.zeros(out_channels))
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.linear.reset_parameters()
+        nn.init.zeros_(self.bias)
 
     @property
     def last_bias(self) -> torch.Tensor:
         return self.bias
 
     def convolved(self, x: torch.Tensor, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
-        sums = self.selected_of_linear(x).aggregate(graph.gcn_normalized(), "sum")
+        if self.add_self_loops:
+            graph = graph.with_self_loops()
+        if self.normalize:
+            graph = graph.gcn_normalized()
+        sums = self.selected_of_linear(x).aggregate(graph, "sum")
         return sums if bias is None else sums.add_(bias)
+
+    def _own_defaults(self) -> dict[str, object]:
+        return {"add_self_loops": self.normalize, "normalize": True}
 
 
 class MaxKGINConv(_MaxKConv):
-    """Graph isomorphism network: a linear map, MaxK, the sum of the neighbours and (1 + epsilon) times the node's own
-    row, with a learnt epsilon."""
+    r"""Graph isomorphism network: PyTorch Geometric's ``GINConv`` with a linear map and MaxK in front, and a learnt
+    epsilon.
+
+    .. math::
+        y_i = \sum_{j \in N(i)} z_j + (1 + \epsilon) z_i, \qquad
+        z = \operatorname{dropout}(\operatorname{MaxK}(W x + c))
+
+    Args:
+        in_channels: columns of the rows that go in.
+        out_channels: columns of the rows that come out.
+        k: how many elements of a row MaxK keeps, from 1 to out_channels.
+        max_iter: stop the search of MaxK after this many passes; None: exact.
+        dropout: the probability with which a kept element is dropped in training.
+        cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
+            given then. For training on one graph. A :class:`Graph` is used as given.
+        dense: the baseline without rtopk: torch.topk, a mask, and sums of dense rows.
+
+    Shape:
+        x [nodes, in_channels] and a graph to [nodes, out_channels].
+
+    >>> conv = rtopk.gnn.MaxKGINConv(64, 16, k=8)
+    >>> conv(torch.randn(3, 64), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
+    torch.Size([3, 16])
+    """
 
     def __init__(
         self,
@@ -171,43 +305,20 @@ class MaxKGINConv(_MaxKConv):
         *,
         max_iter: int | None = None,
         dropout: float = 0.0,
+        cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, dense=dense)
+        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, cached=cached, dense=dense)
         self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.epsilon = nn.Parameter(torch.zeros(()))
 
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.linear.reset_parameters()
+        nn.init.zeros_(self.epsilon)
+
     def convolved(self, x: torch.Tensor, graph: Graph, bias: None) -> torch.Tensor:
         return self.selected_of_linear(x).aggregate_with_own(graph, 1 + self.epsilon)
-
-
-class SparseFeatures:
-    """Input features with few entries (bags of words), as a sparse matrix and its transpose."""
-
-    def __init__(self, row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, cols: int) -> None:
-        check_csr(row_starts, columns, cols)
-        check_weights("values", values, columns)
-        index = index_type(max(row_starts.numel(), columns.numel(), cols))
-        self.matrices = csr_matrices(row_starts.to(index), columns.to(index), values, cols)
-        self.shape = self.matrices[0].shape
-
-    def __deepcopy__(self, memo) -> SparseFeatures:
-        return self._of(matrix.clone() for matrix in self.matrices)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def to(self, device: torch.device | str) -> SparseFeatures:
-        moved = self._of(matrix.to(device) for matrix in self.matrices)
-        return self if moved.matrices[0] is self.matrices[0] else moved
-
-    def _of(self, matrices) -> SparseFeatures:
-        other = object.__new__(SparseFeatures)
-        other.matrices, other.shape = tuple(matrices), self.shape
-        return other
-
-    def to_dense(self) -> torch.Tensor:
-        return self.matrices[0].to_dense()
 
 
 class InputLinear(Linear):
@@ -222,53 +333,100 @@ class InputLinear(Linear):
 MODELS = {"sage": MaxKSAGEConv, "gcn": MaxKGCNConv, "gin": MaxKGINConv}
 
 
-class MaxKGNN(nn.Module):
-    """The networks of MaxK-GNN: an input map, layers of convolution and LayerNorm, an output map.
+class MaxKGNN(_OnGraph):
+    """The networks of MaxK-GNN: an input map, then convolutions each followed by LayerNorm, then an output map.
+
+    With "gcn" and "gin" a ReLU follows the input map; "sage" selects there.
 
     Args:
         model: "sage", "gcn" or "gin".
-        in_features, hidden, classes: columns of the features, of the layers, of the result.
-        layers: how many convolutions.
-        k, max_iter, dropout, dense: as in the convolutions.
+        in_channels: columns of the features.
+        hidden_channels: columns of the hidden rows.
+        out_channels: columns of the result, such as the number of classes.
+        num_layers: the number of convolutions.
+        k: how many elements of a hidden row MaxK keeps, from 1 to hidden_channels.
+        max_iter: stop the search of MaxK after this many passes; None: exact.
+        dropout: the probability with which a kept element is dropped in training.
+        add_self_loops: for "gcn" alone, as in :class:`MaxKGCNConv`; None: its default.
+        cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
+            given then. For training on one graph. A :class:`Graph` is used as given.
+        dense: the baseline without rtopk: torch.topk, a mask, and sums of dense rows.
 
-    >>> net = rtopk.gnn.MaxKGNN("gcn", 20, 64, 5, layers=2, k=8)
-    >>> net(torch.randn(3, 20), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
+    Shape:
+        x [nodes, in_channels], a tensor or :class:`SparseFeatures`, and a graph to [nodes, out_channels].
+
+    >>> network = rtopk.gnn.MaxKGNN("gcn", 20, 64, 5, num_layers=2, k=8)
+    >>> network
+    MaxKGNN('gcn', 20, 64, 5, num_layers=2, k=8)
+    >>> network(torch.randn(3, 20), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
     torch.Size([3, 5])
     """
 
+    @renamed_arguments(in_features="in_channels", hidden="hidden_channels", classes="out_channels", layers="num_layers")
     def __init__(
         self,
         model: str,
-        in_features: int,
-        hidden: int,
-        classes: int,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
         *,
-        layers: int = 3,
+        num_layers: int = 3,
         k: int = 32,
         max_iter: int | None = None,
         dropout: float = 0.0,
+        add_self_loops: bool | None = None,
+        cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(cached)
         if model not in MODELS:
             raise ValueError(f"model is '{model}'; accepted: {', '.join(MODELS)}")
-        if layers < 1:
-            raise ValueError(f"layers is {layers}; accepted: 1 or more")
+        if num_layers < 1:
+            raise ValueError(f"num_layers is {num_layers}; accepted: 1 or more")
         options = {"max_iter": max_iter, "dropout": dropout, "dense": dense}
-        self.input = InputLinear(in_features, hidden, dense=dense)
-        # Without it two linear maps would follow each other; SAGE selects first.
-        self.rectified = not MODELS[model].selects_input
+        if add_self_loops is not None:
+            if model != "gcn":
+                raise ValueError(f"add_self_loops is for gcn, not '{model}'; accepted: graph.with_self_loops()")
+            options["add_self_loops"] = add_self_loops
+        self.model = model
+        self.in_channels = in_channels
+        self.hidden_channels = hidden_channels
+        self.out_channels = out_channels
+        self.num_layers = num_layers
+        self.k = k
+        self.max_iter = max_iter
+        self.dropout = dropout
+        self.add_self_loops = add_self_loops
         self.dense = dense
-        self.convolutions = nn.ModuleList(MODELS[model](hidden, hidden, k, **options) for _ in range(layers))
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
-        self.output = Linear(hidden, classes, dense=dense)
+        self.input = InputLinear(in_channels, hidden_channels, dense=dense)
+        # The convolutions of GCN and GIN begin with a linear map: without a ReLU it would directly follow the input
+        # map.
+        self.rectified = not MODELS[model].selects_input
+        self.convolutions = nn.ModuleList(
+            MODELS[model](hidden_channels, hidden_channels, k, **options) for _ in range(num_layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden_channels) for _ in range(num_layers))
+        self.output = Linear(hidden_channels, out_channels, dense=dense)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for module in (self.input, *self.convolutions, *self.norms, self.output):
+            if hasattr(module, "reset_parameters"):  # a norm may have been replaced by a module without parameters
+                module.reset_parameters()
 
     def forward(self, x: torch.Tensor | SparseFeatures, graph) -> torch.Tensor:
-        graph = as_graph(graph, len(x))
-        _check_rows(x, graph, self.input.in_features)
-        # The baseline is what torch has.
+        """
+        Args:
+            x: [nodes, in_channels]: float32, float16 or bfloat16, or SparseFeatures.
+            graph: a Graph, an edge_index, or a torch_geometric.data.Data.
+
+        Returns:
+            [nodes, out_channels].
+        """
+        graph = self._graph_of(graph, x)
+        _check_rows(x, graph, self.in_channels)
         fused = not self.dense and all(fuses(norm) for norm in self.norms)
-        # What selects between two layers; GCN and GIN select inside of them.
+        # SAGE selects between two layers; GCN and GIN select inside of them.
         between = [None if self.rectified else convolution.activation for convolution in self.convolutions] + [None]
         if self.rectified:
             x = F.relu_(self.input(x))
@@ -283,3 +441,9 @@ class MaxKGNN(nn.Module):
                 x = norm(convolution(x, graph))
                 x = x if activation is None else activation(x)
         return self.output(x)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.model!r}, {self.in_channels}, {self.hidden_channels}, {self.out_channels}"
+        defaults = {"max_iter": None, "dropout": 0.0, "add_self_loops": None, "cached": False, "dense": False}
+        options = [f"num_layers={self.num_layers}", f"k={self.k}", *_option_texts(self, **defaults)]
+        return f"MaxKGNN({', '.join([sizes, *options])})"

@@ -1,7 +1,7 @@
-"""Linear maps of dense rows in float32, on the tensor cores of a GPU that has Hopper's.
+"""Linear maps of dense float32 rows on Hopper's tensor cores.
 
-torch multiplies float32 matrices there without them, unless it may round factors to TF32. :func:`linear` takes factors
-apart into three bfloat16 numbers, which hold all of their bits: 1.5 to 1.8 times as fast, and no less exact.
+torch uses them for float32 matrices only if it may round factors to TF32. :func:`linear` splits each factor into three
+bfloat16 numbers, which together hold all of its bits: 1.5 to 1.8 times as fast as torch, and no less exact.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.library import register_fake
 from torch.nn.utils.parametrize import is_parametrized
 
-from .._functions import is_unwatched
+from .._torch_internals import is_unwatched, may_have_hooks
 
 _OPS = torch.ops.rtopk
 
-# Multiplications from which it is faster, and columns of a matrix below which its tiles are mostly empty. On an H200
-# 89,250 rows of 256 x 256 take 160 us, and torch 290; 1,000 rows of 36 x 100 take 7, and torch 6.
-_LEAST_PRODUCTS = 1 << 28
-_LEAST_COLUMNS = 64
+# The smallest problem for which it is faster than torch, in multiplications, and in columns of a matrix: with fewer,
+# its tiles are mostly empty. On an H200, 89,250 rows of 256 x 256 take 160 us (torch: 290); 1,000 rows of 36 x 100 take
+# 7 (torch: 6).
+_MIN_PRODUCTS = 1 << 28
+_MIN_COLUMNS = 64
 
 
 def rounds_factors(device: torch.device) -> bool:
@@ -27,7 +29,7 @@ def rounds_factors(device: torch.device) -> bool:
 
 
 def takes_apart(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether :func:`linear` multiplies these by itself; otherwise it is torch's."""
+    """Whether :func:`linear` multiplies these itself; otherwise it calls torch."""
     outputs, inputs = weight.shape
     return (
         x.device.type == "cuda"
@@ -35,8 +37,8 @@ def takes_apart(x: torch.Tensor, weight: torch.Tensor) -> bool:
         and x.dim() == 2
         and x.dtype == weight.dtype == torch.float32
         and inputs % 4 == outputs % 4 == 0
-        and min(inputs, outputs) >= _LEAST_COLUMNS
-        and len(x) * inputs * outputs >= _LEAST_PRODUCTS
+        and min(inputs, outputs) >= _MIN_COLUMNS
+        and len(x) * inputs * outputs >= _MIN_PRODUCTS
         and not rounds_factors(x.device)
         and not torch.is_autocast_enabled("cuda")
         and torch.cuda.get_device_capability(x.device) == (9, 0)
@@ -49,7 +51,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
 
 
 class Linear(nn.Linear):
-    """A linear map that :func:`linear` computes; in the baseline, torch."""
+    """A linear map computed by :func:`linear`; with `dense`, in the baseline, by torch."""
 
     def __init__(self, in_features: int, out_features: int, *, dense: bool = False) -> None:
         super().__init__(in_features, out_features)
@@ -59,21 +61,15 @@ class Linear(nn.Linear):
         return self.product(x, self.weight, self.bias)
 
 
-def hooked(module: nn.Module) -> bool:
-    """Whether a call of the module does more than its forward()."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks)
-
-
 def is_plain(layer: nn.Module) -> bool:
-    """Whether layer(x) is linear(x, layer.weight, layer.bias) and nothing else, so that its derivative is known."""
+    """Whether layer(x) is exactly linear(x, layer.weight, layer.bias), so that its derivative is known."""
     ours = isinstance(layer, Linear) or type(layer) is nn.Linear
-    return ours and not hooked(layer) and not is_parametrized(layer)
+    return ours and not may_have_hooks(layer) and not is_parametrized(layer)
 
 
 def _aligned(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """It, or a copy where it begins between multiples of 16 bytes, as a part of a larger tensor may: the operators read
-    four elements at a time. torch's own memory begins at such a multiple."""
+    """The tensor, or a copy if it does not begin at a multiple of 16 bytes, as a part of a larger tensor may not. The
+    operators read four elements at a time. Memory that torch allocates is aligned."""
     if tensor is None or tensor.storage_offset() % 4 == 0:
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
@@ -91,9 +87,24 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         of_bias = grad.sum(0) if needs_bias else None
-        if torch.is_grad_enabled():  # this derivative is to have one itself
+        if torch.is_grad_enabled():  # for gradients of second order: operations that have derivatives
             return grad @ weight if needs_x else None, grad.t() @ x if needs_weight else None, of_bias
         grad = _aligned(grad)
         of_x = _OPS._linear_input_gradient.default(grad, weight) if needs_x else None
         of_weight = _OPS._linear_weight_gradient.default(grad, x) if needs_weight else None
         return of_x, of_weight, of_bias
+
+
+@register_fake("rtopk::_linear")
+def _fake_linear(x, weight, bias):
+    return x.new_empty(x.shape[0], weight.shape[0])
+
+
+@register_fake("rtopk::_linear_input_gradient")
+def _fake_linear_input_gradient(grad, weight):
+    return grad.new_empty(grad.shape[0], weight.shape[1])
+
+
+@register_fake("rtopk::_linear_weight_gradient")
+def _fake_linear_weight_gradient(grad, x):
+    return grad.new_empty(grad.shape[1], x.shape[1])

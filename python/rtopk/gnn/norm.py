@@ -1,33 +1,34 @@
-"""Rows between two layers, on a GPU: a bias, LayerNorm and MaxK in as few passes over memory as they need.
+"""Bias, LayerNorm and MaxK between two layers, fused on a GPU.
 
-torch adds the bias, normalizes, makes the gradient of MaxK dense, differentiates, and adds up columns one after the
-other, each with a pass over all rows. Here LayerNorm reads the rows once and writes them once. Its derivative reads
-them and the gradient, which is compact where MaxK follows, and writes one.
+torch adds the bias, normalizes, makes the gradient of MaxK dense, differentiates and sums columns in separate steps,
+each of which reads and writes all rows. Here LayerNorm reads the rows once and writes them once. Its derivative reads
+the rows and the gradient, which is compact if MaxK follows, and writes one result.
 """
 
 from __future__ import annotations
 
 import torch
+from torch.library import register_fake
 
-from .._functions import is_unwatched
-from .linear import hooked
-from .rows import CompactMaxK, CompactRows, expanded
+from .._torch_internals import is_unwatched, may_have_hooks
+from ._aggregate import expanded
+from .rows import CompactMaxK, CompactRows
 
 _OPS = torch.ops.rtopk
 
-# Above 512 it takes columns by four.
-_MOST_COLUMNS = 1024
-_MOST_SINGLE_COLUMNS = 512
+# Above _MAX_SINGLE_COLUMNS the kernels take four columns at a time.
+_MAX_COLUMNS = 1024
+_MAX_SINGLE_COLUMNS = 512
 
 
 def fuses(norm: torch.nn.Module) -> bool:
-    """Whether :func:`normalized` takes the rows that this one normalizes: float32 on a GPU."""
-    if type(norm) is not torch.nn.LayerNorm or hooked(norm):
+    """Whether :func:`normalized` can stand for this module: a plain LayerNorm in float32 on a GPU."""
+    if type(norm) is not torch.nn.LayerNorm or may_have_hooks(norm):
         return False
     columns = norm.normalized_shape[-1]
     return (
         len(norm.normalized_shape) == 1
-        and (columns <= _MOST_SINGLE_COLUMNS or (columns <= _MOST_COLUMNS and columns % 4 == 0))
+        and (columns <= _MAX_SINGLE_COLUMNS or (columns <= _MAX_COLUMNS and columns % 4 == 0))
         and norm.weight is not None
         and norm.bias is not None
         and norm.weight.device.type == "cuda"
@@ -40,7 +41,7 @@ def fuses(norm: torch.nn.Module) -> bool:
 def normalized(
     x: torch.Tensor, bias: torch.Tensor | None, norm: torch.nn.LayerNorm, activation: CompactMaxK | None = None
 ) -> torch.Tensor | CompactRows:
-    """norm(x + bias), or activation(norm(x + bias)), for rows that :func:`fuses` allows."""
+    """norm(x + bias), or activation(norm(x + bias)), for a norm that :func:`fuses` accepts."""
     arguments = (x, bias, norm.weight, norm.bias, norm.eps)
     if activation is None:
         return _Norm.apply(*arguments)
@@ -59,7 +60,7 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, bias, gamma = ctx.saved_tensors
-        if torch.is_grad_enabled():  # this derivative is to have one itself
+        if torch.is_grad_enabled():  # for gradients of second order
             gradients = _differentiable_gradients(x, bias, gamma, ctx.epsilon, grad)
         else:
             gradients = _OPS._norm_backward.default(x, bias, gamma, ctx.epsilon, grad)
@@ -67,7 +68,7 @@ class _Norm(torch.autograd.Function):
 
 
 class _NormAt(torch.autograd.Function):
-    """The elements of normalized rows that selectors name, given as `values`, with their derivative. The normalized
+    """Gives `values`, the selected elements of normalized rows, the derivative of the normalization. The normalized
     rows themselves are not kept."""
 
     @staticmethod
@@ -94,7 +95,7 @@ def _in_order(gradients):
 
 
 def _differentiable_gradients(x, bias, gamma, epsilon, grad):
-    """What the operators compute, from operations that have derivatives."""
+    """What the operators compute, made of operations that have derivatives."""
     z = x if bias is None else x + bias
     z = z - z.mean(1, keepdim=True)
     scale = (z.square().mean(1, keepdim=True) + epsilon).rsqrt()
@@ -102,3 +103,19 @@ def _differentiable_gradients(x, bias, gamma, epsilon, grad):
     weighted = grad * gamma
     of_x = scale * (weighted - weighted.mean(1, keepdim=True) - z * (weighted * z).mean(1, keepdim=True))
     return of_x, (grad * z).sum(0), grad.sum(0), None if bias is None else of_x.sum(0)
+
+
+@register_fake("rtopk::_norm")
+def _fake_norm(x, bias, gamma, beta, epsilon):
+    return x.new_empty(x.shape)
+
+
+@register_fake("rtopk::_norm_backward")
+def _fake_norm_backward(x, bias, gamma, epsilon, grad):
+    of_bias = None if bias is None else bias.new_empty(bias.shape)
+    return x.new_empty(x.shape), *(gamma.new_empty(gamma.shape) for _ in range(2)), of_bias
+
+
+@register_fake("rtopk::_norm_compact_backward")
+def _fake_norm_compact_backward(x, bias, gamma, epsilon, values, selectors):
+    return _fake_norm_backward(x, bias, gamma, epsilon, values)

@@ -1,4 +1,4 @@
-"""What is trained, and how: the settings of a network, and which of them are accepted."""
+"""Recipes: the settings of a network and of its training, and which of them are accepted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields, replace
 from ._text import Refusal, short
 from .layers import MODELS
 
-_MOST_COLUMNS = 1 << 16  # that a selector tells apart
-_MOST_PASSES = 10_000  # of a selection
+_MAX_COLUMNS = 1 << 16  # what a 16-bit selector can name
+_MAX_PASSES = 10_000  # limit of max_iter
 PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is trained, and how."""
+    """The settings of a network and of its training."""
 
     model: str = "sage"
     hidden: int = 256
@@ -27,17 +27,17 @@ class Recipe:
     max_iter: int | None = None  # None: exact
     baseline: str | None = None  # "dense": torch.topk, a mask and torch's sparse product
     seed: int = 97
-    eval_every: int = 1  # epochs
-    precision: str = "highest"  # of products of float32 matrices, as torch.set_float32_matmul_precision has it
+    eval_every: int = 1  # epochs between two evaluations
+    precision: str = "highest"  # of float32 matrix products, for torch.set_float32_matmul_precision
 
     @property
     def selection(self) -> str:
-        """The top-k in a word, as tables and figures name it."""
+        """The kind of top-k, as tables and figures name it."""
         return self.baseline or ("exact" if self.max_iter is None else f"max_iter {self.max_iter}")
 
 
-# MaxK-GNN's own settings for the graphs of the paper's last table. Adam without weight decay and a LayerNorm in every
-# layer go for all.
+# MaxK-GNN's settings for the graphs of the paper's last table. All of them use Adam without weight decay, and a
+# LayerNorm in every layer.
 _PUBLISHED = {
     "flickr": {"layers": 3, "dropout": 0.2, "lr": 1e-3, "epochs": 400},
     "yelp": {"hidden": 384, "layers": 4, "dropout": 0.1, "lr": 1e-3, "epochs": 3000},
@@ -47,8 +47,8 @@ _PUBLISHED = {
 
 
 def recipe_for(graph: str, model: str, **changes) -> Recipe:
-    """The recipe of a graph, with what a user wants otherwise. Graphs that MaxK-GNN did not train on have the defaults
-    of :class:`Recipe`."""
+    """The recipe of a graph, with changes; a change to None is none. Graphs that MaxK-GNN did not train on have the
+    defaults of :class:`Recipe`."""
     published = next((name for name in _PUBLISHED if name in graph.lower()), None)
     settings = dict(_PUBLISHED.get(published, {}))
     if published == "products" and model == "sage":
@@ -59,12 +59,12 @@ def recipe_for(graph: str, model: str, **changes) -> Recipe:
 
 
 class TrainingError(Refusal):
-    """A training run that cannot be: the text says why, and what would be accepted."""
+    """A training that is not possible: the text says why, and what would be accepted."""
 
 
 def recipe_of(saved: object) -> Recipe:
-    """The recipe that a file has: whatever is in it, a Recipe that can be trained or a TrainingError. What older files
-    do not say is as it was then, the default."""
+    """The recipe in a file: a checked Recipe, or a TrainingError. Settings that older files lack have their
+    defaults."""
     if not isinstance(saved, dict):
         raise TrainingError(f"recipe is {short(saved)}; accepted: settings by name")
     known = {field.name for field in fields(Recipe)}
@@ -98,23 +98,20 @@ def check_recipe(recipe: Recipe) -> None:
         raise TrainingError(f"model is {short(recipe.model)}; accepted: {', '.join(MODELS)}")
     if recipe.baseline not in (None, "dense"):
         raise TrainingError(f"baseline is {short(recipe.baseline)}; accepted: dense, or none")
-    if recipe.hidden > _MOST_COLUMNS:
-        raise TrainingError(f"hidden is {recipe.hidden}; accepted: 1 to {_MOST_COLUMNS}")
-    least = {"hidden": 1, "k": 1, "layers": 1, "epochs": 1, "eval_every": 1}
-    for name, limit in least.items():
-        if getattr(recipe, name) < limit:
-            raise TrainingError(f"{name} is {getattr(recipe, name)}; accepted: {limit} or more")
+    if recipe.hidden > _MAX_COLUMNS:
+        raise TrainingError(f"hidden is {recipe.hidden}; accepted: 1 to {_MAX_COLUMNS}")
+    for name in ("hidden", "k", "layers", "epochs", "eval_every"):
+        if getattr(recipe, name) < 1:
+            raise TrainingError(f"{name} is {getattr(recipe, name)}; accepted: 1 or more")
     if recipe.k > recipe.hidden:
         raise TrainingError(f"k is {recipe.k}; accepted: 1 to {recipe.hidden}, the columns of a hidden row")
     if not 0 <= recipe.dropout < 1:
         raise TrainingError(f"dropout is {recipe.dropout}; accepted: 0 to less than 1")
     if not 0 < recipe.lr < float("inf"):
         raise TrainingError(f"lr is {recipe.lr}; accepted: more than 0")
-    if recipe.max_iter is not None and not 1 <= recipe.max_iter <= _MOST_PASSES:
-        raise TrainingError(
-            f"max_iter is {recipe.max_iter}; accepted: 1 to {_MOST_PASSES}, or none for exact selection"
-        )
+    if recipe.max_iter is not None and not 1 <= recipe.max_iter <= _MAX_PASSES:
+        raise TrainingError(f"max_iter is {recipe.max_iter}; accepted: 1 to {_MAX_PASSES}, or none for exact selection")
     if recipe.precision not in PRECISIONS:
         raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
     if recipe.baseline is not None and recipe.max_iter is not None:
-        raise TrainingError("max_iter with a baseline: torch.topk is exact, and does not stop early")
+        raise TrainingError(f"max_iter is {recipe.max_iter} with a baseline; accepted: none, since torch.topk is exact")

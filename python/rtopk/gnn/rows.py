@@ -1,8 +1,8 @@
 """Feature rows after MaxK: compact (CBSR, what rtopk trains on) or dense with zeros (the baseline).
 
-Both kinds answer the same calls, so that a layer is written once. Where a call is recorded (torch.compile,
-torch.export, tracers), it is made of operators that have derivatives, and no others: a saved graph has no derivatives
-of its own, and no sparse matrices.
+Both kinds have the same methods, so a layer is written once for both. While a call is recorded (torch.compile,
+torch.export, tracers), only operators with a registered derivative are used: a saved graph keeps neither Python's
+autograd.Functions nor sparse matrices.
 """
 
 from __future__ import annotations
@@ -10,29 +10,27 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from .._functions import compact, compact_without_gradient, is_unwatched
-from ._aggregate import aggregate
-from .graph import Graph, csr_product, index_type
+from .._compact import compact, compact_without_gradient
+from .._torch_internals import is_unwatched
+from ._aggregate import aggregate, expanded
+from ._csr import csr_product
+from .graph import Graph
 from .linear import is_plain, linear, rounds_factors
+from .product import add_linear, linear_at, multiplies_compact
 
-_OPS = torch.ops.rtopk
-
-# Rows that are made dense at a time where a product needs them so: 32 MB at 256 columns of float32, which an H200's
-# second-level cache holds. It bounds the memory; the products are large enough for full speed.
-_BLOCK_ROWS = 1 << 15
-
-# Edges of a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
-# (Neoverse N1) for a node, forward and backward, and costs 0.15 us for an edge.
-_MOST_DEGREE = 32
-
-# Columns for each kept element from which a GPU multiplies compact rows. On an H200 (89,250 rows, 256 x 256, float32) a
-# product and its two derivatives take 0.31 ms with 16 elements a row, 0.47 with 32, and so some 0.8 with 64; dense they
-# take 0.82, and 0.1 to make rows dense.
-_LEAST_SPARSITY = 4
+# Edges a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
+# (Neoverse N1) a node, forward and backward, and costs 0.15 us an edge.
+_MAX_DEGREE = 32
 
 
 class CompactRows:
-    """The k selected elements of every row. No dense copy of all rows is ever made of them."""
+    """The k selected elements of every row. They are never all made dense at once.
+
+    Args:
+        values: [rows, k].
+        selectors: [rows, k], uint8 or uint16: the columns of the values, ascending.
+        cols: the number of columns of the dense rows.
+    """
 
     def __init__(self, values: torch.Tensor, selectors: torch.Tensor, cols: int) -> None:
         self.values = values
@@ -43,17 +41,18 @@ class CompactRows:
         return CompactRows(F.dropout(self.values, p, training), self.selectors, self.cols)
 
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
+        """The "sum" or "mean" of the neighbours' rows: [nodes, cols], dense."""
         return aggregate(graph, self.values, self.selectors, self.cols, reduce)
 
     def aggregate_linear(
         self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        """aggregate(rows) @ weight.T + bias. Either may come first: sums of compact rows are cheaper than of dense
-        ones, but products of compact rows leave out zeros that their sums no longer have."""
+        """aggregate(rows) @ weight.T + bias, the cheaper of sum and product first. Sums of compact rows are cheaper
+        than sums of dense ones. Products of compact rows skip zeros, which the sums no longer have."""
         maps_first = (
             self.values.device.type == "cpu" and self.values.dtype == torch.float32 and is_unwatched(self.values)
         )
-        if not maps_first or graph.num_edges > _MOST_DEGREE * graph.num_nodes:
+        if not maps_first or graph.num_edges > _MAX_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
         sums = csr_product(graph.matrices(reduce), mapped)
@@ -63,19 +62,19 @@ class CompactRows:
         """onto + rows @ weight.T, in the memory of `onto`."""
         if not is_unwatched(self.values):
             return onto + F.linear(expanded(self.values, self.selectors, self.cols), weight)
-        # Under autocast `onto` has the type of a product, and the others need not.
-        return _AddLinear.apply(onto, self.values.to(onto.dtype), self.selectors, weight.to(onto.dtype))
+        # Under autocast `onto` has the dtype of a product, and the others may have another.
+        return add_linear(onto, self.values.to(onto.dtype), self.selectors, weight.to(onto.dtype))
 
     def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
-        """aggregate(rows) + scale * rows. A node's own row, scaled, is one more that it gathers: added to sums that are
-        already there, it would take another two passes over all of them."""
+        """aggregate(rows) + scale * rows. A node gathers its own scaled row together with its neighbours': adding it to
+        finished sums would read and write all of them again."""
         values = torch.cat([self.values, self.values * scale])
         selectors = torch.cat([self.selectors, self.selectors])
         return aggregate(graph.beside_identity(), values, selectors, self.cols, "sum")
 
 
 class DenseRows:
-    """The same as a user of torch alone has it."""
+    """The same rows, dense with zeros, and their operations as torch has them."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         self.rows = rows
@@ -99,7 +98,13 @@ class DenseRows:
 
 
 class CompactMaxK(torch.nn.Module):
-    """MaxK straight to compact rows.
+    """The MaxK activation, straight to :class:`CompactRows`.
+
+    Args:
+        k: how many elements of a row to keep.
+        max_iter: stop the search after this many passes; None: exact.
+
+    Shape: rows [rows, cols] to CompactRows with k values a row.
 
     >>> rows = rtopk.gnn.CompactMaxK(2)(torch.tensor([[3.0, 1.0, 2.0]]))
     >>> rows.values, rows.selectors
@@ -117,15 +122,16 @@ class CompactMaxK(torch.nn.Module):
         return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
 
     def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
-        """MaxK of layer(x). Its derivative has k elements in a row: the products with it leave out the zeros."""
+        """MaxK of layer(x). The gradient that goes back to the layer has k elements a row; its products skip the
+        zeros."""
         if not is_plain(layer) or torch.is_autocast_enabled(x.device.type) or not is_unwatched(x):
             return self(layer(x))
-        # Where a GPU may round factors to TF32, it is faster with the zeros.
-        if not _multiplies_compact(x, self.k, layer.out_features) or rounds_factors(x.device):
+        # If a GPU may round factors to TF32, dense products are faster.
+        if not multiplies_compact(x, self.k, layer.out_features) or rounds_factors(x.device):
             return self(layer(x))
         with torch.no_grad():
             rows = self(layer(x))
-        values = _LinearAt.apply(rows.values, rows.selectors, x, layer.weight, layer.bias)
+        values = linear_at(rows.values, rows.selectors, x, layer.weight, layer.bias)
         return CompactRows(values, rows.selectors, rows.cols)
 
     def select(self, x: torch.Tensor) -> object:
@@ -134,7 +140,7 @@ class CompactMaxK(torch.nn.Module):
 
 
 class DenseMaxK(torch.nn.Module):
-    """MaxK as it is written without rtopk: torch.topk and a mask."""
+    """MaxK without rtopk: torch.topk and a mask."""
 
     def __init__(self, k: int) -> None:
         super().__init__()
@@ -152,26 +158,8 @@ class DenseMaxK(torch.nn.Module):
         return torch.topk(x, self.k)
 
 
-def _identity(rows: int, device: torch.device):
-    """The graph in which every node gathers from itself alone, with its transpose."""
-    starts = torch.arange(rows + 1, dtype=index_type(rows), device=device)
-    return starts, starts[:-1], None
-
-
-def expanded(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
-    """The dense rows. An aggregation writes every element once; a scatter needs zeros and 64-bit indices first."""
-    identity = _identity(len(values), values.device)
-    return _OPS.aggregate.default(*identity, values, selectors, cols, False, True, None, None, None)
-
-
-def at_selectors(rows: torch.Tensor, selectors: torch.Tensor) -> torch.Tensor:
-    """The elements of dense rows that the selectors name."""
-    identity = _identity(len(rows), rows.device)
-    return _OPS.aggregate_backward.default(*identity, *identity, rows, selectors, False, True)
-
-
 class _Compact(torch.autograd.Function):
-    """rtopk.compact with a derivative that needs no memory beside its result: it is as large as all rows."""
+    """rtopk.compact with a derivative that allocates nothing but its result, which is as large as all rows."""
 
     @staticmethod
     def forward(ctx, x, k, max_iter):
@@ -185,72 +173,3 @@ class _Compact(torch.autograd.Function):
     def backward(ctx, grad, _):
         (selectors,) = ctx.saved_tensors
         return expanded(grad, selectors, ctx.cols), None, None
-
-
-def _blocks(count: int):
-    for first in range(0, count, _BLOCK_ROWS):
-        yield slice(first, min(first + _BLOCK_ROWS, count))
-
-
-def _multiplies_compact(like: torch.Tensor, k: int, cols: int) -> bool:
-    """Whether products of rows with k of `cols` elements leave out the zeros: always on the CPU; on a GPU, which
-    multiplies dense matrices much faster, where most are zeros."""
-    if like.dtype != torch.float32:
-        return False
-    return like.device.type == "cpu" or (like.device.type == "cuda" and _LEAST_SPARSITY * k <= cols)
-
-
-class _AddLinear(torch.autograd.Function):
-    """Where the zeros are not left out of the products, rows are made dense block by block, in bounded memory."""
-
-    @staticmethod
-    def forward(ctx, onto, values, selectors, weight):
-        ctx.mark_dirty(onto)
-        ctx.save_for_backward(values, selectors, weight)
-        if _multiplies_compact(values, values.shape[1], weight.shape[1]) and onto.is_contiguous():
-            _OPS._add_product.default(onto, values, selectors, weight.t())
-            return onto
-        for block in _blocks(len(values)):
-            onto[block].addmm_(expanded(values[block], selectors[block], weight.shape[1]), weight.t())
-        return onto
-
-    @staticmethod
-    def backward(ctx, grad):
-        values, selectors, weight = ctx.saved_tensors
-        # A derivative that is to have one itself is made of dense products.
-        if _multiplies_compact(values, values.shape[1], weight.shape[1]) and not torch.is_grad_enabled():
-            grad_values = _OPS._product_values_gradient.default(grad, selectors, weight.t())
-            grad_matrix = _OPS._product_matrix_gradient.default(grad, values, selectors, weight.shape[1])
-            return grad, grad_values, None, grad_matrix.t()
-        grad_values, grad_weight = torch.empty_like(values), torch.zeros_like(weight)
-        for block in _blocks(len(values)):
-            grad_weight.addmm_(grad[block].t(), expanded(values[block], selectors[block], weight.shape[1]))
-            grad_values[block] = at_selectors(grad[block] @ weight, selectors[block])
-        return grad, grad_values, None, grad_weight
-
-
-class _LinearAt(torch.autograd.Function):
-    """The elements of linear(x) that selectors name, given as `values`, with their derivative in x, weight and bias."""
-
-    @staticmethod
-    def forward(ctx, values, selectors, x, weight, bias):
-        ctx.mark_dirty(values)
-        ctx.save_for_backward(selectors, x, weight)
-        return values
-
-    @staticmethod
-    def backward(ctx, grad):
-        selectors, x, weight = ctx.saved_tensors
-        if torch.is_grad_enabled():  # this derivative is to have one itself, as products of dense rows do
-            rows = expanded(grad, selectors, len(weight))
-            return None, None, rows @ weight, rows.t() @ x, rows.sum(0) if ctx.needs_input_grad[4] else None
-        grad_x = grad_weight = grad_bias = None
-        if ctx.needs_input_grad[2]:
-            grad_x = x.new_zeros(x.shape)
-            _OPS._add_product.default(grad_x, grad, selectors, weight)
-        if ctx.needs_input_grad[3]:
-            grad_weight = _OPS._product_matrix_gradient.default(x, grad, selectors, len(weight))
-        if ctx.needs_input_grad[4]:
-            ones = x.new_ones(len(x), 1)
-            grad_bias = _OPS._product_matrix_gradient.default(ones, grad, selectors, len(weight)).squeeze(1)
-        return None, None, grad_x, grad_weight, grad_bias

@@ -1,4 +1,4 @@
-"""Checkpoints: what is in one, and a reader that takes nothing in it for granted."""
+"""Checkpoints: their content, and a reader that checks everything in a file before it is used."""
 
 from __future__ import annotations
 
@@ -6,38 +6,40 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
 
-from ._text import short
-from .recipe import Recipe, TrainingError, recipe_of
+from .._text import short
+from ..recipe import Recipe, TrainingError, recipe_of
+
+CHECKPOINT = "checkpoint.pt"
 
 SCORES = ("loss", "train", "validation", "test")
-_LARGEST = 2**63 - 1
+_MAX_INTEGER = 2**63 - 1
 
 
 def tensor_bytes(content: object) -> memoryview:
-    """What torch.save writes. In memory: torch has no clear error for a full disk."""
+    """What torch.save writes, in memory: for a full disk torch has no clear error."""
     file = io.BytesIO()
     torch.save(content, file)
     return file.getbuffer()
 
 
 def digest(content: bytes | memoryview) -> str:
-    """As the program sha256sum prints it."""
+    """The SHA-256, as the program sha256sum prints it."""
     return hashlib.sha256(content).hexdigest()
 
 
 class _Malformed(Exception):
-    """What is wrong with a field, and what would be accepted."""
+    """A field is not as it should be: the text says what was found, and what would be accepted."""
 
 
 @dataclass
 class Checkpoint:
-    """What a file holds. Recipe, graph, epoch and history are checked; the rest, when it is asked for, against the
-    network that it is for."""
+    """The content of a file. Recipe, graph, epoch and history are checked already; the rest is checked against the
+    network when it is asked for."""
 
     path: Path
     sha256: str
@@ -47,6 +49,35 @@ class Checkpoint:
     history: list[dict]
     best: dict | None
     _saved: dict
+
+    def check_resumable(self, recipe: Recipe, graph: dict) -> None:
+        """An error unless a run with this recipe and graph may continue from here."""
+        if problem := self._difference(recipe, graph):
+            raise TrainingError(f"{self.path} is a checkpoint of another run: {problem}")
+        if self.epoch > recipe.epochs:
+            raise TrainingError(
+                f"epochs is {recipe.epochs}, and {self.path} is after epoch {self.epoch}; accepted: {self.epoch} or"
+                " more"
+            )
+
+    def check_replaceable(self, recipe: Recipe, graph: dict) -> None:
+        """An error unless a new run with this recipe and graph may overwrite the file: the same run, finished."""
+        other = problem = self._difference(recipe, graph)
+        if problem is None and self.recipe.epochs != recipe.epochs:
+            problem = f"its epochs is {self.recipe.epochs}, and this run's is {recipe.epochs}"
+        if problem is None and self.epoch < self.recipe.epochs:
+            problem = f"it was stopped after epoch {self.epoch} of {self.recipe.epochs}"
+        if problem:
+            accepted = "another --out" if other else "--resume, which continues it, or another --out"
+            raise TrainingError(f"{self.path} is of a run that would be lost: {problem}; accepted: {accepted}")
+
+    def _difference(self, recipe: Recipe, graph: dict) -> str | None:
+        """What distinguishes the run of the file from one with this recipe and graph, beside the number of epochs."""
+        for field in fields(Recipe):
+            theirs, ours = getattr(self.recipe, field.name), getattr(recipe, field.name)
+            if field.name != "epochs" and theirs != ours:
+                return f"its {field.name} is {theirs}, and this run's is {ours}"
+        return None if self.graph == graph else f"its graph is {self.graph}, and this run's is {graph}"
 
     def _field(self, *names: str | int):
         value = self._saved
@@ -87,8 +118,8 @@ class Checkpoint:
         return found.detach()
 
     def optimizer(self, own: dict, parameters: list[torch.Tensor]) -> dict:
-        """A state for Adam: the moments and the learning rate of the file, and all other settings of `own`, a state of
-        the optimizer that will take it."""
+        """A state for Adam: moments and learning rate from the file, all other settings from `own`, the state of the
+        optimizer that will load it."""
         groups = self._field("optimizer", "param_groups")
         if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
             raise _error(self.path, f"optimizer.param_groups is {short(groups)}; accepted: a list of one")
@@ -102,19 +133,19 @@ class Checkpoint:
         for number in saved:
             at, like = ("optimizer", "state", number), parameters[number]
             step = self._tensor((*at, "step"), like=torch.zeros((), device=self._step_device(at, like)))
-            if not 0 <= float(step) <= _LARGEST:
+            if not 0 <= float(step) <= _MAX_INTEGER:
                 raise _error(self.path, f"{_name((*at, 'step'))} is {float(step)}; accepted: 0 or more")
             moments = {name: self._tensor((*at, name), like=like) for name in ("exp_avg", "exp_avg_sq")}
             state[number] = {"step": step} | moments
         return {"state": state, "param_groups": [group | {"lr": rate} for group in own["param_groups"]]}
 
     def _step_device(self, at: tuple, like: torch.Tensor) -> torch.device:
-        # Adam moves it to where it wants it.
+        # On the CPU or beside the parameter: Adam moves it.
         step = self._field(*at, "step")
         return step.device if isinstance(step, torch.Tensor) and step.device.type == "cpu" else like.device
 
     def random_state(self, kind: str, like: torch.Tensor) -> torch.Tensor | None:
-        """Of a generator of numbers, to be set as it is; None where the file has none of the kind."""
+        """The state of a random number generator; None if the file has none of this kind."""
         states = self._field("random")
         if not isinstance(states, dict):
             raise _error(self.path, f"random is {short(states)}; accepted: states by device")
@@ -122,11 +153,11 @@ class Checkpoint:
             return None
         state = self._field("random", kind)
         if isinstance(state, torch.Tensor) and state.layout == torch.strided and state.device.type != "meta":
-            state = state.cpu()  # a checkpoint is read to where the network is
+            state = state.cpu()  # torch.load has put it on the device of the network
         return self._fits(("random", kind), state, like)
 
     def take(self, field: str, function: Callable[[], object]) -> None:
-        """Calls what takes a field of the file and may refuse it."""
+        """Calls a function that takes a field of the file and may refuse it."""
         try:
             function()
         except (RuntimeError, ValueError, TypeError) as error:
@@ -169,7 +200,7 @@ def _name(field: tuple) -> str:
 
 
 def _check_archive(content: bytes) -> None:
-    """torch.save compresses nothing. So what is read is never larger than the file."""
+    """An error if the content could become larger than the file: torch.save compresses nothing."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
@@ -179,7 +210,7 @@ def _check_archive(content: bytes) -> None:
 
 
 def _integer(name: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= _LARGEST:
+    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
         raise _Malformed(f"{name} is {short(value)}; accepted: an integer from 0")
     return value
 

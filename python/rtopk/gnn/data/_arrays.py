@@ -1,7 +1,7 @@
 """Reads arrays from .npy and .npz files of unknown origin.
 
-Nothing is unpickled. Only what is asked for is inflated, after its header was looked at: what an array claims to be is
-compared with what the graph needs, and with the memory of this machine, before there is memory for it.
+Nothing is unpickled. Headers are read first: callers compare types and shapes with what the graph needs, and their
+sizes with the memory of this machine. Only then are the arrays that are needed decompressed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ._text import short
-from .data import GraphError
+from .._text import short
+from .dataset import GraphError
 
-_LONGEST_HEADER = 10_000  # bytes; numpy's own limit
-_CHUNK = 1 << 24  # bytes that are read at a time
-_MOST_NAMES = 20  # of arrays in a message
+_MAX_HEADER = 10_000  # bytes; numpy's own limit
+_CHUNK = 1 << 24  # bytes read at a time
+_MAX_NAMES = 20  # names of arrays in a message
 
 
 @dataclass(frozen=True)
 class Head:
-    """What an array claims to be."""
+    """The header of an array."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class Head:
 
 
 class ArrayFile:
-    """The arrays of an .npz file that are asked for, by name; or the one of an .npy file, whose name is ""."""
+    """The wanted arrays of an .npz file, by name; or the single array of an .npy file, under the name ""."""
 
     def __init__(self, path: Path, wanted: Sequence[str] = ("",)) -> None:
         self.path = path
@@ -56,7 +56,7 @@ class ArrayFile:
             raise self._refused(error) from error
 
     def _refused(self, error: BaseException) -> BaseException:
-        # numpy and zipfile have no one kind of error for broken files.
+        # numpy and zipfile raise errors of many types for broken files.
         if isinstance(error, GraphError) or not isinstance(error, Exception):
             return error
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -106,12 +106,12 @@ class ArrayFile:
         for name in names:
             if name not in self.heads:
                 have = [other.removesuffix(".npy") for other in self._archive.namelist() if other.endswith(".npy")]
-                more = "" if len(have) <= _MOST_NAMES else f" and {len(have) - _MOST_NAMES} more"
-                listed = ", ".join(other[:60] for other in have[:_MOST_NAMES]) or "none"
+                more = "" if len(have) <= _MAX_NAMES else f" and {len(have) - _MAX_NAMES} more"
+                listed = ", ".join(other[:60] for other in have[:_MAX_NAMES]) or "none"
                 raise GraphError(f"{self.path} has no array {name}; it has {listed}{more}")
 
     def check_memory(self) -> None:
-        """An error if the arrays that were asked for cannot all be in memory."""
+        """An error if the wanted arrays do not fit into memory together."""
         check_memory(self.path, sum(head.nbytes for head in self.heads.values()))
 
     def read(self, name: str = "") -> np.ndarray:
@@ -127,7 +127,7 @@ class ArrayFile:
 
 
 def open_plain(path: Path):
-    """A file for reading. Not a pipe or a device, whose end may never come."""
+    """Opens a file for reading. Refuses pipes and devices, which may never end."""
     if path.exists() and not path.is_file():
         raise GraphError(f"{path} is not a plain file")
     return path.open("rb")
@@ -142,7 +142,7 @@ def check_memory(path: Path, needed: int) -> None:
 
 
 def _check_members(members: list[zipfile.ZipInfo], end: int) -> None:
-    """Each has bytes of its own. Where they overlap, a small file can be inflated to one of any size."""
+    """An error if members overlap: a small file could then decompress to any size."""
     ordered = sorted(members, key=lambda member: member.header_offset)
     starts = [member.header_offset for member in ordered[1:]] + [end]
     for member, following in zip(ordered, starts, strict=True):
@@ -151,17 +151,17 @@ def _check_members(members: list[zipfile.ZipInfo], end: int) -> None:
 
 
 def _head(stream, size: int) -> Head:
-    """The header of an array, of which there are so many bytes."""
+    """Reads the header of an array that takes `size` bytes with it."""
     magic = _exactly(stream, 8)
     if magic[:6] != b"\x93NUMPY":
-        raise ValueError("there is no array where one should be")
+        raise ValueError("a member is not an array")
     if magic[6:] not in (b"\x01\x00", b"\x02\x00"):
         raise ValueError(f"an array has version {magic[6]}.{magic[7]}; accepted: 1.0 and 2.0")
     first = magic[6] == 1
     length_bytes = _exactly(stream, 2 if first else 4)
     (length,) = struct.unpack("<H" if first else "<I", length_bytes)
-    if length > _LONGEST_HEADER:
-        raise ValueError(f"the header of an array has {length} bytes; accepted: up to {_LONGEST_HEADER}")
+    if length > _MAX_HEADER:
+        raise ValueError(f"the header of an array has {length} bytes; accepted: up to {_MAX_HEADER}")
     text = io.BytesIO(length_bytes + _exactly(stream, length))
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = parse(text)
@@ -183,7 +183,7 @@ def _exactly(stream, count: int) -> bytes:
 
 
 def _elements(stream, head: Head) -> np.ndarray:
-    """What follows the header. All of it is there, and no more."""
+    """Reads the elements of an array. An error unless the stream ends with them."""
     _exactly(stream, head.start)
     array = np.empty(math.prod(head.shape), head.dtype)
     if array.nbytes:
@@ -195,6 +195,6 @@ def _elements(stream, head: Head) -> np.ndarray:
             rest = rest[count:]
         if array.dtype.kind == "b" and array.view(np.uint8).max() > 1:
             raise ValueError("an array of bool has bytes other than 0 and 1")
-    if stream.read(1):  # at the end a zip file's checksums are compared
+    if stream.read(1):  # zipfile compares checksums when it reaches the end
         raise ValueError("it goes on after its end")
     return array.reshape(head.shape, order="F" if head.fortran else "C")

@@ -1,4 +1,4 @@
-"""The page of a study: one HTML file with everything in it, also its figures."""
+"""The page of a study: one HTML file, with its figures in it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 
-from ._generated import SHAPES
-from .recipe import Recipe
+from rtopk.gnn.data.generated import SHAPES
+from rtopk.gnn.recipe import Recipe
 
 # As published: table 4 of the RTop-K paper (ICLR 2025), an RTX A6000, N = nodes, M = 256, k = 32.
 PUBLISHED = {
@@ -49,12 +49,12 @@ svg text { fill: var(--soft) } svg .value { fill: var(--ink) } .bar { fill: var(
 """
 
 
-# What differs between the networks of one cell.
+# The settings that differ between the networks of one cell.
 _VARIED = ("max_iter", "baseline", "seed")
 
 
 def _shared_recipe(entry: dict) -> dict:
-    """What the networks of a cell have in common. Older results do not say all of it."""
+    """The settings that the networks of a cell have in common. Those that older results lack have their defaults."""
     known = asdict(Recipe()) | entry["recipe"]
     return {name: value for name, value in known.items() if name not in _VARIED}
 
@@ -89,13 +89,13 @@ class Cell:
         return None if entry is None else 100 * entry["topk_ms"] / entry["step_ms"]
 
     def score(self, selection: str) -> tuple[float, float | None] | None:
-        """Mean and spread (standard deviation over seeds), which a single one does not have."""
+        """Mean and spread (standard deviation over seeds); a single seed has no spread."""
         values = self.scores.get(selection)
         return None if not values else (statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 def _cells(results: dict) -> list[Cell]:
-    """In the order of the results. Where a graph and a model have several recipes, titles say what differs."""
+    """In the order of the results. If a graph and a model have several recipes, titles say what differs."""
     recipes: dict[tuple[str, str], list[dict]] = {}
     for entry in (*results["timings"], *results["runs"]):
         recipe = _shared_recipe(entry)
@@ -127,7 +127,7 @@ def html(results: dict) -> str:
 <p class="soft">{escape(where)}</p>
 <p>Every network is trained on all nodes at once with the same split and different seeds. <b>Dense</b> is the baseline:
 torch.topk, a mask, and torch's sparse product with the transpose kept. <b>Exact</b> is rtopk on compact rows (CBSR),
-which selects the same elements. <b>max_iter</b> stops its search after so many passes.{_about_generated(cells)}</p>
+which selects the same elements. <b>max_iter</b> stops its search after that many passes.{_about_generated(cells)}</p>
 <h2>Speed-up and accuracy</h2>
 <p class="soft">Bars: how many times as fast a training step is as the dense baseline's. Dots, where networks were
 trained: test score in %, mean and standard deviation over seeds; the grey band is the dense baseline's.</p>

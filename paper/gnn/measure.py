@@ -1,4 +1,4 @@
-"""How long a training step takes, how much of that is top-k, and how much memory it needs."""
+"""The time of a training step, the part of it that is top-k, and the memory that it needs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import torch
 
-from .capture import EAGER_STEPS
-from .training import Trainer
+from rtopk.gnn.capture import EAGER_STEPS
+from rtopk.gnn.training import Trainer
 
 
 def milliseconds(function: Callable[[], object], device: torch.device, repetitions: int) -> float:
-    """The median time of a call, after two that do not count. On a GPU by events of its stream, all queued before the
-    first is waited for: what the host takes is hidden where the device takes longer, as in training."""
+    """The median time of a call, after two untimed ones. On a GPU it is measured by events, and all calls are queued
+    before the first is waited for: as in training, the host's time is hidden if the device takes longer."""
     for _ in range(2):
         function()
     if device.type != "cuda":
@@ -36,8 +36,14 @@ def milliseconds(function: Callable[[], object], device: torch.device, repetitio
 
 
 def measure(trainer: Trainer, repetitions: int = 20) -> dict[str, float]:
-    """step_ms, topk_ms (the selections of one step, on rows that this network makes) and, on a GPU, the peak memory of
-    a step in MiB beyond what lies there between steps (held_mib)."""
+    """Figures of one training step.
+
+    Returns:
+        step_ms: its time.
+        topk_ms: the time of its selections alone, on rows that this network makes.
+        step_mib, on a GPU: its peak memory in MiB beyond held_mib.
+        held_mib, on a GPU: the memory in use between steps.
+    """
     trainer.eager_step()
     inputs: list[torch.Tensor] = []
     hooks = [

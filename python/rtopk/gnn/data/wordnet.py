@@ -1,8 +1,8 @@
-"""WordNet as a graph: a real one that every Debian or Ubuntu machine can have.
+"""WordNet as a graph: a real graph that Debian and Ubuntu have as a package.
 
 A node is a synset (noun, verb, adjective, adverb, in the order of the files); an edge is a pointer of any kind between
 two synsets, in both directions, once. A node's class is its lexicographer file (noun.animal, verb.motion, ...). Its
-features say which of 500 words its gloss has: the most frequent of three letters or more, without those of _COMMON.
+features say which of 500 words its gloss has: the most frequent words of three letters or more, without _COMMON.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 
 import torch
 
-from .data import Dataset, GraphError, make_dataset
-from .graph import Graph
-from .layers import SparseFeatures
+from ..features import SparseFeatures
+from ..graph import Graph
+from .dataset import Dataset, GraphError, make_dataset
 
 FOLDER = Path("/usr/share/wordnet")
 FEATURES = 500
-_MOST_CLASSES = 100  # two digits
+_MAX_CLASSES = 100  # the number of a lexicographer file has two digits
 _PARTS = ("noun", "verb", "adj", "adv")
 _COMMON = frozenset("the and that with for from who having used was one not are which its".split())
 _LETTERS = re.compile(r"[a-z]+")
 
 
 def build(folder: Path = FOLDER) -> Dataset:
-    """The graph of the data files in a folder."""
+    """Reads the data files in a folder."""
     if not folder.is_dir():
         raise GraphError(
             f"WordNet is not installed: there is no folder {folder}. On Debian and Ubuntu: apt-get install wordnet-base"
@@ -48,7 +48,7 @@ def build(folder: Path = FOLDER) -> Dataset:
                 key, lexicographer_file, targets, gloss = _synset(line)
             except (ValueError, IndexError) as error:
                 raise GraphError(f"{path}, line {number}, is not a synset: {line[:60]!r}") from error
-            if not 0 <= lexicographer_file < _MOST_CLASSES:
+            if not 0 <= lexicographer_file < _MAX_CLASSES:
                 raise GraphError(
                     f"{path}, line {number}: the lexicographer file is {lexicographer_file}; accepted: 0 to 99"
                 )
@@ -62,20 +62,20 @@ def build(folder: Path = FOLDER) -> Dataset:
 
 
 def _synset(line: str):
-    """Its key, class, pointers and the words of its gloss. The form is described in `man 5 wndb`."""
+    """The key, class, pointers and gloss words of a synset. `man 5 wndb` describes the format."""
     fields, _, gloss = line.partition("|")
     words = fields.split()
     first = 4 + 2 * int(words[3], 16)
     count = int(words[first])
     # A pointer is a symbol, an offset, a part of speech, and the words that it joins.
     targets = [_key(words[first + 2 + 4 * i], words[first + 3 + 4 * i]) for i in range(count)]
-    # An apostrophe or a digit ends a word, so that of "it's" there is "it".
+    # An apostrophe or a digit ends a word: "it's" counts as "it".
     gloss_words = [word for word in _LETTERS.findall(gloss.lower()) if len(word) >= 3]
     return _key(words[0], words[2]), int(words[1]), targets, gloss_words
 
 
 def _key(offset: str, part: str) -> tuple[str, str]:
-    # A satellite of an adjective stands in the adjectives' file.
+    # Adjective satellites are in the file of adjectives.
     return ("a" if part == "s" else part, offset)
 
 
@@ -90,7 +90,7 @@ def _graph(folder, nodes, pointers) -> Graph:
 
 
 def _features(glosses) -> SparseFeatures:
-    # A Counter keeps the order of first sight, which decides between equally frequent words.
+    # Among equally frequent words the Counter keeps the order of first occurrence.
     frequency = Counter(word for gloss in glosses for word in dict.fromkeys(gloss) if word not in _COMMON)
     column = {word: i for i, (word, _) in enumerate(frequency.most_common(FEATURES))}
     rows = [sorted({column[word] for word in gloss if word in column}) for gloss in glosses]

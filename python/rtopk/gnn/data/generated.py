@@ -1,9 +1,9 @@
-"""Generated graphs with the sizes of the four that the paper trains on, which cannot be had everywhere.
+"""Generated graphs with the sizes of the four that the paper trains on, for machines without those.
 
-They have the published numbers of nodes, edges, features and classes, a skewed distribution of degrees (a few hubs,
-many nodes with few edges) and planted classes: most edges join nodes of one class, and the features of a node are its
-class's centre under much noise. So a graph network learns something on them. Accuracies on them say nothing about the
-real ones. An edge may occur several times.
+They have the published numbers of nodes, edges, features and classes. Degrees are skewed: a few hubs, many nodes with
+few edges. Classes are planted: most edges join nodes of one class, and the features of a node are the centre of its
+class with much noise, so that a graph network can learn them. Accuracies on them say nothing about the real graphs. An
+edge may occur several times.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .data import Dataset, GraphError, make_dataset
-from .graph import Graph
+from ..graph import Graph
+from .dataset import Dataset, GraphError, make_dataset
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,25 @@ SHAPES = {
 # A node's share of the edges is its rank to the power of -SKEW: at 0.5 the largest hub of flickr-like has 200 times the
 # mean degree.
 SKEW = 0.5
-GROUPS = 16  # of nodes where a node has several labels; else a class is a group
-SAME_GROUP = 0.7  # of the edges, at least
-SIGNAL = 1.5  # how far a group's centre is from zero, in standard deviations of a node's noise in one direction
+GROUPS = 16  # groups of nodes, if a node has several labels; else each class is a group
+SAME_GROUP = 0.7  # the share of edges within a group, at least
+SIGNAL = 1.5  # the distance of a group's centre from zero, in standard deviations of the noise along one direction
 
 
 def generate(name: str, scale: float = 1.0, seed: int = 0, device: torch.device | str = "cpu") -> Dataset:
-    """One of SHAPES with `scale` times its nodes and edges. Made on the device, since a CPU takes long to sort a
-    hundred million edges. A seed gives one graph on a CPU and another on a GPU."""
+    """Generates one of SHAPES with `scale` times its nodes and edges, on the device: a CPU takes long to sort a hundred
+    million edges. The same seed gives different graphs on a CPU and on a GPU."""
     shape = SHAPES[name]
-    least = 2 * shape.classes / shape.nodes
-    if not least <= scale <= 1:
-        raise GraphError(f"{name}: the scale is {scale}; accepted: {least:.2g} to 1")
+    minimum = 2 * shape.classes / shape.nodes
+    if not minimum <= scale <= 1:
+        raise GraphError(f"{name}: the scale is {scale}; accepted: {minimum:.2g} to 1")
     nodes, pairs = round(shape.nodes * scale), round(shape.edges * scale) // 2
     generator = torch.Generator(device).manual_seed(seed)
 
     def random(*size):
         return torch.rand(size, generator=generator, device=device)
 
-    # Nodes of a group lie together, hubs first; the ids that users see are drawn afterwards.
+    # First, the nodes of a group are numbered in a row, hubs first. Random ids replace these numbers at the end.
     groups = GROUPS if shape.multilabel else shape.classes
     size = nodes // groups
     source = _ranked(random(pairs), groups * size)
@@ -63,7 +63,7 @@ def generate(name: str, scale: float = 1.0, seed: int = 0, device: torch.device 
     same = random(pairs) < SAME_GROUP
     target_group = torch.where(same, source_group, (random(pairs) * groups).long().clamp_(max=groups - 1))
     target = _ranked(random(pairs), size)
-    # An edge to itself goes to the next node of the group.
+    # An edge from a node to itself goes to the next node of the group instead.
     target = torch.where(source == target_group * size + target, (target + 1) % size, target)
     target += target_group * size
     ids = torch.randperm(nodes, generator=generator, device=device)
@@ -76,12 +76,12 @@ def generate(name: str, scale: float = 1.0, seed: int = 0, device: torch.device 
     centres *= SIGNAL / math.sqrt(shape.features)
     features = torch.randn(nodes, shape.features, generator=generator, device=device) + centres[labels]
     if shape.multilabel:
-        # A group stands for a set of labels, about a tenth of them.
+        # The nodes of a group share a set of labels, about a tenth of all.
         labels = (random(groups, shape.classes) < 0.1)[labels].float()
     display = name if scale == 1 else f"{name} x {scale:g}"
     return make_dataset(display, graph, features, labels)
 
 
 def _ranked(uniform: torch.Tensor, count: int) -> torch.Tensor:
-    """Ranks from 0 to count - 1, drawn with probabilities that fall as rank^-SKEW."""
+    """Random ranks from 0 to count - 1, with probabilities proportional to rank^-SKEW."""
     return (uniform.double() ** (1 / (1 - SKEW)) * count).long().clamp_(max=count - 1)

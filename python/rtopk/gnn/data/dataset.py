@@ -1,39 +1,35 @@
-"""Graphs for node classification: what one consists of, and how a name or a path becomes one."""
+"""A graph for node classification, with features, labels and a split of its nodes."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
-from ._text import Refusal, printable
-from .graph import Graph
-from .layers import SparseFeatures
-
-DATA_VARIABLE = "RTOPK_DATA"
+from .._text import Refusal, printable
+from ..features import SparseFeatures
+from ..graph import Graph
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
-# A network has an output for each class; larger numbers are ids of something else.
-MOST_CLASSES = 1 << 16
+# A network has an output column for each class. Labels with more are ids of something else.
+MAX_CLASSES = 1 << 16
 
 
 class GraphError(Refusal):
-    """A graph that cannot be had: the text says which one, what is wrong, and what would help."""
+    """A graph that cannot be loaded: the text says which one, what is wrong, and what would help."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A graph with features, labels and a split of its nodes."""
+    """A graph with features, labels and a split of its nodes into training, validation and test."""
 
     name: str
     graph: Graph
     features: torch.Tensor | SparseFeatures
-    labels: torch.Tensor  # a class a node; or, where a node may have several, a row of zeros and ones a node
+    labels: torch.Tensor  # [nodes], a class each; or [nodes, classes] of zeros and ones, if a node may have several
     classes: int
-    train: torch.Tensor  # node indices
+    train: torch.Tensor  # indices of nodes, as in validation and test
     validation: torch.Tensor
     test: torch.Tensor
 
@@ -60,7 +56,8 @@ class Dataset:
 
     @classmethod
     def from_pyg(cls, data, name: str = "data") -> Dataset:
-        """From a torch_geometric.data.Data with x, y and, if it has them, train_mask, val_mask and test_mask."""
+        """From a torch_geometric.data.Data with edge_index, x, y and, optionally, train_mask, val_mask and
+        test_mask."""
         missing = [field for field in ("edge_index", "x", "y") if getattr(data, field, None) is None]
         if missing:
             raise GraphError(f"{name}: the Data object has no {', '.join(missing)}")
@@ -86,9 +83,9 @@ class Dataset:
 
 
 def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=(None, None, None)) -> Dataset:
-    """A Dataset whose parts fit together, or a GraphError. Without masks half of the nodes, drawn once for all, are for
-    training and a quarter each for validation and test."""
-    name = printable(name)  # of a file, whoever named it; it goes to terminals, pages and names of folders
+    """A Dataset whose parts fit together, or a GraphError. Without masks, a fixed random half of the nodes is for
+    training, and a quarter each for validation and test."""
+    name = printable(name)  # may be the name of a foreign file, and goes to terminals, pages and names of folders
     nodes = graph.num_nodes
     if nodes == 0:
         raise GraphError(f"{name}: there are no nodes")
@@ -100,13 +97,13 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
     if labels.layout != torch.strided or labels.is_complex():
         raise GraphError(f"{name}: the labels are {labels.dtype}, {labels.layout}; accepted: a dense tensor of numbers")
     if labels.dim() == 1:
-        least, most = labels.min().item(), labels.max().item()
-        if labels.is_floating_point() or labels.dtype == torch.bool or least < 0 or most >= MOST_CLASSES:
+        lowest, highest = labels.min().item(), labels.max().item()
+        if labels.is_floating_point() or labels.dtype == torch.bool or lowest < 0 or highest >= MAX_CLASSES:
             raise GraphError(
-                f"{name}: the labels are not classes: {labels.dtype} from {least} to {most}; accepted: integers from 0"
-                f" to {MOST_CLASSES - 1}"
+                f"{name}: the labels are not classes: {labels.dtype} from {lowest} to {highest}; accepted: integers"
+                f" from 0 to {MAX_CLASSES - 1}"
             )
-        labels, classes = labels.long(), most + 1
+        labels, classes = labels.long(), highest + 1
     elif labels.dim() == 2:
         classes = labels.shape[1]
         other = (labels != 0) & (labels != 1)
@@ -142,45 +139,3 @@ def make_dataset(name: str, graph: Graph, features, labels: torch.Tensor, masks=
         )
     train, validation, test = (part.sort().values for part in parts)
     return Dataset(name, graph, features, labels, classes, train, validation, test)
-
-
-def load(
-    graph: str | os.PathLike,
-    data: str | os.PathLike | None = None,
-    *,
-    scale: float = 1.0,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-) -> Dataset:
-    """The graph of a name or a path.
-
-    Args:
-        graph: `wordnet`; a generated graph, `flickr-like`, `yelp-like`, `reddit-like` or `products-like`; the path of
-            an .npz file of plain arrays, of a GraphSAINT folder or of a folder with ogbn-products; or the name of one
-            of these in the folder `data`. docs/gnn.md describes the formats.
-        data: the folder to look for names in; without it the environment variable RTOPK_DATA, or the current folder.
-        scale: how many of the published nodes and edges a generated graph has.
-        seed: of a generated graph.
-        device: where everything lies afterwards.
-    """
-    from . import _files, _generated, _wordnet
-
-    name = os.fspath(graph)
-    folder = Path(data or os.environ.get(DATA_VARIABLE) or ".")
-    if name in _generated.SHAPES:
-        return _generated.generate(name, scale, seed, device).to(device)
-    if scale != 1.0:
-        raise GraphError(f"{name}: a scale is for generated graphs; accepted: {', '.join(_generated.SHAPES)}")
-    for path in (Path(name), folder / name, folder / f"{name}.npz"):
-        if path.is_dir() or path.is_file():
-            return _files.read(path).to(device)
-    if name == "wordnet":
-        return _wordnet.build().to(device)
-    if name == "ogbn-products":
-        return _files.read_ogb_package(name, folder).to(device)
-    known = ", ".join(["wordnet", "ogbn-products", *_generated.SHAPES])
-    found = ", ".join(sorted(path.stem for path in folder.glob("*.npz"))) or "none"
-    raise GraphError(
-        f"there is no graph '{name}'. Known by name: {known}; in the folder {folder}: {found}. A path of an .npz"
-        " file, of a GraphSAINT folder or of ogbn-products' files is taken too, and --data names another folder."
-    )

@@ -1,0 +1,95 @@
+"""compact and expand: rows as their selected values and the columns of these (CBSR)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch.library import register_autograd, register_fake, register_vmap
+from torch.overrides import handle_torch_function
+
+from . import _onnx
+from ._calls import check_tensor, pairs, selected
+from ._operators import OPS, checked_shape, scattered, vmap_pairs
+from ._torch_internals import is_overridden, selection_kernel
+
+_compact_kernel = selection_kernel("rtopk::compact")
+
+
+class CBSR(NamedTuple):
+    """Compact balanced sparse rows: k values of every row, and the columns that they stand in, ascending."""
+
+    values: torch.Tensor
+    selectors: torch.Tensor  #: uint8 for rows of up to 256 elements, uint16 for up to 65536
+
+
+def compact(
+    input: torch.Tensor,
+    k: int,
+    largest: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+) -> CBSR:
+    """:func:`maxk` along the last dimension without its zeros: values and 8- or 16-bit column selectors.
+
+    :func:`expand` makes the dense tensor again. Differentiable in the values. The arguments are those of :func:`topk`.
+
+    >>> rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2)
+    CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
+    """
+    if is_overridden(input):
+        return handle_torch_function(compact, (input,), input, k, largest, max_iter=max_iter, epsilon=epsilon)
+    check_tensor("compact", input)
+    arguments = (k, largest, max_iter or 0, epsilon)
+    if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+        values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
+        return CBSR(values, indices.to(selector_dtype(input.shape[-1])))
+    return CBSR(*pairs(_compact_kernel, OPS.compact.default, input, -1, *arguments))
+
+
+def compact_without_gradient(input, k, largest, max_iter, epsilon):
+    """The operator alone, for a caller that has a derivative of its own."""
+    return selected(_compact_kernel, OPS.compact.default, input, k, largest, max_iter, epsilon)
+
+
+def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
+    """The dense tensor of rows that :func:`compact` made: `cols` elements each, zero where nothing was selected.
+
+    >>> rtopk.expand(*rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2), cols=3)
+    tensor([[3., 0., 2.]])
+    """
+    if is_overridden(values):
+        return handle_torch_function(expand, (values,), values, selectors, cols)
+    return scattered(values, selectors, (*values.shape[:-1], cols) if values.dim() else (), -1)
+
+
+def selector_dtype(cols):
+    """The dtype of selectors of rows with so many columns."""
+    return torch.uint8 if cols <= 256 else torch.uint16
+
+
+# ---- The operator ----
+
+
+@register_fake("rtopk::compact")
+def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0):
+    shape = checked_shape(input, k, -1)
+    cols = input.shape[-1] if input.dim() else 1
+    return input.new_empty(shape), input.new_empty(shape, dtype=selector_dtype(cols))
+
+
+def _save_compact(ctx, inputs, output):
+    ctx.shape = inputs[0].shape
+    ctx.save_for_backward(output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward_compact(ctx, grad_values, _):
+    (selectors,) = ctx.saved_tensors
+    grad = None if grad_values is None else scattered(grad_values, selectors, ctx.shape, -1)
+    return grad, None, None, None, None
+
+
+register_autograd("rtopk::compact", _backward_compact, setup_context=_save_compact)
+register_vmap("rtopk::compact", vmap_pairs(OPS.compact, has_dim=False))

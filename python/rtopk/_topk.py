@@ -1,0 +1,248 @@
+"""topk: values and indices, as torch.topk gives them."""
+
+from __future__ import annotations
+
+import warnings
+from operator import index as operator_index
+
+import torch
+from torch.library import register_autograd, register_fake, register_vmap
+from torch.overrides import handle_torch_function
+
+from . import _onnx
+from ._calls import check_tensor, pairs
+from ._operators import (
+    OPS,
+    check_writable,
+    checked_shape,
+    out_of_range,
+    result_shape,
+    scattered,
+    vmap_pairs,
+    wrapped_dim,
+    writing_operator,
+)
+from ._torch_internals import (
+    DERIVATIVE_THEN_SELECTION,
+    PLAIN_TYPES,
+    call_boxed,
+    check,
+    derivative_kernel,
+    has_function_mode,
+    in_forward_mode,
+    is_compiling,
+    is_overridden,
+    is_watched,
+    schema,
+    selection_kernel,
+)
+
+_INT64 = torch.int64
+_LAST = -1
+_Result = torch.return_types.topk
+
+# Small calls have operators of their own, with no derivative and few arguments: each argument takes some 3 % of such a
+# call. If anything else wants to see the call, they give None (bindings/torch/operators.cpp).
+_plain_topk, _plain_topk_along = schema("rtopk::_plain_topk"), schema("rtopk::_plain_topk_along")
+_NOT_PLAIN = (None, None)
+_differentiable_topk = derivative_kernel("aten::topk")
+_topk_kernel = selection_kernel("rtopk::topk")
+
+
+def topk(
+    input: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    max_iter: int | None = None,
+    epsilon: float = 0.0,
+    index_dtype: torch.dtype = torch.int64,
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.return_types.topk:
+    """The k largest (or smallest) elements along a dimension, with their indices, as torch.topk gives them.
+
+    Beyond torch.topk's promises, ties are settled: among elements equal to the kth value the lowest indices are
+    selected. Sorted results with equal values are in ascending order of index, and so are all unsorted results. The
+    result is the same on every device and in every run.
+
+    Args:
+        input: float32, float16, bfloat16, float64, int32, int64, int16, int8 or uint8. Strides
+            may be any; only unusual layouts are copied first. Among integers only int32 has a search of its own:
+            shorter ones are widened to it, int64 is sorted.
+        k: how many elements to select, from 0 to the size of the dimension.
+        dim: the dimension to select along.
+        largest: True for the largest elements, False for the smallest. NaN is greater than every number.
+        sorted: True for results in order, best first.
+        max_iter: stop the search after this many passes (Algorithm 2 of the RTop-K paper). The result has k elements,
+            not always the best. None: exact.
+        epsilon: stop when the search interval is this narrow, relative to the best value (the paper's Algorithm 1).
+            0: exact.
+        index_dtype: torch.int64 or torch.int32.
+        out: tensors for values and indices, as in torch.topk.
+
+    Returns:
+        A named tuple (values, indices) of torch.topk's own type.
+
+    >>> x = torch.tensor([1.0, 7.0, 3.0, 7.0])
+    >>> values, indices = rtopk.topk(x, 3)
+    >>> values, indices
+    (tensor([7., 7., 3.]), tensor([1, 3, 2]))
+    >>> rtopk.topk(x, 2, largest=False, index_dtype=torch.int32).indices
+    tensor([0, 2], dtype=torch.int32)
+    """
+    # The usual call first, with as few questions as possible: each costs 1 to 3 % of a small call. is_compiling() comes
+    # before all others, since it is the only one that torch.compile can see through.
+    if (
+        max_iter is None
+        and out is None
+        and epsilon == 0.0
+        and index_dtype is _INT64
+        and type(k) is int
+        and not is_compiling()
+        and type(input) in PLAIN_TYPES
+        and not has_function_mode()
+    ):
+        try:
+            pair = _NOT_PLAIN
+            if input.requires_grad or in_forward_mode(input):
+                if type(dim) is int and type(largest) is type(sorted) is bool and not is_watched(input):
+                    pair = _differentiable_topk(DERIVATIVE_THEN_SELECTION, input, k, dim, largest, sorted)
+            elif dim is _LAST and largest is True and sorted is True:
+                pair = call_boxed(_plain_topk, input, k)
+            elif type(dim) is int and type(largest) is type(sorted) is bool:
+                pair = call_boxed(_plain_topk_along, input, k, dim, largest, sorted)
+            if pair[0] is not None:
+                return _Result(pair)
+        except RuntimeError:
+            pass  # tried again below in another way, or refused there as torch.topk would
+    options = {"max_iter": max_iter, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
+    if is_overridden(input):
+        return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
+    check_tensor("topk", input)
+    k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
+    _check_bool("largest", largest)
+    _check_bool("sorted", sorted)
+    arguments = (k, dim, largest, sorted, max_iter or 0, epsilon)
+    try:
+        if out is not None:
+            return _topk_out(input, arguments, index_dtype, out)
+        if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
+            values, indices = _onnx.pairs(input, k, dim, largest, sorted)
+            return _Result((values, indices.to(index_dtype)))
+        return _Result(pairs(_topk_kernel, OPS.topk.default, input, dim, *arguments, index_dtype))
+    except RuntimeError:
+        if input.dtype in _DTYPES:
+            raise
+        raise _unsupported(input) from None
+
+
+def _topk_out(input, arguments, index_dtype, out):
+    if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(each, torch.Tensor) for each in out):
+        raise TypeError("topk(): argument 'out' must be tuple of Tensors: values and indices")
+    values, indices = out
+    k, dim, *_ = arguments
+    shape, size = result_shape(input, k, dim)
+    if k < 0 or k > size:
+        raise RuntimeError(out_of_range(k, size))
+    for tensor, dtype in ((values, input.dtype), (indices, index_dtype)):
+        if tensor.dtype != dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {dtype}, but got {tensor.dtype} instead")
+        if tensor.device != input.device:
+            raise RuntimeError(f"Expected out tensor to be on {input.device}, but got {tensor.device} instead")
+    for tensor in out:
+        if list(tensor.shape) != shape:
+            check_writable("topk()", (input, *out), out)
+            if tensor.numel() != 0:
+                warnings.warn(
+                    f"An output with one or more elements was resized since it had shape {list(tensor.shape)}, which"
+                    f" does not match the required output shape {shape}.",
+                    stacklevel=3,
+                )
+            tensor.resize_(shape)
+    _write_topk(input, *arguments, values, indices)
+    return torch.return_types.topk_out((values, indices))
+
+
+# ---- Errors of the kinds that torch.topk has ----
+
+_DTYPES = frozenset(
+    getattr(torch, name) for name in "float32 float16 bfloat16 float64 int32 int64 int16 int8 uint8".split()
+)
+
+
+def _unsupported(input):
+    """The error for a dtype that is not supported: of the kind that torch.topk has for it on that device."""
+    names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in _DTYPES))
+    text = f"topk(): not implemented for {input.dtype}; accepted: {names}"
+    try:
+        torch.topk(input.new_empty(1), 1)
+    except RuntimeError as error:
+        return type(error)(text)
+    return NotImplementedError(text)
+
+
+def _integer(name, value):
+    if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"topk(): argument '{name}' must be int, not {type(value).__name__}")
+    return operator_index(value)
+
+
+def _check_bool(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"topk(): argument '{name}' must be bool, not {type(value).__name__}")
+
+
+# ---- The operators ----
+
+
+@register_fake("rtopk::topk")
+def _fake_topk(input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64):
+    shape = checked_shape(input, k, dim)
+    return input.new_empty(shape), input.new_empty(shape, dtype=index_dtype)
+
+
+def _save_topk(ctx, inputs, output):
+    ctx.shape, ctx.dim, ctx.inputs = inputs[0].shape, inputs[2], len(inputs)
+    ctx.save_for_backward(output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward_topk(ctx, grad_values, _):
+    (indices,) = ctx.saved_tensors
+    grad = None if grad_values is None else scattered(grad_values, indices, ctx.shape, ctx.dim)
+    return (grad,) + (None,) * (ctx.inputs - 1)
+
+
+register_autograd("rtopk::topk", _backward_topk, setup_context=_save_topk)
+register_vmap("rtopk::topk", vmap_pairs(OPS.topk, has_dim=True))
+
+
+@register_fake("rtopk::topk_out")
+def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices):
+    shape = checked_shape(input, k, dim)
+    _check_output("values", values, shape, (input.dtype,), input)
+    _check_output("indices", indices, shape, (torch.int64, torch.int32), input)
+
+
+def _check_output(name, tensor, shape, dtypes, like):
+    check(tensor.dtype in dtypes, lambda: f"{name} is {tensor.dtype}; accepted: {dtypes}")
+    check(tensor.device == like.device, lambda: f"{name} is on {tensor.device}; accepted: {like.device}")
+
+    def wrong_shape():
+        return f"{name} has shape {list(tensor.shape)}; accepted: {shape}"
+
+    check(tensor.dim() == len(shape), wrong_shape)
+    for size, wanted in zip(tensor.shape, shape, strict=True):
+        check(size == wanted, wrong_shape)
+
+
+_write_topk = writing_operator("topk_out", written=(7, 8))
+
+# Only topk() calls these, and only where no gradient is wanted: autograd is skipped.
+_without_gradient = torch.library.Library("rtopk", "IMPL")
+for _name in ("_plain_topk", "_plain_topk_along"):
+    _without_gradient.impl(_name, torch.library.fallthrough_kernel, "Autograd")

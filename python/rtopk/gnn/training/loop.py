@@ -1,0 +1,105 @@
+"""The training loop: progress, saves and interruptions."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from pathlib import Path
+
+from .._atomic import locked
+from .files import check_all_replaceable, save_run
+from .trainer import Trainer
+
+
+class Interruption:
+    """Delays Ctrl-C and SIGTERM to the end of the epoch, so that a whole epoch can be saved. A second signal acts at
+    once, except while results are being saved."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.saving = False
+        self._previous: dict = {}
+
+    def __enter__(self) -> Interruption:
+        with contextlib.suppress(ValueError):  # not the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _handle(self, *_) -> None:
+        if self.saving:
+            self.asked = True
+            return
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this epoch; Ctrl-C again stops at once", file=sys.stderr, flush=True)
+
+
+# Seconds between two lines of progress, if no terminal shows it in place, and between two saves.
+_REPORT_SECONDS = 5.0
+_SAVE_SECONDS = 60.0
+
+
+def train(trainer: Trainer, out: Path, *, show: bool = True, has_lock: bool = False) -> bool:
+    """Trains to the end of the recipe, or to Ctrl-C. Leaves checkpoint.pt, best.pt and result.json in a folder.
+
+    Args:
+        trainer: what to train.
+        out: the folder. It is locked until the function returns.
+        show: print progress.
+        has_lock: the caller has locked the folder.
+
+    Returns:
+        Whether it reached the end of the recipe.
+    """
+    with contextlib.nullcontext() if has_lock else locked(out):
+        check_all_replaceable(out)  # now, not after hours of training
+        return _train(trainer, out, show)
+
+
+def _train(trainer: Trainer, out: Path, show: bool) -> bool:
+    terminal = sys.stdout.isatty()
+    start = reported = saved = time.monotonic()
+    first = trainer.epoch
+    between_epochs = False
+    with Interruption() as interruption:
+        try:
+            while trainer.epoch < trainer.recipe.epochs and not interruption.asked:
+                loss = trainer.step()
+                if not trainer.due():
+                    continue
+                entry = trainer.evaluate(loss)
+                now = time.monotonic()
+                last = trainer.epoch == trainer.recipe.epochs
+                if show and (terminal or last or len(trainer.history) == 1 or now - reported >= _REPORT_SECONDS):
+                    pace = (now - start) / (trainer.epoch - first)
+                    print(_progress(trainer, entry, pace), end="\r" if terminal and not last else "\n", flush=True)
+                    reported = now
+                # The first evaluation is saved at once: a run that is killed early can be resumed too.
+                if (len(trainer.history) == 1 or now - saved >= _SAVE_SECONDS) and not last:
+                    interruption.saving = True
+                    save_run(trainer, out, whole=True, finished=False)
+                    interruption.saving = False
+                    saved = now
+            between_epochs = True
+        finally:
+            finished = between_epochs and trainer.epoch >= trainer.recipe.epochs
+            if not interruption.saving:  # else a save has just failed, and the one before is still there
+                interruption.saving = True
+                save_run(trainer, out, whole=between_epochs, finished=finished)
+    return finished
+
+
+def _progress(trainer, entry, pace) -> str:
+    return (
+        f"epoch {entry['epoch']:>{len(str(trainer.recipe.epochs))}} of {trainer.recipe.epochs}"
+        f"  loss {entry['loss']:.4f}  train {entry['train']:.4f}  validation {entry['validation']:.4f}"
+        f"  test {entry['test']:.4f}  {pace * 1e3:.0f} ms an epoch"
+    )

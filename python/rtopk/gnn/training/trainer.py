@@ -1,0 +1,251 @@
+"""Full-batch training of one network."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from ..._info import __version__, info
+from .. import capture
+from .._atomic import write_whole
+from ..data import Dataset
+from ..layers import MaxKGNN
+from ..recipe import Recipe, TrainingError, check_recipe
+from .checkpoint import CHECKPOINT, tensor_bytes
+from .checkpoint import read as read_checkpoint
+
+
+class Trainer:
+    """A network in training: its optimizer, its epoch, and its scores so far.
+
+    On a GPU, the third step of a small graph is captured as a CUDA graph, and later steps replay it. Changes of the
+    network, the learning rate or torch's settings have no effect from then on.
+
+    Args:
+        dataset: what to train on.
+        recipe: the settings of the network and of the training.
+        device: where to train.
+        eager: never capture a step.
+    """
+
+    def __init__(self, dataset: Dataset, recipe: Recipe, device: torch.device | str, *, eager: bool = False) -> None:
+        check_recipe(recipe)
+        self.recipe = recipe
+        self.device = torch.device(device)
+        dataset = dataset.to(self.device)
+        self.data = dataset.with_graph(dataset.graph.with_self_loops()) if recipe.self_loops else dataset
+        torch.manual_seed(recipe.seed)  # seeds every GPU too
+        self.network = MaxKGNN(
+            recipe.model,
+            dataset.features.shape[1],
+            recipe.hidden,
+            dataset.classes,
+            num_layers=recipe.layers,
+            k=recipe.k,
+            max_iter=recipe.max_iter,
+            dropout=recipe.dropout,
+            # The recipe decides about self loops, for every model.
+            add_self_loops=False if recipe.model == "gcn" else None,
+            dense=recipe.baseline == "dense",
+        ).to(self.device)
+        gpu = self.device.type == "cuda"
+        # Fused, the update is one kernel instead of a dozen.
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=recipe.lr, fused=gpu, capturable=gpu)
+        elements = self.data.graph.num_nodes * recipe.hidden * recipe.layers
+        self._captures = not eager and capture.pays(self.device, elements)
+        self._forget_captured()
+        self.loss = _loss_on(self.data)
+        self.epoch = 0
+        self.history: list[dict] = []  # an entry for each epoch that was evaluated
+        self.best: dict | None = None  # the entry with the best validation score
+        self.best_state: dict[str, torch.Tensor] | None = None
+        self.saved_in: dict[str, dict] = {}  # by file name: the epoch and the SHA-256 of what this run has saved
+
+    def step(self) -> torch.Tensor:
+        """Trains one epoch: forward, backward, update. Does not wait for the device."""
+        if not self._captures or self._eager_steps_left > 0:
+            self._eager_steps_left -= 1
+            loss = self.eager_step()
+        else:
+            if self._captured is None:
+                self._captured = capture.CapturedStep(self.eager_step, self.device)
+            loss = self._captured()
+        self.epoch += 1
+        return loss
+
+    def eager_step(self) -> torch.Tensor:
+        """The same without a captured graph. Does not count as an epoch."""
+        with matmul_precision(self.recipe.precision):
+            self.network.train()
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.loss(self.network(self.data.features, self.data.graph))
+            loss.backward()
+            self.optimizer.step()
+        return loss.detach()
+
+    def _forget_captured(self) -> None:
+        self._captured: capture.CapturedStep | None = None
+        self._eager_steps_left = capture.EAGER_STEPS
+
+    @torch.no_grad()
+    def evaluate(self, loss: torch.Tensor) -> dict:
+        """Scores on the training, validation and test nodes. Keeps the parameters with the best validation score."""
+        self.network.eval()
+        with matmul_precision(self.recipe.precision):
+            result = self.network(self.data.features, self.data.graph)
+        parts = {"train": self.data.train, "validation": self.data.validation, "test": self.data.test}
+        # All work is queued on the device before the first result is waited for.
+        scores = {name: score(result[nodes], self.data.labels[nodes]) for name, nodes in parts.items()}
+        entry = {"epoch": self.epoch, "loss": float(loss)} | {name: float(value) for name, value in scores.items()}
+        if not torch.isfinite(loss):
+            raise TrainingError(f"the loss is {float(loss)} in epoch {self.epoch}; a smaller --lr may help")
+        self.history.append(entry)
+        if self.best is None or entry["validation"] > self.best["validation"]:
+            state = {name: value.clone() for name, value in self.network.state_dict().items()}
+            self.best, self.best_state = entry, state
+        return entry
+
+    def due(self) -> bool:
+        """Whether this epoch is to be evaluated."""
+        return self.epoch % self.recipe.eval_every == 0 or self.epoch == self.recipe.epochs
+
+    # ---- Checkpoints ----
+
+    def checkpoint(self) -> memoryview:
+        """The content of a checkpoint."""
+        random = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(self.device)
+        return tensor_bytes(
+            {
+                "recipe": asdict(self.recipe),
+                "graph": self.graph_facts(),
+                "epoch": self.epoch,
+                "network": self.network.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "random": random,
+                "history": self.history,
+                "best": self.best,
+                "best_state": self.best_state,
+            }
+        )
+
+    def save(self, path: Path) -> None:
+        write_whole(path, self.checkpoint())
+
+    def check_replaces(self, path: Path) -> None:
+        """An error unless this run may overwrite a checkpoint: only one of the same recipe that has finished, since
+        that can be computed again."""
+        read_checkpoint(path, self.device).check_replaceable(self.recipe, self.graph_facts())
+
+    def resume(self, path: Path) -> None:
+        """Continues from a checkpoint of the same recipe and graph. The number of epochs may be larger."""
+        saved = read_checkpoint(path, self.device)
+        saved.check_resumable(self.recipe, self.graph_facts())
+        # All of it is checked before any of it is used.
+        network, best_state = saved.states(self.network)
+        optimizer = saved.optimizer(self.optimizer.state_dict(), list(self.network.parameters()))
+        random = saved.random_state("cpu", torch.get_rng_state())
+        gpu_random = None
+        if self.device.type == "cuda":
+            gpu_random = saved.random_state("cuda", torch.cuda.get_rng_state(self.device))
+        saved.take("random.cpu", lambda: torch.set_rng_state(random))
+        if gpu_random is not None:
+            saved.take("random.cuda", lambda: torch.cuda.set_rng_state(gpu_random, self.device))
+        self._forget_captured()  # the optimizer's state is about to move in memory
+        self.network.load_state_dict(network)
+        self.optimizer.load_state_dict(optimizer)
+        self.epoch, self.history = saved.epoch, saved.history
+        self.best, self.best_state = saved.best, best_state
+        self.saved_in[CHECKPOINT] = {"epoch": saved.epoch, "sha256": saved.sha256}
+
+    def graph_facts(self) -> dict:
+        graph = self.data.graph
+        facts = {"name": self.data.name, "nodes": graph.num_nodes, "edges": graph.num_edges}
+        return facts | {"features": self.data.features.shape[1], "classes": self.data.classes}
+
+    def result(self) -> dict:
+        """Recipe, graph, scores and environment of the run, for JSON."""
+        return {
+            "recipe": asdict(self.recipe),
+            "graph": self.graph_facts(),
+            "metric": "micro-F1" if self.data.multilabel else "accuracy",
+            "epochs_done": self.epoch,
+            "best": self.best,
+            "history": self.history,
+            "environment": environment(self.device),
+        }
+
+
+@contextlib.contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Sets torch's precision of float32 matrix products for the block."""
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError as error:
+        raise TrainingError(f"torch cannot tell its precision of float32 matrix products: {error}") from error
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _loss_on(data: Dataset) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function from the results of all nodes to the loss of the training nodes. It masks the other nodes: selecting
+    the rows of the training nodes would cost more, above all in the backward computation."""
+    if not data.multilabel:
+        target = torch.full_like(data.labels, -100)  # the label that F.cross_entropy ignores
+        target[data.train] = data.labels[data.train]
+        # Not reduced by F.cross_entropy, which uses a single block of a GPU for that.
+        return lambda result: F.cross_entropy(result, target, reduction="none").sum() / len(data.train)
+    share = torch.zeros_like(data.labels[:, :1])
+    share[data.train] = 1 / (len(data.train) * data.classes)
+    return lambda result: F.binary_cross_entropy_with_logits(result, data.labels, share, reduction="sum")
+
+
+def score(result: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Accuracy; micro-F1 if a node may have several labels."""
+    if labels.dim() == 1:
+        return (result.argmax(1) == labels).float().mean()
+    chosen, true = result > 0, labels > 0.5
+    both = (chosen & true).sum()
+    return 2 * both / (chosen.sum() + true.sum()).clamp(min=1)
+
+
+def environment(device: torch.device) -> dict:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "rtopk": __version__,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def find_device(name: str | None) -> torch.device:
+    """The device of a name. None: a GPU if rtopk can use one, else the CPU."""
+    usable = bool(info()["gpus"])
+    if name is None:
+        name = "cuda" if usable else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise TrainingError(f"there is no device '{name}'; accepted: cpu, cuda, cuda:N") from error
+    if device.type == "cuda":
+        if not usable:
+            raise TrainingError(f"device '{name}' cannot be used: {info()['cuda']}")
+        count = torch.cuda.device_count()
+        if (device.index or 0) >= count:
+            raise TrainingError(f"there is no device '{name}'; accepted: cuda:0 to cuda:{count - 1}")
+        return torch.device("cuda", device.index or 0)
+    if device.type != "cpu":
+        raise TrainingError(f"device '{name}' cannot be used; accepted: cpu, cuda, cuda:N")
+    return device
