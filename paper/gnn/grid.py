@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+
 from measure import measure
 from page import html
-
 from results import Results, read_results
 from rtopk.gnn import Dataset, load
 from rtopk.gnn._atomic import check_replaceable, locked, write_whole

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
+from pathlib import Path
 
 from rtopk.gnn.data.generated import SHAPES
 from rtopk.gnn.recipe import Recipe
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import charts  # noqa: E402
+from charts import Axis, Bars, Level, Panel, Point, Series  # noqa: E402
 
 # As published: table 4 of the RTop-K paper (ICLR 2025), an RTX A6000, N = nodes, M = 256, k = 32.
 PUBLISHED = {
@@ -21,17 +28,8 @@ PUBLISHED = {
 NAMES = {"sage": "GraphSAGE", "gcn": "GCN", "gin": "GIN"}
 
 _STYLE = """
-:root {
-  --ink: #1f2328; --soft: #656d76; --line: #d8dee4; --ground: #ffffff; --bar: #2f6fbd; --dot: #b3470c; --band: #e4e7eb;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --ground: #0d1117; --bar: #5b9bea; --dot: #f0883e;
-    --band: #2a313c;
-  }
-}
 body {
-  font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground);
+  font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 84rem; margin: 2rem auto; padding: 0 1rem;
 }
 h1 { font-size: 1.6rem; line-height: 1.2 } h2 { font-size: 1.2rem; margin-top: 2.5rem }
@@ -42,10 +40,7 @@ th { font-weight: 600; white-space: normal; vertical-align: bottom }
 th:first-child, td:first-child { text-align: left } td.text { text-align: left }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(18rem, 1fr)); gap: 1rem 1.5rem }
 figure { margin: 0 } figcaption { font-weight: 600; font-size: 0.9rem }
-svg { width: 100%; height: auto; font: 10px system-ui, sans-serif }
-svg text { fill: var(--soft) } svg .value { fill: var(--ink) } .bar { fill: var(--bar) } .dot { fill: var(--dot) }
-.whisker { stroke: var(--dot); stroke-width: 1.5 } .band { fill: var(--band) } .rule { stroke: var(--line) }
-.mean { stroke: var(--soft); stroke-dasharray: 4 3 }
+svg.panel { width: 100%; height: auto; display: block }
 """
 
 
@@ -119,10 +114,10 @@ def html(results: dict) -> str:
         for name, key in (("", "device"), ("torch", "torch"), ("rtopk", "rtopk"), ("", "date"))
         if key in environment
     )
-    figures = "".join(_panel(cell) for cell in cells)
+    figures = "".join(_figure(cell) for cell in cells)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>MaxK graph networks with rtopk</title><style>{_STYLE}</style></head><body>
+<title>MaxK graph networks with rtopk</title><style>{charts.STYLE}{_STYLE}</style></head><body>
 <h1>MaxK graph networks: time and accuracy by kind of top-k</h1>
 <p class="soft">{escape(where)}</p>
 <p>Every network is trained on all nodes at once with the same split and different seeds. <b>Dense</b> is the baseline:
@@ -245,95 +240,34 @@ def _all_stopped(cells: Sequence[Cell]) -> list[str]:
 
 # ---- Figures ----
 
-_WIDTH, _LEFT, _RIGHT = 320, 34, 6
-_BARS = (16, 96)  # top and bottom of the speed-ups
-_DOTS = (116, 196)  # and of the scores
-_AXIS = 30  # below them: what is on the x axis
+_SIZE = (320, 150)  # of a panel
 
 
-def _panel(cell: Cell) -> str:
+def _figure(cell: Cell) -> str:
     selections = [*cell.stopped, "exact"]
-    step = (_WIDTH - _LEFT - _RIGHT) / len(selections)
-    centres = [_LEFT + step * (i + 0.5) for i in range(len(selections))]
-    parts = [*_bars(cell, selections, centres, step), *_dots(cell, selections, centres)]
-    bottom = (_DOTS if cell.scores else _BARS)[1]
-    for centre, selection in zip(centres, selections, strict=True):
-        parts.append(_label(centre, bottom + 14, selection.removeprefix("max_iter "), "middle"))
-    parts.append(_label((_WIDTH + _LEFT) / 2, bottom + 26, "max_iter", "middle"))
-    return (
-        f"<figure><figcaption>{escape(cell.title)}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {bottom + _AXIS}" role="img"'
-        f' aria-label="{escape(cell.title)}: speed-up and test score">'
-        f"{''.join(parts)}</svg></figure>"
-    )
+    x = charts.category_axis("max_iter", [selection.removeprefix("max_iter ") for selection in selections])
+    panels = [panel for panel in (_speedups(cell, selections, x), _test_scores(cell, selections, x)) if panel]
+    drawn = "".join(charts.svg(panel, _SIZE) for panel in panels)
+    return f"<figure><figcaption>{escape(cell.title)}</figcaption>{drawn}</figure>"
 
 
-def _bars(cell, selections, centres, step):
-    speeds = [cell.speedup(selection) for selection in selections]
-    known = [speed for speed in speeds if speed is not None]
-    if not known:
-        return
-    top, bottom = _BARS
-    ticks = _ticks(0, 1.15 * max(1.0, *known))  # room for a number on the highest bar
-    scale = (bottom - top) / ticks[-1]
-    yield _label(_LEFT, top - 6, "speed-up of a step", "start")
-    yield from _axis(ticks, lambda value: bottom - value * scale)
-    for centre, speed in zip(centres, speeds, strict=True):
-        if speed is not None:
-            height = speed * scale
-            yield f'<rect class="bar" x="{centre - step * 0.36:.1f}" y="{bottom - height:.1f}"'
-            yield f' width="{step * 0.72:.1f}" height="{height:.1f}"/>'
-            yield _label(centre, bottom - height - 3, f"{speed:.2f}", "middle", "value")
+def _speedups(cell: Cell, selections: Sequence[str], x: Axis) -> Panel | None:
+    speeds = [(i, cell.speedup(selection)) for i, selection in enumerate(selections)]
+    points = [Point(i, speed, text=f"{speed:.2f}") for i, speed in speeds if speed is not None]
+    if not points:
+        return None
+    y = charts.linear_axis("speed-up", [1.15 * point.y for point in points], at_least=1.15)  # room for the texts
+    return Panel(x, y, [Bars("speed-up of a step", "ours", points)])
 
 
-def _dots(cell, selections, centres):
-    # A single seed has no spread: a dot without a whisker, a line without a band.
-    scores = [score and (score[0], score[1] or 0.0) for score in map(cell.score, selections)]
+def _test_scores(cell: Cell, selections: Sequence[str], x: Axis) -> Panel | None:
+    """A single seed has no spread: a dot without a whisker, a line without a band."""
+    scores = [(i, cell.score(selection)) for i, selection in enumerate(selections)]
+    points = [Point(i, score[0], spread=score[1] or 0.0) for i, score in scores if score is not None]
     dense = cell.score("dense")
-    dense = dense and (dense[0], dense[1] or 0.0)
-    known = [score for score in (*scores, dense) if score is not None]
-    if not known:
-        return
-    top, bottom = _DOTS
-    ticks = _ticks(min(mean - spread for mean, spread in known), max(mean + spread for mean, spread in known))
-    scale = (bottom - top) / (ticks[-1] - ticks[0])
-
-    def height(value):
-        return bottom - (value - ticks[0]) * scale
-
-    yield _label(_LEFT, top - 6, f"test {cell.metric}, %", "start")
-    if dense is not None:
-        mean, spread = dense
-        yield f'<rect class="band" x="{_LEFT}" y="{height(mean + spread):.1f}" width="{_WIDTH - _LEFT - _RIGHT}"'
-        yield f' height="{max(2 * spread * scale, 1):.1f}"/>'
-    yield from _axis(ticks, height)
-    if dense is not None:
-        y = height(mean)
-        yield f'<line class="mean" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-    for centre, score in zip(centres, scores, strict=True):
-        if score is not None:
-            mean, spread = score
-            yield f'<line class="whisker" x1="{centre:.1f}" x2="{centre:.1f}" y1="{height(mean - spread):.1f}"'
-            yield f' y2="{height(mean + spread):.1f}"/>'
-            yield f'<circle class="dot" cx="{centre:.1f}" cy="{height(mean):.1f}" r="3"/>'
-
-
-def _axis(ticks, height):
-    for tick in ticks:
-        y = height(tick)
-        yield f'<line class="rule" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield _label(_LEFT - 4, y + 3, f"{tick:g}", "end")
-
-
-def _label(x, y, text, anchor, kind=""):
-    style = f' class="{kind}"' if kind else ""
-    return f'<text{style} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers that enclose an interval."""
-    width = max(high - low, 1e-3 * max(abs(high), 1.0))
-    power = 10.0 ** math.floor(math.log10(width / 3))
-    step = next(power * factor for factor in (1, 2, 5, 10) if width / (power * factor) <= 4)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    return [round(i * step, 10) for i in range(first, max(last, first + 1) + 1)]
+    level = [Level("dense", "torch", dense[0], dense[1] or 0.0)] if dense is not None else []
+    ends = [mark.y + sign * mark.spread for mark in (*points, *level) for sign in (-1, 1)]
+    if not ends:
+        return None
+    y = charts.enclosing_axis(f"{cell.metric}, %", ends)
+    return Panel(x, y, [*level, Series(f"test {cell.metric}", "theory", points, line=False)])

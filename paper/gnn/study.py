@@ -7,7 +7,6 @@ import argparse
 from pathlib import Path
 
 import grid
-
 from rtopk.gnn._text import printable
 from rtopk.gnn.cli import GRAPHS, add_shared_options, recipe_changes, run_command
 from rtopk.gnn.layers import MODELS

@@ -43,9 +43,7 @@ LAYERS = {
 }
 # An operator includes no other operator.
 for operator in ("aggregate", "product", "norm", "linear"):
-    LAYERS[f"src/cuda/{operator}"] = Layer(
-        layers=(*COMMON, "src/plan", "src/cuda", "src/cuda/runtime"), outside=CUDA
-    )
+    LAYERS[f"src/cuda/{operator}"] = Layer(layers=(*COMMON, "src/plan", "src/cuda", "src/cuda/runtime"), outside=CUDA)
 # A kernel family includes no other family: what two share lies one level up.
 for family in ("warp", "tournament", "block", "filter", "cluster", "radix", "scan", "sort", "gather"):
     LAYERS[f"src/cuda/select/{family}"] = Layer(

@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "faults"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "paper" / "gnn"))
 
 import numpy as np
-import study
 import torch
 
 import faults
 import forks
+import study
 from results import read_results
 from rtopk.gnn import cli
 from rtopk.gnn._atomic import LOCK

@@ -29,10 +29,10 @@ if "RTOPK_TEST_SITE" in os.environ:
 sys.path.append(str(Path(__file__).resolve().parents[2] / "paper" / "gnn"))
 
 import numpy as np
-import page
 import torch
 
 import forks
+import page
 from results import read_results
 from rtopk.gnn import GraphError, load
 from rtopk.gnn.data import wordnet

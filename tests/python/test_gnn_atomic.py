@@ -16,9 +16,8 @@ import torch
 fcntl = pytest.importorskip("fcntl", reason="this system has no fcntl")
 pytest.importorskip("numpy", reason="numpy is not installed")
 
-import study  # noqa: E402
-
 import rtopk  # noqa: E402
+import study  # noqa: E402
 from rtopk.gnn import _atomic, cli  # noqa: E402
 from rtopk.gnn._atomic import FolderInUse, locked, write_together, write_whole  # noqa: E402
 from rtopk.gnn.recipe import Recipe  # noqa: E402

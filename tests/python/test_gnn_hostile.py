@@ -17,7 +17,6 @@ np = pytest.importorskip("numpy", reason="numpy is not installed")
 
 import grid  # noqa: E402
 import study  # noqa: E402
-
 from results import read_results  # noqa: E402
 from rtopk.gnn import GraphError, cli, load  # noqa: E402
 from rtopk.gnn._text import printable, short  # noqa: E402

@@ -15,10 +15,9 @@ import torch.nn.functional as F
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
+import rtopk  # noqa: E402
 import study  # noqa: E402
 from measure import measure  # noqa: E402
-
-import rtopk  # noqa: E402
 from rtopk.gnn import MaxKGNN, cli, load  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for  # noqa: E402
