@@ -5,6 +5,8 @@ option(BUILD_SHARED_LIBS "Build librtopk as a shared library" ON)
 option(RTOPK_BUILD_TOOLS "Build the program rtopk" ${PROJECT_IS_TOP_LEVEL})
 option(RTOPK_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(RTOPK_BUILD_FUZZ "Build the fuzz targets (Clang only)" OFF)
+set(RTOPK_FUZZ_SECONDS 20 CACHE STRING "How long a test runs a fuzz target")
+set(RTOPK_SOAK_SECONDS 60 CACHE STRING "How long a test lets the program draw random problems")
 option(RTOPK_INSTALL "Generate the install rules" ${PROJECT_IS_TOP_LEVEL})
 set(RTOPK_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address;undefined")
 

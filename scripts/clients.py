@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clients_table import Row, table
+from logged import JOBS, ROOT, START, execute, last_line, say
 
-ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "clients"
 SITE = WORK / "site"  # rtopk
 SOURCES = WORK / "sources"
@@ -38,10 +38,8 @@ REPORTS = WORK / "reports"
 PYTHON = WORK / "venv" / "bin" / "python"
 PINS = ROOT / "requirements-clients.txt"
 PROGRAMS = ROOT / "tests" / "clients"
-JOBS = len(os.sched_getaffinity(0))
 TESTS_LIMIT_S = 1500  # for one run of one package's tests
 RERUNS = 2  # of tests whose outcomes differ
-START = time.monotonic()
 slots = threading.Semaphore(JOBS)  # for processes that test
 
 
@@ -125,31 +123,12 @@ CLIENTS = [
 ]
 
 
-def say(text: str) -> None:
-    print(f"[{time.monotonic() - START:5.0f} s] {text}", flush=True)
+def run(command: list, log: str, **options) -> bool:
+    return execute(command, log_of(log), **options) == 0
 
 
-def run(command: list, log: str, *, folder: Path = ROOT, limit_s: float | None = None, **environment: str) -> bool:
-    path = REPORTS / f"{log}.log"
-    with path.open("w") as output:
-        try:
-            done = subprocess.run(
-                [str(part) for part in command],
-                cwd=folder,
-                env=os.environ | environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=limit_s,
-            )
-        except subprocess.TimeoutExpired:
-            output.write(f"\nstopped after {limit_s} s\n")
-            return False
-    return done.returncode == 0
-
-
-def last_line(log: str) -> str:
-    lines = (REPORTS / f"{log}.log").read_text(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+def log_of(name: str) -> Path:
+    return REPORTS / f"{name}.log"
 
 
 def install_rtopk() -> bool:
@@ -253,7 +232,9 @@ def compare_tests(client: Client, row: Row) -> None:
     tests = sorted(off.outcomes.keys() | on.outcomes.keys())
     for way, report in (("off", off), ("on", on)):
         if not report.totals:
-            row.problem = f"the run with accelerate() {way} did not end: {last_line(f'{client.module}-tests-{way}')}"
+            row.problem = (
+                f"the run with accelerate() {way} did not end: {last_line(log_of(f'{client.module}-tests-{way}'))}"
+            )
             tests = [test for test in tests if test in report.outcomes]
     differing = [test for test in tests if off.outcomes.get(test) != on.outcomes.get(test)]
     for test in differing:
@@ -284,7 +265,7 @@ def run_program(client: Client, row: Row) -> None:
             why = " ".join(report.reasons[test].split())[-160:]
             row.different.append(f"`{test}`: {outcome}: {why}")
     if not report.totals:
-        row.problem = f"the run did not end: {last_line(f'{client.module}-program-inside')}"
+        row.problem = f"the run did not end: {last_line(log_of(f'{client.module}-program-inside'))}"
         return
     totals = report.totals
     row.calls, row.routed = totals["calls"], totals["routed"]
@@ -322,19 +303,21 @@ def main() -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     say("rtopk: pip install")
     if not install_rtopk():
-        print((REPORTS / "install-rtopk.log").read_text())
+        print(log_of("install-rtopk").read_text())
         return 1
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", str(WORK / "venv")], check=True)
     say("torch and what tests need: pip install")
     if not install(["torch", "numpy", "matplotlib", "pytest", "pytest-timeout"]):
-        print((REPORTS / "install-torch.log").read_text())
+        print(log_of("install-torch").read_text())
         return 1
     absent = []
     for client in chosen:
         say(f"{client.name}: pip install")
         if not install([client.name]):
-            absent.append(Row(client.name, "", "", problem=f"not installed: {last_line(f'install-{client.name}')}"))
+            absent.append(
+                Row(client.name, "", "", problem=f"not installed: {last_line(log_of(f'install-{client.name}'))}")
+            )
             say(f"{client.name}: {absent[-1].problem}")
     missing = {row.client for row in absent}
     with ThreadPoolExecutor(JOBS) as pool:

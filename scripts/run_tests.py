@@ -1,32 +1,36 @@
 #!/usr/bin/env python3
 """Runs every test that this machine can run and ends with one line: N passed, N failed, N skipped.
 
-    scripts/run_tests.py [--only NAME ...] [--fuzz-seconds N] [--soak-seconds N]
+    scripts/run_tests.py [--only NAME ...]
 
-The steps are in STEPS below. Each one builds what it needs; logs and reports are left in build/reports. A test that
-cannot run here is listed as skipped, with the reason. Run it with the Python that has pytest.
+The steps are in STEPS below. CTest runs the C++ tests, the fuzz targets and the soak test of a build; pytest runs the
+rest. Each step builds what it needs. Logs and reports are left in build/reports. A test that cannot run here is listed
+as skipped, with the reason. Run it with the Python that has pytest.
 """
 
 import argparse
+import functools
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
 import sys
-import time
+import threading
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import logged
+from logged import JOBS, ROOT, last_line, say
+
 REPORTS = ROOT / "build" / "reports"
-JOBS = len(os.sched_getaffinity(0))
 # How much the randomised C++ tests do: sanitizers cost a factor of 5 to 15 in time.
 SANITIZER_SCALE = "0.1"
 # Of operators, under AddressSanitizer: some 400 a second.
 ATTACK_CALLS = 4000
-START = time.monotonic()
+# Steps at a time. While one waits for a test on one core, the other compiles.
+STEPS_AT_A_TIME = 2
 
 
 @dataclass
@@ -44,42 +48,8 @@ class Result:
         return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
 
 
-def say(text):
-    print(f"[{time.monotonic() - START:5.0f} s] {text}", flush=True)
-
-
 def run(title, command, log_name, **environment):
-    """Runs a command with its output in a log; shows the log's last line while it runs, and its end if it fails."""
-    log = REPORTS / f"{log_name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    say(title)
-    terminal = sys.stdout.isatty()
-    reported = time.monotonic()
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [str(part) for part in command],
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        while True:
-            try:
-                process.wait(timeout=1 if terminal else 30)
-                break
-            except subprocess.TimeoutExpired:
-                lines = log.read_text(errors="replace").splitlines()
-                last = lines[-1][:100] if lines else ""
-                if terminal:
-                    print(f"\r\033[K    {time.monotonic() - reported:.0f} s  {last}", end="", flush=True)
-                else:
-                    say(f"  ... {last}")
-    if terminal:
-        print("\r\033[K", end="")
-    if process.returncode != 0:
-        print("\n".join(log.read_text(errors="replace").splitlines()[-60:]))
-        say(f"{title}: exit code {process.returncode}; all of it in {log.relative_to(ROOT)}")
-    return process.returncode == 0
+    return logged.run(title, command, REPORTS / f"{log_name}.log", **environment)
 
 
 def reason(case):
@@ -109,12 +79,6 @@ def cases(path, label):
     return result
 
 
-def build(preset):
-    return run(f"{preset}: configure", ["cmake", "--preset", preset], f"{preset}-configure") and run(
-        f"{preset}: build", ["cmake", "--build", "--preset", preset, "--parallel", JOBS], f"{preset}-build"
-    )
-
-
 def counted(label, good, junit):
     """The cases of a report; a run that failed or counted nothing is itself a failure."""
     result = cases(junit, label) if junit.exists() else Result()
@@ -123,36 +87,42 @@ def counted(label, good, junit):
     return result
 
 
-def ctest(preset, scale, wrapper=(), **environment):
-    """The C++ tests of one build."""
-    if not build(preset):
+def missing(*modules):
+    """The first of these that this Python has not, as a reason to skip; None: all are there."""
+    return next((f"{name} is not installed" for name in modules if importlib.util.find_spec(name) is None), None)
+
+
+def torch_options():
+    """The operators of the Python package are built beside the library, for the torch of this Python."""
+    spec = importlib.util.find_spec("torch")
+    return ["-DRTOPK_BUILD_TORCH=ON", f"-DRTOPK_TORCH_DIR={Path(spec.origin).parent}"] if spec else []
+
+
+build_locks = {preset: threading.Lock() for preset in ("release", "asan", "tsan")}
+
+
+@functools.cache
+def built_once(preset):
+    options = [] if preset == "tsan" else torch_options()
+    return run(f"{preset}: configure", ["cmake", "--preset", preset, *options], f"{preset}-configure") and run(
+        f"{preset}: build", ["cmake", "--build", "--preset", preset, "--parallel", JOBS], f"{preset}-build"
+    )
+
+
+def built(preset):
+    """Whether a build is there; the first step that asks makes it, and others wait."""
+    with build_locks[preset]:
+        return built_once(preset)
+
+
+def ctest(preset, wrapper=(), **environment):
+    """The tests of one build that CTest knows."""
+    if not built(preset):
         return Result(failed=[f"{preset}: build"])
     junit = REPORTS / f"{preset}.xml"
     junit.unlink(missing_ok=True)
     command = [*wrapper, "ctest", "--preset", preset, "--parallel", JOBS, "--output-junit", junit]
-    good = run(f"{preset}: C++ tests", command, f"{preset}-tests", RTOPK_TEST_SCALE=scale, **environment)
-    return counted(preset, good, junit)
-
-
-def release(_):
-    return ctest("release", scale="1")
-
-
-def soaked(program, device, seconds):
-    """Random problems on a device until time is up; what was tried is shown."""
-    label = f"soak: {device}, {seconds:.0f} s"
-    command = [program, "soak", "--device", device, "--seconds", seconds, "--seed", int(time.time())]
-    good = run(label, command, f"soak-{device}")
-    if good:
-        say((REPORTS / f"soak-{device}.log").read_text().splitlines()[-1])
-    return Result(passed=1) if good else Result(failed=[label])
-
-
-def soak(arguments):
-    program = ROOT / "build" / "bin" / "rtopk"
-    if not program.exists():
-        return Result(failed=["soak: there is no program; the step release builds it"])
-    return soaked(program, "cpu", arguments.soak_seconds)
+    return counted(preset, run(f"{preset}: C++ tests", command, f"{preset}-tests", **environment), junit)
 
 
 def pytest(label, title, *folders, **environment):
@@ -163,39 +133,57 @@ def pytest(label, title, *folders, **environment):
     return counted(label, good, junit)
 
 
-def python(_):
+def install_package(label, folder):
+    """The Python package of a build, in folder/site; None: that failed."""
+    site = folder / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    command = ["cmake", "--install", folder, "--component", "python", "--prefix", site]
+    return site if run(f"{label}: install", command, f"{label}-install") else None
+
+
+def lint():
+    if shutil.which("run-clang-tidy") is None:
+        return Result(skipped=[("lint", "run-clang-tidy is not installed")])
+    return Result(passed=1) if run("lint", ["make", "lint"], "lint") else Result(failed=["lint"])
+
+
+def release():
+    return ctest("release")
+
+
+def python():
     """The program and the installed library, as their users meet them."""
-    if importlib.util.find_spec("pytest") is None:
-        return Result(skipped=[("python: tests/program, tests/packaging", "pytest is not installed")])
+    why = missing("pytest")
+    if why:
+        return Result(skipped=[("python: tests/program, tests/packaging", why)])
+    if not built("release"):
+        return Result(failed=["python: there is no program to test"])
     return pytest("python", "tests of the program and of the installed library", "tests/program", "tests/packaging")
 
 
-def torch(_):
-    """The Python package, built as pip builds it."""
-    for module in ("pytest", "torch", "scikit_build_core"):
-        if importlib.util.find_spec(module) is None:
-            return Result(skipped=[("torch: tests/python", f"{module} is not installed")])
-    site = ROOT / "build" / "site"
-    shutil.rmtree(site, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--target", site, ROOT]
-    # Without CUDA, whose kernels take minutes to compile and which this machine may not have; make gpu-check has them.
-    # The compilers by the names that the other builds use, so that ccache knows what they have compiled.
-    options = ["--config-settings=cmake.define.RTOPK_CUDA=OFF"]
-    if not run("torch: pip install", [*command, *options], "torch-install", CC="cc", CXX="c++"):
-        return Result(failed=["torch: pip install"])
+def torch():
+    """The Python package of the release build. tests/packaging has the one that pip builds."""
+    why = missing("pytest", "torch")
+    if why:
+        return Result(skipped=[("torch: tests/python", why)])
+    if not built("release"):
+        return Result(failed=["torch: there is no package to test"])
+    site = install_package("torch", ROOT / "build")
+    if site is None:
+        return Result(failed=["torch: install"])
     return pytest("torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site))
 
 
 NO_CLANG = "clang++ is not installed"
 
 
-def asan(_):
+def asan():
     if shutil.which("clang++") is None:
-        return Result(skipped=[("asan: all C++ tests", NO_CLANG)])
+        return Result(skipped=[("asan: all C++ tests, all fuzz targets", NO_CLANG)])
     # On 64-bit ARM the leak checker takes 3 s of every process, and every test is one; there the fuzz targets look for
     # leaks, at the end of their run.
     leaks = "0" if platform.machine() == "aarch64" else "1"
-    return ctest("asan", scale=SANITIZER_SCALE, ASAN_OPTIONS=f"detect_leaks={leaks}")
+    return ctest("asan", RTOPK_TEST_SCALE=SANITIZER_SCALE, ASAN_OPTIONS=f"detect_leaks={leaks}")
 
 
 def asan_runtime():
@@ -208,77 +196,49 @@ def asan_runtime():
     return None
 
 
-def attack(_):
+def attack():
     """The operators of the Python package, with AddressSanitizer in them, called with anything."""
     label = "attack: tests/python/attack.py"
-    for missing, why in (
-        (shutil.which("clang++") is None, NO_CLANG),
-        (importlib.util.find_spec("torch") is None, "torch is not installed"),
-    ):
-        if missing:
-            return Result(skipped=[(label, why)])
+    why = NO_CLANG if shutil.which("clang++") is None else missing("torch")
+    if why:
+        return Result(skipped=[(label, why)])
     runtime = asan_runtime()
     if runtime is None:
         return Result(skipped=[(label, "clang++ has no libclang_rt.asan as a shared library")])
-    folder = ROOT / "build" / "asan"
-    options = ["-DRTOPK_BUILD_TORCH=ON", f"-DPython3_EXECUTABLE={sys.executable}"]
-    steps = {
-        "configure": ["cmake", "--preset", "asan", *options],
-        "build": ["cmake", "--build", "--preset", "asan", "--parallel", JOBS, "--target", "rtopk_torch"],
-        "install": ["cmake", "--install", folder, "--component", "python", "--prefix", folder / "site"],
-    }
-    for name, command in steps.items():
-        if not run(f"attack: {name}", command, f"attack-{name}"):
-            return Result(failed=[f"attack: {name}"])
+    site = install_package("attack", ROOT / "build" / "asan") if built("asan") else None
+    if site is None:
+        return Result(failed=["attack: there is no package to test"])
     environment = {
         "LD_PRELOAD": str(runtime),
-        "RTOPK_TEST_SITE": str(folder / "site"),
+        "RTOPK_TEST_SITE": str(site),
         # Python keeps memory to its end, and sizes that no machine has are part of the attack.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
     }
     command = [sys.executable, "-W", "ignore", "tests/python/attack.py", "--calls", ATTACK_CALLS, "--verbose"]
     if not run(f"attack: {ATTACK_CALLS} calls under AddressSanitizer", command, "attack", **environment):
         return Result(failed=[label])
-    say((REPORTS / "attack.log").read_text(errors="replace").splitlines()[-1])
+    say(last_line(REPORTS / "attack.log"))
     return Result(passed=1)
 
 
-def tsan(_):
+def tsan():
     # Some kernels spread addresses wider than ThreadSanitizer's map; without randomisation it always fits.
     steady = ["setarch", "-R"]
     possible = shutil.which("setarch") and subprocess.run([*steady, "true"], capture_output=True).returncode == 0
-    return ctest("tsan", scale=SANITIZER_SCALE, wrapper=steady if possible else ())
+    return ctest("tsan", wrapper=steady if possible else (), RTOPK_TEST_SCALE=SANITIZER_SCALE)
 
 
-def fuzz(arguments):
-    if shutil.which("clang++") is None:
-        return Result(skipped=[("fuzz: all targets", NO_CLANG)])
-    if not build("fuzz"):
-        return Result(failed=["fuzz: build"])
-    result = Result()
-    for target in sorted((ROOT / "build" / "fuzz" / "bin").glob("fuzz_*")):
-        found = REPORTS / "fuzz" / target.name
-        corpus = found / "corpus"  # what is found goes here; it starts from what is kept
-        corpus.mkdir(parents=True, exist_ok=True)
-        command = [
-            target,
-            f"-max_total_time={arguments.fuzz_seconds}",
-            f"-artifact_prefix={found}/",
-            # An input of a few kilobytes that takes more than this is a bomb.
-            "-rss_limit_mb=4096",
-            "-malloc_limit_mb=256",
-            "-timeout=10",
-            corpus,
-            ROOT / "tests" / "fuzz" / "corpus" / target.name.removeprefix("fuzz_"),
-        ]
-        if run(f"fuzz: {target.name}, {arguments.fuzz_seconds} s", command, target.name):
-            result.passed += 1
-        else:
-            result.failed.append(f"fuzz: {target.name} (input in {found.relative_to(ROOT)})")
+# In the order in which they start. The release build takes longest, and torch and python need it.
+STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, torch, python)}
+
+
+def outcome_of(name):
+    try:
+        result = STEPS[name]()
+    except Exception as error:  # whatever it is, the other steps go on
+        result = Result(failed=[f"{name}: {type(error).__name__}: {error}"])
+    say(f"{name}: {result}")
     return result
-
-
-STEPS = {step.__name__: step for step in (release, soak, python, torch, asan, attack, tsan, fuzz)}
 
 
 def report(total):
@@ -295,14 +255,11 @@ def report(total):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
-    parser.add_argument("--fuzz-seconds", type=int, default=20, help="per target, default %(default)s")
-    parser.add_argument("--soak-seconds", type=float, default=60, help="default %(default)s")
     arguments = parser.parse_args()
     total = Result()
-    for name in arguments.only:
-        result = STEPS[name](arguments)
-        say(f"{name}: {result}")
-        total.add(result)
+    with ThreadPoolExecutor(STEPS_AT_A_TIME) as pool:
+        for result in pool.map(outcome_of, arguments.only):
+            total.add(result)
     print()
     report(total)
     print(total)
