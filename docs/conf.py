@@ -2,6 +2,7 @@
 from the public headers."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,14 @@ ROOT = DOCS.parent
 HEADERS = ROOT / "include" / "rtopk"
 # Folders with pages that are HTML already, and the data behind them.
 FINISHED = ("paper", "gnn")
+# Pages of the repository's root, and the pages that show them here.
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
 
 project = "rtopk"
 copyright = "rtopk contributors, MIT licence"
@@ -30,6 +39,7 @@ myst_heading_anchors = 4
 
 html_theme = "furo"
 html_title = "rtopk"
+pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
@@ -40,6 +50,7 @@ html_copy_source = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+toc_object_entries_show_parents = "hide"
 
 # Docstrings are read without torch and without a compiled package: a page must not wait for a compiler.
 sys.path.insert(0, str(ROOT / "python"))
@@ -115,6 +126,17 @@ class Headers(SphinxDirective):
 # ---- Links ----
 
 
+def with_links_of_the_site(app, docname, source):
+    """Puts the text of a root page into its page here. Links to root pages, from anywhere, lead to their pages here."""
+    (shown,) = [name for name, page in ROOT_PAGES.items() if f"{docname}.md" == page and page != "index.md"] or [None]
+    if shown:
+        app.env.note_dependency(str(ROOT / shown))
+        source[0] = re.sub(r"\]\((?![a-z]+:|#)", "](../", (ROOT / shown).read_text()).replace("](../docs/", "](")
+    up = "../" * (docname.count("/") + 1)
+    for name, page in ROOT_PAGES.items():
+        source[0] = source[0].replace(f"]({up}{name}", f"]({up[3:]}{page}")
+
+
 class LinksOutOfTheSite(SphinxTransform):
     """Pages link to files and folders of the repository. On the site a finished HTML page is a page, a folder is its
     name without a link, and Sphinx makes a download of any other file."""
@@ -134,7 +156,8 @@ class LinksOutOfTheSite(SphinxTransform):
                 url = up + path.relative_to(DOCS).as_posix()
                 node.replace_self(nodes.reference("", "", *node.children, refuri=url, internal=True))
         for node in list(self.document.findall(addnodes.pending_xref)):
-            if node.get("reftype") == "myst" and self.target(node)[0].is_dir():
+            is_page = node.get("refdomain") == "doc"  # gnn.md, and not the folder gnn beside it
+            if node.get("reftype") == "myst" and not is_page and self.target(node)[0].is_dir():
                 node.replace_self(node.children)
 
 
@@ -148,5 +171,6 @@ def setup(app):
     app.add_directive("headers", Headers)
     app.add_transform(LinksOutOfTheSite)
     app.connect("autodoc-process-signature", signature_of_module)
+    app.connect("source-read", with_links_of_the_site)
     app.connect("builder-inited", run_doxygen)
     app.connect("build-finished", copy_finished_pages)
