@@ -15,7 +15,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 STARTING = DOCS / "getting-started"
-PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/**/README*"), *ROOT.glob("tests/*.md")})
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "paper/**/*.md", "tests/*.md")
+    for path in ROOT.glob(pattern)
+)
 LOG = sorted(set(DOCS.glob("log/*.md")) - {DOCS / "log" / "index.md"})
 SPHINX = ROOT / "build" / "docs-venv" / "bin" / "sphinx-build"
 
@@ -91,20 +95,20 @@ def test_broken_links_are_found(tmp_path):
     assert [line.split(": ")[0] for line in broken_links(page)] == ["#no", "none.md"]
 
 
-def test_files_name_pages_that_exist():
-    """Comments, messages and other files name pages as docs/NAME."""
+def test_files_name_files_that_exist():
+    """Comments, messages and pages name other files by their path."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode != 0:
         pytest.skip("this is no git checkout")
     gone = []
     for file in filter(None, listed.stdout.split("\0")):
         path = ROOT / file
-        if not path.is_file() or path.suffix in (".json", ".npy", ".npz"):
-            continue
+        if not path.is_file() or path.suffix in (".json", ".html", ".npy", ".npz"):
+            continue  # results keep the commands that they were made with
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            for page in re.findall(r"(?<![\w/.])docs/[\w/-]+\.(?:md|html|svg)\b", line):
-                if not (ROOT / page).exists():
-                    gone.append(f"{file}:{number}: {page}")
+            for named in re.findall(r"(?<![\w/.])(?:docs|bench|scripts)/[\w/-]+\.(?:md|html|svg|py|sh)\b", line):
+                if not (ROOT / named).exists():
+                    gone.append(f"{file}:{number}: {named}")
     assert gone == []
 
 
