@@ -36,6 +36,7 @@ project = "rtopk"
 copyright = "rtopk contributors, MIT licence"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "breathe"]
 myst_heading_anchors = 4
+highlight_language = "none"
 
 html_theme = "furo"
 html_title = "rtopk"
@@ -96,7 +97,7 @@ def opening_comment(header):
     language = "c" if header.suffix == ".h" else "cpp"
     text, code = [], []
     for line in header.read_text().splitlines():
-        if not line.startswith(("//", "/* ", " * ")):
+        if not line.startswith(("//", "/* ", " *")) or line == " */":
             break
         line = line[3:]
         if line.startswith("  "):
@@ -121,6 +122,18 @@ class Headers(SphinxDirective):
         section.document = self.state.document
         nested_parse_with_titles(self.state, StringList(text, source=str(HEADERS)), section)
         return section.children
+
+
+class ShortContents(SphinxTransform):
+    """The contents of a page leave out fields and enumerators, the namespace, and enumerations without a name."""
+
+    default_priority = 5
+
+    def apply(self):
+        for described in self.document.findall(addnodes.desc):
+            if described["domain"] in ("c", "cpp"):
+                named = described["objtype"] in ("struct", "class", "function", "enum", "enum-class")
+                described["no-contents-entry"] = not named or "[anonymous]" in described[0].astext()
 
 
 # ---- Links ----
@@ -169,6 +182,7 @@ def copy_finished_pages(app, error):
 
 def setup(app):
     app.add_directive("headers", Headers)
+    app.add_transform(ShortContents)
     app.add_transform(LinksOutOfTheSite)
     app.connect("autodoc-process-signature", signature_of_module)
     app.connect("source-read", with_links_of_the_site)
