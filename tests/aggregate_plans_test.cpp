@@ -5,95 +5,96 @@
 #include <functional>
 #include <vector>
 
-#include <rtopk/aggregate.hpp>
+#include <rtopk/gnn/aggregate.hpp>
+#include <rtopk/rtopk.hpp>
 
 #include "refusals.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
-using rtopk::Aggregation;
-using rtopk::AggregationPlan;
 using rtopk::DType;
 using rtopk::IndexType;
-using rtopk::Pass;
 
 /// What expects that a sound call is refused, and by which name, once something of it is changed.
-auto refusals_of(const AggregationPlan& plan, const rtopk::AggregationCall& sound, rtopk::Workspace workspace) {
-  return [=](const char* argument, const std::function<void(rtopk::AggregationCall&)>& change) {
-    rtopk::AggregationCall call = sound;
+auto refusals_of(const gnn::AggregationPlan& plan, const rtopk::gnn::AggregationCall& sound,
+                 rtopk::Workspace workspace) {
+  return [=](const char* argument, const std::function<void(rtopk::gnn::AggregationCall&)>& change) {
+    rtopk::gnn::AggregationCall call = sound;
     change(call);
-    expect_refused(rtopk::run(plan, call, workspace), argument);
+    expect_refused(gnn::run(plan, call, workspace), argument);
   };
 }
 
 TEST(AggregateRefusals, Problems) {
-  const Aggregation sound{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8};
-  AggregationPlan plan;
-  ASSERT_TRUE(rtopk::make_plan(sound, plan).ok());
-  const AggregationPlan before = plan;
-  const auto refused = [&](const char* argument, const std::function<void(Aggregation&)>& change) {
-    Aggregation problem = sound;
+  const gnn::Aggregation sound{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8};
+  gnn::AggregationPlan plan;
+  ASSERT_TRUE(gnn::make_plan(sound, plan).ok());
+  const gnn::AggregationPlan before = plan;
+  const auto refused = [&](const char* argument, const std::function<void(gnn::Aggregation&)>& change) {
+    gnn::Aggregation problem = sound;
     change(problem);
-    expect_refused(rtopk::make_plan(problem, plan), argument);
+    expect_refused(gnn::make_plan(problem, plan), argument);
     EXPECT_EQ(plan, before) << argument;
   };
-  refused("rows", [](Aggregation& p) { p.rows = -1; });
-  refused("nodes", [](Aggregation& p) { p.nodes = -1; });
-  refused("edges", [](Aggregation& p) { p.edges = -1; });
-  refused("rows", [](Aggregation& p) {
+  refused("rows", [](gnn::Aggregation& p) { p.rows = -1; });
+  refused("nodes", [](gnn::Aggregation& p) { p.nodes = -1; });
+  refused("edges", [](gnn::Aggregation& p) { p.edges = -1; });
+  refused("rows", [](gnn::Aggregation& p) {
     p.rows = std::int64_t{1} << 58;
     p.graph_index_type = IndexType::i64;
   });
-  refused("cols", [](Aggregation& p) { p.cols = 0; });
-  refused("cols", [](Aggregation& p) { p.cols = 65537; });
-  refused("k", [](Aggregation& p) { p.k = 0; });
-  refused("k", [](Aggregation& p) { p.k = 65; });
-  refused("dtype", [](Aggregation& p) { p.dtype = DType::f64; });
-  refused("selector_type", [](Aggregation& p) { p.selector_type = IndexType::i32; });
-  refused("selector_type", [](Aggregation& p) { p.cols = 257; });
-  refused("graph_index_type", [](Aggregation& p) { p.graph_index_type = IndexType::u16; });
-  refused("graph_index_type", [](Aggregation& p) { p.edges = std::int64_t{1} << 31; });
-  refused("pass", [](Aggregation& p) { p.pass = static_cast<Pass>(2); });
-  refused("device", [](Aggregation& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
-  refused("device.ordinal", [](Aggregation& p) { p.device.ordinal = 1; });
+  refused("cols", [](gnn::Aggregation& p) { p.cols = 0; });
+  refused("cols", [](gnn::Aggregation& p) { p.cols = 65537; });
+  refused("k", [](gnn::Aggregation& p) { p.k = 0; });
+  refused("k", [](gnn::Aggregation& p) { p.k = 65; });
+  refused("dtype", [](gnn::Aggregation& p) { p.dtype = DType::f64; });
+  refused("selector_type", [](gnn::Aggregation& p) { p.selector_type = IndexType::i32; });
+  refused("selector_type", [](gnn::Aggregation& p) { p.cols = 257; });
+  refused("graph_index_type", [](gnn::Aggregation& p) { p.graph_index_type = IndexType::u16; });
+  refused("graph_index_type", [](gnn::Aggregation& p) { p.edges = std::int64_t{1} << 31; });
+  refused("term", [](gnn::Aggregation& p) { p.term = static_cast<gnn::AggregationTerm>(2); });
+  refused("device", [](gnn::Aggregation& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
+  refused("device.ordinal", [](gnn::Aggregation& p) { p.device.ordinal = 1; });
   for (const std::int32_t threads : {0, -4}) {
-    expect_refused(rtopk::make_plan(sound, {.threads = threads}, plan), "traits.threads");
+    expect_refused(gnn::make_plan(sound, {.threads = threads}, plan), "traits.threads");
   }
 }
 
 // Every size in bytes fits in 63 bits: a sanitizer would say so if not.
 TEST(AggregateRefusals, AtTheLimitsMemoryIsMissingAndNothingElse) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 59;
-  const Aggregation most{.rows = kMost, .nodes = kMost, .edges = kMost, .cols = 1, .k = 1};
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
-    Aggregation problem = most;
-    problem.pass = pass;
+  constexpr std::int64_t kMax = std::int64_t{1} << 59;
+  const gnn::Aggregation most{.rows = kMax, .nodes = kMax, .edges = kMax, .cols = 1, .k = 1};
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
+    gnn::Aggregation problem = most;
+    problem.term = term;
     problem.graph_index_type = IndexType::i64;
-    AggregationPlan plan;
-    const rtopk::Status status = rtopk::make_plan(problem, plan);
+    gnn::AggregationPlan plan;
+    const rtopk::Status status = gnn::make_plan(problem, plan);
     ASSERT_TRUE(status.ok()) << status.text();
-    expect_refused(rtopk::run(plan, {}), plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts");
+    expect_refused(gnn::run(plan, {}), plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts");
     for (std::int64_t* size : {&problem.rows, &problem.nodes, &problem.edges}) {
       ++*size;
-      EXPECT_FALSE(rtopk::make_plan(problem, plan).ok());
+      EXPECT_FALSE(gnn::make_plan(problem, plan).ok());
       --*size;
     }
   }
 }
 
 TEST(AggregateRefusals, CallsAndPlans) {
-  const Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true};
-  AggregationPlan plan;
-  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  const gnn::Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true};
+  gnn::AggregationPlan plan;
+  ASSERT_TRUE(gnn::make_plan(problem, plan).ok());
   alignas(8) static std::byte memory[8][1024];
   std::memset(memory, 0, sizeof memory);
   const auto* weights = reinterpret_cast<const float*>(memory[2]);
-  const rtopk::AggregationCall sound{
+  const rtopk::gnn::AggregationCall sound{
       .graph = {memory[0], memory[1], weights}, .values = memory[3], .selectors = memory[4], .result = memory[5]};
   std::vector<std::byte> space(plan.workspace_bytes);
   const rtopk::Workspace workspace{space.data(), space.size()};
-  ASSERT_TRUE(rtopk::run(plan, sound, workspace).ok());
+  ASSERT_TRUE(gnn::run(plan, sound, workspace).ok());
   const auto refused = refusals_of(plan, sound, workspace);
   refused("graph.row_starts", [](auto& call) { call.graph.row_starts = nullptr; });
   refused("graph.columns", [](auto& call) { call.graph.columns = nullptr; });
@@ -104,46 +105,46 @@ TEST(AggregateRefusals, CallsAndPlans) {
   refused("values", [](auto& call) { call.values = memory[3] + 1; });
   refused("graph.columns", [](auto& call) { call.graph.columns = memory[1] + 2; });
   refused("result", [](auto& call) { call.result = memory[3] + 16; });
-  expect_refused(rtopk::run(plan, sound, {}), "workspace");
-  expect_refused(rtopk::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
+  expect_refused(gnn::run(plan, sound, {}), "workspace");
+  expect_refused(gnn::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
   const rtopk::Executor no_function{};
   rtopk::Launch launch;
   launch.executor = &no_function;
-  expect_refused(rtopk::run(plan, sound, workspace, launch), "launch.executor");
+  expect_refused(gnn::run(plan, sound, workspace, launch), "launch.executor");
 
-  const auto refused_plan = [&](const char* argument, const std::function<void(AggregationPlan&)>& change) {
-    AggregationPlan changed = plan;
+  const auto refused_plan = [&](const char* argument, const std::function<void(gnn::AggregationPlan&)>& change) {
+    gnn::AggregationPlan changed = plan;
     change(changed);
-    expect_refused(rtopk::run(changed, sound, workspace), argument);
+    expect_refused(gnn::run(changed, sound, workspace), argument);
   };
-  refused_plan("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cpu_gather; });
+  refused_plan("plan.family", [](auto& p) { p.family = rtopk::gnn::AggregationFamily::cpu_gather; });
   refused_plan("plan.threads", [](auto& p) { p.threads = 0; });
   refused_plan("plan.threads", [](auto& p) { p.workspace_bytes = 0; });
   refused_plan("k", [](auto& p) { p.problem.k = 0; });
 }
 
 TEST(AggregatePlans, NumbersForGpus) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
   const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
-  const auto planned = [&](const Aggregation& problem) {
-    AggregationPlan plan;
-    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+  const auto planned = [&](const gnn::Aggregation& problem) {
+    gnn::AggregationPlan plan;
+    EXPECT_TRUE(gnn::make_plan(problem, traits, plan).ok());
     return plan;
   };
-  const auto refused = [](AggregationPlan plan, const char* argument, const auto& change) {
+  const auto refused = [](gnn::AggregationPlan plan, const char* argument, const auto& change) {
     change(plan);
-    expect_refused(rtopk::run(plan, {}, {}), argument);
+    expect_refused(gnn::run(plan, {}, {}), argument);
   };
-  Aggregation problem{.rows = 100000, .nodes = 100000, .edges = 1000000, .cols = 256, .k = 32, .device = traits.device};
-  const AggregationPlan forward = planned(problem);
+  gnn::Aggregation problem{
+      .rows = 100000, .nodes = 100000, .edges = 1000000, .cols = 256, .k = 32, .device = traits.device};
+  const gnn::AggregationPlan forward = planned(problem);
   EXPECT_EQ(forward.edges_at_once, 2);
-  problem.pass = Pass::backward;
-  const AggregationPlan backward = planned(problem);
-  EXPECT_EQ(backward.elements_per_pass, 32);
+  problem.term = gnn::AggregationTerm::backward;
+  const gnn::AggregationPlan backward = planned(problem);
+  EXPECT_EQ(backward.elements_per_sweep, 32);
   // Sums of all elements would not stay in the cache, and nodes have many edges.
   problem.k = 256;
   problem.edges = 100000000;
-  EXPECT_EQ(planned(problem).elements_per_pass, 64);
+  EXPECT_EQ(planned(problem).elements_per_sweep, 64);
 
   refused(forward, "plan.edges_at_once", [](auto& plan) { plan.edges_at_once = 3; });
   refused(forward, "plan.edges_at_once", [](auto& plan) {
@@ -151,26 +152,33 @@ TEST(AggregatePlans, NumbersForGpus) {
     plan.edges_at_once = 4;
   });
   refused(forward, "plan.threads, shared_bytes", [](auto& plan) { plan.edges_at_once = 4; });
-  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 0; });
-  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 6; });
-  refused(backward, "plan.elements_per_pass", [](auto& plan) { plan.elements_per_pass = 36; });
+  refused(backward, "plan.elements_per_sweep", [](auto& plan) { plan.elements_per_sweep = 0; });
+  refused(backward, "plan.elements_per_sweep", [](auto& plan) { plan.elements_per_sweep = 6; });
+  refused(backward, "plan.elements_per_sweep", [](auto& plan) { plan.elements_per_sweep = 36; });
 }
 
 TEST(AggregateRefusals, CallsOfABackwardPass) {
-  const Aggregation problem{
-      .pass = Pass::backward, .rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .weighted = true, .mean = true};
-  AggregationPlan plan;
-  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  const gnn::Aggregation problem{.term = gnn::AggregationTerm::backward,
+                                 .rows = 3,
+                                 .nodes = 4,
+                                 .edges = 5,
+                                 .cols = 64,
+                                 .k = 8,
+                                 .weighted = true,
+                                 .mean = true};
+  gnn::AggregationPlan plan;
+  ASSERT_TRUE(gnn::make_plan(problem, plan).ok());
   alignas(8) static std::byte memory[8][1024];
   std::memset(memory, 0, sizeof memory);
-  const rtopk::AggregationCall sound{.graph = {memory[0], nullptr, nullptr},
-                                     .transposed = {memory[1], memory[2], reinterpret_cast<const float*>(memory[3])},
-                                     .selectors = memory[4],
-                                     .gradient = memory[5],
-                                     .result = memory[6]};
+  const rtopk::gnn::AggregationCall sound{
+      .graph = {memory[0], nullptr, nullptr},
+      .transposed = {memory[1], memory[2], reinterpret_cast<const float*>(memory[3])},
+      .selectors = memory[4],
+      .gradient = memory[5],
+      .result = memory[6]};
   std::vector<std::byte> space(plan.workspace_bytes);
   const rtopk::Workspace workspace{space.data(), space.size()};
-  ASSERT_TRUE(rtopk::run(plan, sound, workspace).ok());
+  ASSERT_TRUE(gnn::run(plan, sound, workspace).ok());
   const auto refused = refusals_of(plan, sound, workspace);
   refused("graph.row_starts", [](auto& call) { call.graph.row_starts = nullptr; });
   refused("transposed.row_starts", [](auto& call) { call.transposed.row_starts = nullptr; });
@@ -182,46 +190,44 @@ TEST(AggregateRefusals, CallsOfABackwardPass) {
   refused("result", [](auto& call) { call.result = nullptr; });
   refused("result overlaps gradient", [](auto& call) { call.result = memory[5] + 64; });
   refused("result overlaps selectors", [](auto& call) { call.result = memory[4]; });
-  expect_refused(rtopk::run(plan, sound, {memory[6], plan.workspace_bytes}), "workspace overlaps result");
+  expect_refused(gnn::run(plan, sound, {memory[6], plan.workspace_bytes}), "workspace overlaps result");
 }
 
 TEST(AggregateRefusals, OfAGpuWhereItWasNotBuilt) {
   if (rtopk::build_info().cuda) GTEST_SKIP() << "this build has CUDA";
   const rtopk::Device gpu{rtopk::DeviceKind::cuda, 0};
-  const Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .device = gpu};
-  AggregationPlan plan;
-  expect_refused(rtopk::make_plan(problem, plan), "device is cuda");
-  expect_refused(rtopk::make_plan(problem, {.device = gpu}, plan), "device is cuda");
-  plan.problem = problem;
-  EXPECT_EQ(rtopk::run(plan, {}).code(), rtopk::StatusCode::not_supported);
-  rtopk::TranspositionPlan transposition;
-  expect_refused(rtopk::make_plan(rtopk::Transposition{.device = gpu}, transposition), "device is cuda");
+  const gnn::Aggregation problem{.rows = 3, .nodes = 4, .edges = 5, .cols = 64, .k = 8, .device = gpu};
+  gnn::AggregationPlan plan;
+  expect_refused(gnn::make_plan(problem, plan), "device is cuda");
+  ASSERT_TRUE(gnn::make_plan(problem, {.device = gpu}, plan).ok());  // planning needs no backend
+  EXPECT_EQ(gnn::run(plan, {}).code(), rtopk::StatusCode::not_supported);
+  rtopk::gnn::TranspositionPlan transposition;
+  expect_refused(gnn::make_plan(rtopk::gnn::Transposition{.device = gpu}, transposition), "device is cuda");
 }
 
 TEST(AggregateRefusals, OfPlansForAGpu) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
   const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
-      const Aggregation problem{.pass = pass,
-                                .rows = 1 << 20,
-                                .nodes = 1 << 20,
-                                .edges = 1 << 24,
-                                .cols = 300,
-                                .k = 8,
-                                .selector_type = IndexType::u16,
-                                .deterministic = deterministic,
-                                .device = traits.device};
-      AggregationPlan plan;
-      ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
-      const auto refused = [&](const char* argument, const std::function<void(AggregationPlan&)>& change) {
-        AggregationPlan changed = plan;
+      const gnn::Aggregation problem{.term = term,
+                                     .rows = 1 << 20,
+                                     .nodes = 1 << 20,
+                                     .edges = 1 << 24,
+                                     .cols = 300,
+                                     .k = 8,
+                                     .selector_type = IndexType::u16,
+                                     .deterministic = deterministic,
+                                     .device = traits.device};
+      gnn::AggregationPlan plan;
+      ASSERT_TRUE(gnn::make_plan(problem, traits, plan).ok());
+      const auto refused = [&](const char* argument, const std::function<void(gnn::AggregationPlan&)>& change) {
+        gnn::AggregationPlan changed = plan;
         change(changed);
-        expect_refused(rtopk::run(changed, {}), argument);
+        expect_refused(gnn::run(changed, {}), argument);
       };
-      refused("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cpu_rows; });
-      if (deterministic && pass == Pass::backward) {
-        refused("plan.family", [](auto& p) { p.family = rtopk::AggregationFamily::cuda_stream_scatter; });
+      refused("plan.family", [](auto& p) { p.family = rtopk::gnn::AggregationFamily::cpu_rows; });
+      if (deterministic && term == gnn::AggregationTerm::backward) {
+        refused("plan.family", [](auto& p) { p.family = rtopk::gnn::AggregationFamily::cuda_stream_scatter; });
       }
       refused("plan.rows_per_worker", [](auto& p) { p.rows_per_worker = 0; });
       refused("plan.rows_per_worker", [](auto& p) { p.rows_per_worker = 33; });
@@ -237,7 +243,7 @@ TEST(AggregateRefusals, OfPlansForAGpu) {
       });
       refused("plan.short_edges", [](auto& p) { p.short_edges = -1; });
       refused("plan.short_edges", [](auto& p) { p.short_edges = 2 * p.piece_edges; });
-      if (pass == Pass::forward) {
+      if (term == gnn::AggregationTerm::forward) {
         refused("plan.window_cols", [](auto& p) { p.window_cols = 128; });
         refused("plan.window_cols", [](auto& p) { p.window_cols = 300; });
       }
@@ -245,7 +251,7 @@ TEST(AggregateRefusals, OfPlansForAGpu) {
       refused("plan.threads", [](auto& p) { p.shared_bytes += 4; });
       refused("plan.threads", [](auto& p) { p.workspace_bytes += 1; });
       // A plan for another problem.
-      if (!plan.needs_transposed() && pass == Pass::forward) {
+      if (!plan.needs_transposed() && term == gnn::AggregationTerm::forward) {
         refused("plan.threads", [](auto& p) { p.problem.edges *= 2; });
       }
     }
@@ -254,39 +260,38 @@ TEST(AggregateRefusals, OfPlansForAGpu) {
 
 // What make_plan makes, run takes: what is missing is memory.
 TEST(AggregatePlans, ForGpusAreSoundUpToTheLimits) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
   const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
-  constexpr std::int64_t kMostRows = 0x7fffffff;
-  constexpr std::int64_t kMostEdges = std::int64_t{1} << 39;
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  constexpr std::int64_t kMaxRows = 0x7fffffff;
+  constexpr std::int64_t kMaxEdges = std::int64_t{1} << 39;
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
-      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{1} << 27, kMostRows}) {
-        for (const std::int64_t edges : {std::int64_t{0}, std::int64_t{1000}, kMostEdges}) {
-          Aggregation problem{.pass = pass,
-                              .rows = rows,
-                              .nodes = rows,
-                              .edges = edges,
-                              .cols = 65536,
-                              .k = 65536,
-                              .dtype = DType::f16,
-                              .selector_type = IndexType::u16,
-                              .graph_index_type = IndexType::i64,
-                              .deterministic = deterministic,
-                              .device = traits.device};
-          AggregationPlan plan;
-          rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{1} << 27, kMaxRows}) {
+        for (const std::int64_t edges : {std::int64_t{0}, std::int64_t{1000}, kMaxEdges}) {
+          gnn::Aggregation problem{.term = term,
+                                   .rows = rows,
+                                   .nodes = rows,
+                                   .edges = edges,
+                                   .cols = 65536,
+                                   .k = 65536,
+                                   .dtype = DType::f16,
+                                   .selector_type = IndexType::u16,
+                                   .graph_index_type = IndexType::i64,
+                                   .deterministic = deterministic,
+                                   .device = traits.device};
+          gnn::AggregationPlan plan;
+          rtopk::Status status = gnn::make_plan(problem, traits, plan);
           ASSERT_TRUE(status.ok()) << status.text();
           const char* missing = plan.needs_transposed() ? "transposed.row_starts" : "graph.row_starts";
-          expect_refused(rtopk::run(plan, {}), missing);
+          expect_refused(gnn::run(plan, {}), missing);
           for (std::int64_t* size : {&problem.rows, &problem.nodes, &problem.edges}) {
             const std::int64_t before = *size;
-            *size = (size == &problem.edges ? kMostEdges : kMostRows) + 1;
-            AggregationPlan too_large = plan;
-            status = rtopk::make_plan(problem, traits, too_large);
+            *size = (size == &problem.edges ? kMaxEdges : kMaxRows) + 1;
+            gnn::AggregationPlan too_large = plan;
+            status = gnn::make_plan(problem, traits, too_large);
             EXPECT_EQ(status.code(), rtopk::StatusCode::not_supported) << status.text();
             EXPECT_EQ(too_large, plan);
             too_large.problem = problem;
-            expect_refused(rtopk::run(too_large, {}), "rows");
+            expect_refused(gnn::run(too_large, {}), "rows");
             *size = before;
           }
         }

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include <rtopk/aggregate.hpp>
+#include <rtopk/gnn/aggregate.hpp>
 
 #include "encoding.hpp"
 #include "executors.hpp"
@@ -18,23 +18,22 @@
 #include "random.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
-using rtopk::Aggregation;
-using rtopk::AggregationPlan;
 using rtopk::DType;
 using rtopk::IndexType;
-using rtopk::Pass;
 
 /// A problem with all that it reads.
 struct Instance {
-  Aggregation problem;
+  gnn::Aggregation problem;
   TestGraph graph;
   TestGraph transposed;
   std::vector<std::int64_t> selectors;
   std::vector<float> elements;  ///< forward: values; backward: the gradient. As rounded to the dtype.
 
-  Instance(Aggregation wanted, TestGraph made, Random& random)
+  Instance(gnn::Aggregation wanted, TestGraph made, Random& random)
       : problem(wanted), graph(std::move(made)), transposed(transpose(graph)) {
     problem.rows = graph.rows();
     problem.nodes = graph.nodes;
@@ -50,14 +49,14 @@ struct Instance {
       }
       std::sort(selectors.begin() + begin, selectors.end());
     }
-    const bool forward = problem.pass == Pass::forward;
+    const bool forward = problem.term == gnn::AggregationTerm::forward;
     elements.resize(static_cast<std::size_t>(forward ? problem.nodes * problem.k : problem.rows * problem.cols));
     for (float& x : elements) x = static_cast<float>(random.normal());
     elements = decode(encode(elements, problem.dtype), problem.dtype);
   }
 
   [[nodiscard]] std::int64_t results() const {
-    return problem.pass == Pass::forward ? problem.rows * problem.cols : problem.nodes * problem.k;
+    return problem.term == gnn::AggregationTerm::forward ? problem.rows * problem.cols : problem.nodes * problem.k;
   }
 };
 
@@ -75,7 +74,7 @@ struct Sum {
 };
 
 std::vector<Sum> reference(const Instance& instance) {
-  const Aggregation& p = instance.problem;
+  const gnn::Aggregation& p = instance.problem;
   const TestGraph& graph = instance.graph;
   std::vector<Sum> sums(static_cast<std::size_t>(instance.results()));
   for (std::int64_t row = 0; row < p.rows; ++row) {
@@ -90,7 +89,7 @@ std::vector<Sum> reference(const Instance& instance) {
         const std::int64_t selector = instance.selectors[static_cast<std::size_t>(at)];
         if (selector >= p.cols) continue;
         const std::int64_t feature = row * p.cols + selector;
-        const bool forward = p.pass == Pass::forward;
+        const bool forward = p.term == gnn::AggregationTerm::forward;
         sums[static_cast<std::size_t>(forward ? feature : at)].add(
             weight * static_cast<double>(instance.elements[static_cast<std::size_t>(forward ? at : feature)]));
       }
@@ -117,7 +116,7 @@ std::string first_wrong(const Instance& instance, const std::vector<float>& resu
 }
 
 /// So many edges side by side: each of a block's four warps has a sum for every column and edge.
-void add_at_once(AggregationPlan& plan, std::int64_t edges) {
+void add_at_once(gnn::AggregationPlan& plan, std::int64_t edges) {
   plan.shared_bytes += static_cast<std::size_t>(4 * plan.window_cols * (edges - plan.edges_at_once)) * sizeof(float);
   plan.edges_at_once = edges;
 }
@@ -128,14 +127,14 @@ class Aggregate : public OnDevice {
     std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes, of what is aligned to elements.
     std::int32_t threads = 2;      ///< CPU.
     const rtopk::Executor* executor = nullptr;
-    std::function<void(AggregationPlan&)> change = [](AggregationPlan&) {};
+    std::function<void(gnn::AggregationPlan&)> change = [](gnn::AggregationPlan&) {};
   };
 
   /// What a run wrote. Nothing beside it may have been written.
   [[nodiscard]] Bytes run(const Instance& instance, const Options& options) const {
-    auto plan = plan_of<AggregationPlan>(instance.problem, options.threads);
+    auto plan = plan_of<gnn::AggregationPlan>(instance.problem, options.threads);
     options.change(plan);
-    const Aggregation& problem = plan.problem;
+    const gnn::Aggregation& problem = plan.problem;
 
     const std::size_t shift = options.misalignment * rtopk::size_of(problem.dtype);
     const GraphMemory graph(GetParam(), instance.graph, problem.graph_index_type);
@@ -148,13 +147,13 @@ class Aggregate : public OnDevice {
         Bytes(static_cast<std::size_t>(instance.results()) * rtopk::size_of(problem.dtype), std::byte{0xff}), shift);
     const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
 
-    rtopk::AggregationCall call{.graph = graph.view(), .transposed = transposed.view()};
-    (problem.pass == Pass::forward ? call.values : call.gradient) = elements->data();
+    rtopk::gnn::AggregationCall call{.graph = graph.view(), .transposed = transposed.view()};
+    (problem.term == gnn::AggregationTerm::forward ? call.values : call.gradient) = elements->data();
     call.selectors = selectors->data();
     call.result = results->data();
     rtopk::Launch launch;
     launch.executor = options.executor;
-    const rtopk::Status status = rtopk::run(plan, call, {workspace->data(), plan.workspace_bytes}, launch);
+    const rtopk::Status status = gnn::run(plan, call, {workspace->data(), plan.workspace_bytes}, launch);
     EXPECT_TRUE(status.ok()) << status.text();
     EXPECT_EQ(results->damage(), "") << "result";
     EXPECT_EQ(workspace->damage(), "") << "workspace";
@@ -163,8 +162,8 @@ class Aggregate : public OnDevice {
   [[nodiscard]] Bytes run(const Instance& instance) const { return run(instance, Options{}); }
 
   void expect_right(const Instance& instance, const Options& options) const {
-    const Aggregation& p = instance.problem;
-    SCOPED_TRACE(testing::Message() << name(p.pass) << ", " << p.rows << " rows, " << p.nodes << " nodes, " << p.edges
+    const gnn::Aggregation& p = instance.problem;
+    SCOPED_TRACE(testing::Message() << name(p.term) << ", " << p.rows << " rows, " << p.nodes << " nodes, " << p.edges
                                     << " edges, " << p.cols << " columns, k " << p.k << ", " << name(p.dtype) << ", "
                                     << name(p.selector_type) << ", " << name(p.graph_index_type) << ", weighted "
                                     << p.weighted << ", mean " << p.mean << ", deterministic " << p.deterministic);
@@ -176,7 +175,7 @@ class Aggregate : public OnDevice {
 TEST_P(Aggregate, SumsAreRight) {
   Random random(seed() + 200);
   for (std::int64_t i = 0; i < scaled(160); ++i) {
-    Aggregation p{.pass = random.coin() ? Pass::forward : Pass::backward};
+    gnn::Aggregation p{.term = random.coin() ? gnn::AggregationTerm::forward : gnn::AggregationTerm::backward};
     p.selector_type = random.coin() ? IndexType::u8 : IndexType::u16;
     const std::vector<std::int64_t> widths = p.selector_type == IndexType::u8
                                                  ? std::vector<std::int64_t>{1, 7, 64, 200, 256}
@@ -198,9 +197,9 @@ TEST_P(Aggregate, SumsAreRight) {
 
 TEST_P(Aggregate, HubsAreRight) {
   Random random(seed() + 201);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
-      const Aggregation p{.pass = pass, .cols = 64, .k = 16, .deterministic = deterministic};
+      const gnn::Aggregation p{.term = term, .cols = 64, .k = 16, .deterministic = deterministic};
       // A row of nearly all edges, and then a node.
       expect_right({p, graph_of({3, 100000, 0, 2, 40}, 50, random), random});
       expect_right({p, graph_of(random_degrees(3000, 200, random), 2, random), random});
@@ -214,10 +213,10 @@ TEST_P(Aggregate, HubsAreRight) {
 
 TEST_P(Aggregate, SmallestGraphs) {
   Random random(seed() + 202);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
       for (const bool mean : {false, true}) {
-        const Aggregation p{.pass = pass, .cols = 40, .k = 3, .mean = mean, .deterministic = deterministic};
+        const gnn::Aggregation p{.term = term, .cols = 40, .k = 3, .mean = mean, .deterministic = deterministic};
         expect_right({p, graph_of({0, 0, 0}, 4, random), random});  // no edges
         expect_right({p, graph_of({1}, 1, random), random});        // a node with a loop
         expect_right({p, graph_of({5}, 1, random), random});        // the same edge again and again
@@ -233,12 +232,12 @@ TEST_P(Aggregate, SmallestGraphs) {
 
 TEST_P(Aggregate, WhatDoesNotExistAddsNothing) {
   Random random(seed() + 203);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const std::int64_t cols : {200, 201, 3000}) {
       const IndexType selector_type = cols == 200 ? IndexType::u8 : IndexType::u16;
       for (const bool deterministic : {false, true}) {
-        const Aggregation p{
-            .pass = pass, .cols = cols, .k = 20, .selector_type = selector_type, .deterministic = deterministic};
+        const gnn::Aggregation p{
+            .term = term, .cols = cols, .k = 20, .selector_type = selector_type, .deterministic = deterministic};
         TestGraph graph = graph_of(random_degrees(40, 600, random), 30, random);
         for (std::int64_t& column : graph.columns) {
           if (random.between(0, 9) == 0) column = random.coin() ? random.between(30, 40) : -random.between(1, 1 << 30);
@@ -258,11 +257,11 @@ TEST_P(Aggregate, WhatDoesNotExistAddsNothing) {
 
 TEST_P(Aggregate, RowStartsThatMakeNoSenseStayInMemory) {
   Random random(seed() + 204);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
       const IndexType index = random.coin() ? IndexType::i32 : IndexType::i64;
-      const Aggregation p{
-          .pass = pass, .cols = 64, .k = 8, .graph_index_type = index, .mean = true, .deterministic = deterministic};
+      const gnn::Aggregation p{
+          .term = term, .cols = 64, .k = 8, .graph_index_type = index, .mean = true, .deterministic = deterministic};
       const Instance sound(p, graph_of(random_degrees(50, 900, random), 30, random), random);
       const std::vector<std::int64_t> senseless{-1, -(1 << 30),         1 << 30, sound.graph.edges() + 1,
                                                 0,  sound.graph.edges()};
@@ -283,8 +282,8 @@ TEST_P(Aggregate, RowStartsThatMakeNoSenseStayInMemory) {
 
 TEST_P(Aggregate, SumsRepeatBitForBit) {
   Random random(seed() + 205);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
-    const Aggregation p{.pass = pass, .cols = 256, .k = 32, .weighted = true, .deterministic = true};
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
+    const gnn::Aggregation p{.term = term, .cols = 256, .k = 32, .weighted = true, .deterministic = true};
     const Instance instance(p, graph_of(random_degrees(500, 3000, random), 300, random), random);
     const Bytes first = run(instance);
     EXPECT_EQ(run(instance), first);
@@ -304,13 +303,13 @@ TEST_P(Aggregate, SumsRepeatBitForBit) {
 
 TEST_P(Aggregate, SumsDoNotDependOnWhereMemoryBegins) {
   Random random(seed() + 208);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (const std::int64_t k : {3, 7, 8}) {  // so few that one pass over the edges is enough wherever it begins
-      const Aggregation p{.pass = pass, .cols = 200, .k = k, .deterministic = true};
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
+    for (const std::int64_t k : {3, 7, 8}) {  // so few that one sweep over the edges is enough wherever it begins
+      const gnn::Aggregation p{.term = term, .cols = 200, .k = k, .deterministic = true};
       const Instance instance(p, graph_of(random_degrees(300, 700, random), 100, random), random);
       Options odd;
       odd.misalignment = 1;
-      EXPECT_EQ(run(instance, odd), run(instance)) << name(pass) << ", k " << k;
+      EXPECT_EQ(run(instance, odd), run(instance)) << name(term) << ", k " << k;
     }
   }
 }
@@ -318,12 +317,12 @@ TEST_P(Aggregate, SumsDoNotDependOnWhereMemoryBegins) {
 TEST_P(Aggregate, BlocksOfAnySizeAreRight) {
   if (GetParam() != rtopk::DeviceKind::cpu) GTEST_SKIP() << "of a GPU, ChangedPlansAreRight";
   Random random(seed() + 209);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
-    const Aggregation p{.pass = pass, .cols = 20, .k = 5};
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
+    const gnn::Aggregation p{.term = term, .cols = 20, .k = 5};
     const Instance instance(p, graph_of(random_degrees(50, 90, random), 40, random), random);
     for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, std::numeric_limits<std::int64_t>::max()}) {
       Options options;
-      options.change = [rows](AggregationPlan& plan) {
+      options.change = [rows](gnn::AggregationPlan& plan) {
         plan.workspace_bytes += 4 * plan.scratch_bytes;
         plan.threads += 4;
         plan.rows_per_worker = rows;
@@ -335,7 +334,7 @@ TEST_P(Aggregate, BlocksOfAnySizeAreRight) {
 
 TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
   Random random(seed() + 206);
-  const Aggregation p{.cols = 64, .k = 16};
+  const gnn::Aggregation p{.cols = 64, .k = 16};
   Instance instance(p, graph_of(random_degrees(30, 40, random), 20, random), random);
   for (std::int64_t i = 0; i < 16; ++i) {  // of one node
     instance.elements[static_cast<std::size_t>(i)] = i % 2 == 0 ? INFINITY : NAN;
@@ -350,29 +349,29 @@ TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
 TEST_P(Aggregate, ChangedPlansAreRight) {
   if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "of a CPU, BlocksOfAnySizeAreRight";
   Random random(seed() + 207);
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (const std::int64_t cols : {100, 256, 300, 3000}) {
         for (const std::int64_t k : {1, 8, 15, 32, 50, 96}) {
-          const Aggregation p{.pass = pass,
-                              .cols = cols,
-                              .k = k,
-                              .dtype = dtype,
-                              .selector_type = cols > 256 ? IndexType::u16 : IndexType::u8,
-                              .graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64,
-                              .weighted = random.coin(),
-                              .mean = random.coin(),
-                              .deterministic = random.coin()};
+          const gnn::Aggregation p{.term = term,
+                                   .cols = cols,
+                                   .k = k,
+                                   .dtype = dtype,
+                                   .selector_type = cols > 256 ? IndexType::u16 : IndexType::u8,
+                                   .graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64,
+                                   .weighted = random.coin(),
+                                   .mean = random.coin(),
+                                   .deterministic = random.coin()};
           const Instance instance(p, graph_of(random_degrees(150, 900, random), 70, random), random);
           Options options;
           options.misalignment = random.coin() ? 1 : 0;
-          options.change = [&random](AggregationPlan& plan) {
+          options.change = [&random](gnn::AggregationPlan& plan) {
             plan.rows_per_worker = random.between(1, 32);
             plan.short_edges = random.between(0, 2 * plan.piece_edges - 1);
-            if (plan.family == rtopk::AggregationFamily::cuda_stream) {
+            if (plan.family == rtopk::gnn::AggregationFamily::cuda_stream) {
               add_at_once(plan, std::min<std::int64_t>(random.pick(std::vector{1, 2, 4}), 2048 / plan.window_cols));
-            } else if (plan.family == rtopk::AggregationFamily::cuda_stream_scatter && plan.problem.k > 4) {
-              plan.elements_per_pass = random.between(1, plan.problem.k / 4) * 4;
+            } else if (plan.family == rtopk::gnn::AggregationFamily::cuda_stream_scatter && plan.problem.k > 4) {
+              plan.elements_per_sweep = random.between(1, plan.problem.k / 4) * 4;
             }
           };
           expect_right(instance, options);

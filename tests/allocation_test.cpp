@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include <rtopk/aggregate.hpp>
-#include <rtopk/product.hpp>
+#include <rtopk/gnn/aggregate.hpp>
+#include <rtopk/gnn/product.hpp>
 
 #include "check.hpp"
 #include "conformance.hpp"
@@ -134,30 +134,32 @@ TEST(AllocationOfGraphs, NoneDuringARun) {
     }).join();
     EXPECT_EQ(counted, 0);
   };
-  for (const rtopk::Pass pass : {rtopk::Pass::forward, rtopk::Pass::backward}) {
-    rtopk::AggregationPlan plan;
-    const rtopk::Aggregation problem{.pass = pass, .rows = 50, .nodes = 40, .edges = 1000, .cols = 64, .k = 8};
-    ASSERT_TRUE(rtopk::make_plan(problem, {.threads = 3}, plan).ok());
+  for (const rtopk::gnn::AggregationTerm term :
+       {rtopk::gnn::AggregationTerm::forward, rtopk::gnn::AggregationTerm::backward}) {
+    rtopk::gnn::AggregationPlan plan;
+    const rtopk::gnn::Aggregation problem{.term = term, .rows = 50, .nodes = 40, .edges = 1000, .cols = 64, .k = 8};
+    ASSERT_TRUE(rtopk::gnn::make_plan(problem, {.threads = 3}, plan).ok());
     std::vector<std::byte> workspace(plan.workspace_bytes);
-    const rtopk::Graph graph{memory[0], memory[1]};
-    const rtopk::AggregationCall call{.graph = graph,
-                                      .transposed = graph,
-                                      .values = memory[2],
-                                      .selectors = memory[3],
-                                      .gradient = memory[4],
-                                      .result = memory[5]};
-    expect_none([&] { return rtopk::run(plan, call, {workspace.data(), workspace.size()}, launch); });
+    const rtopk::gnn::Graph graph{memory[0], memory[1]};
+    const rtopk::gnn::AggregationCall call{.graph = graph,
+                                           .transposed = graph,
+                                           .values = memory[2],
+                                           .selectors = memory[3],
+                                           .gradient = memory[4],
+                                           .result = memory[5]};
+    expect_none([&] { return rtopk::gnn::run(plan, call, {workspace.data(), workspace.size()}, launch); });
   }
-  rtopk::TranspositionPlan transposition;
-  ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 50, .nodes = 40, .edges = 1000}, transposition).ok());
-  expect_none([&] { return rtopk::run(transposition, {memory[0], memory[1]}, {memory[2], memory[3]}); });
-  for (const rtopk::ProductTerm term :
-       {rtopk::ProductTerm::product, rtopk::ProductTerm::values_gradient, rtopk::ProductTerm::matrix_gradient}) {
-    rtopk::ProductPlan plan;
-    const rtopk::Product problem{.term = term, .rows = 100, .cols = 64, .k = 8, .width = 100};
-    ASSERT_TRUE(rtopk::make_plan(problem, {.threads = 3}, plan).ok());
-    const rtopk::ProductCall call{floats(0), memory[1], floats(2), floats(3), floats(4)};
-    expect_none([&] { return rtopk::run(plan, call, {}, launch); });
+  rtopk::gnn::TranspositionPlan transposition;
+  ASSERT_TRUE(
+      rtopk::gnn::make_plan(rtopk::gnn::Transposition{.rows = 50, .nodes = 40, .edges = 1000}, transposition).ok());
+  expect_none([&] { return rtopk::gnn::run(transposition, {memory[0], memory[1]}, {memory[2], memory[3]}); });
+  for (const rtopk::gnn::ProductTerm term : {rtopk::gnn::ProductTerm::product, rtopk::gnn::ProductTerm::values_gradient,
+                                             rtopk::gnn::ProductTerm::matrix_gradient}) {
+    rtopk::gnn::ProductPlan plan;
+    const rtopk::gnn::Product problem{.term = term, .rows = 100, .cols = 64, .k = 8, .width = 100};
+    ASSERT_TRUE(rtopk::gnn::make_plan(problem, {.threads = 3}, plan).ok());
+    const rtopk::gnn::ProductCall call{floats(0), memory[1], floats(2), floats(3), floats(4)};
+    expect_none([&] { return rtopk::gnn::run(plan, call, {}, launch); });
   }
 }
 

@@ -8,16 +8,18 @@
 #include <vector>
 
 #include <rtopk/rtopk.h>
-#include <rtopk/aggregate.hpp>
-#include <rtopk/linear.hpp>
-#include <rtopk/norm.hpp>
-#include <rtopk/product.hpp>
+#include <rtopk/gnn/aggregate.hpp>
+#include <rtopk/gnn/norm.hpp>
+#include <rtopk/gnn/product.hpp>
+#include "internal/linear.hpp"
 
 #include "changes.hpp"
 #include "check.hpp"
 #include "conformance.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
 // Memory that a test gives; of a plan that asks for more, that much is given all the same.
@@ -188,38 +190,38 @@ std::vector<std::byte> workspace_of(std::size_t bytes) {
 }
 
 TEST(ChangedPlans, OfSumsOverNeighbours) {
-  using rtopk::Aggregation;
   Random random(seed() + 81);
   Counts counts;
   for (std::int64_t left = scaled(10000); left > 0; --left) {
     const std::int64_t cols = random.between(1, 300);
-    const Aggregation problem{.pass = random.coin() ? rtopk::Pass::forward : rtopk::Pass::backward,
-                              .rows = random.between(0, 20),
-                              .nodes = random.between(0, 20),
-                              .edges = random.between(0, 60),
-                              .cols = cols,
-                              .k = random_k(cols, random),
-                              .selector_type = rtopk::selector_type(cols),
-                              .weighted = random.coin(),
-                              .mean = random.coin()};
-    rtopk::AggregationPlan plan;
+    const gnn::Aggregation problem{
+        .term = random.coin() ? gnn::AggregationTerm::forward : gnn::AggregationTerm::backward,
+        .rows = random.between(0, 20),
+        .nodes = random.between(0, 20),
+        .edges = random.between(0, 60),
+        .cols = cols,
+        .k = random_k(cols, random),
+        .selector_type = rtopk::selector_type(cols),
+        .weighted = random.coin(),
+        .mean = random.coin()};
+    gnn::AggregationPlan plan;
     const rtopk::Traits traits{.threads = static_cast<std::int32_t>(random.between(1, 3))};
-    ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
-    Aggregation& p = plan.problem;
+    ASSERT_TRUE(gnn::make_plan(problem, traits, plan).ok());
+    gnn::Aggregation& p = plan.problem;
     change_some(
-        std::tie(p.pass, p.rows, p.nodes, p.edges, p.cols, p.k, p.dtype, p.selector_type, p.graph_index_type,
+        std::tie(p.term, p.rows, p.nodes, p.edges, p.cols, p.k, p.dtype, p.selector_type, p.graph_index_type,
                  p.weighted, p.mean, p.deterministic, p.device.kind, p.device.ordinal, plan.family, plan.threads,
                  plan.rows_per_worker, plan.piece_edges, plan.short_edges, plan.window_cols, plan.edges_at_once,
-                 plan.elements_per_pass, plan.shared_bytes, plan.scratch_bytes, plan.workspace_bytes),
+                 plan.elements_per_sweep, plan.shared_bytes, plan.scratch_bytes, plan.workspace_bytes),
         random);
-    rtopk::AggregationPlan sound;
+    gnn::AggregationPlan sound;
     const bool affordable = p.device.kind == rtopk::DeviceKind::cpu && std::max({p.rows, p.nodes, p.edges}) <= 1000 &&
-                            rtopk::make_plan(p, rtopk::Traits{}, sound).ok() &&
+                            gnn::make_plan(p, rtopk::Traits{}, sound).ok() &&
                             std::max(p.rows, p.nodes) * p.cols <= kMaxElements;
     auto workspace = workspace_of(plan.workspace_bytes);
     if (!affordable) {
       // Nothing is asked of memory where there is nothing to do.
-      const bool ok = rtopk::run(plan, {}, {workspace.data(), workspace.size()}).ok();
+      const bool ok = gnn::run(plan, {}, {workspace.data(), workspace.size()}).ok();
       counts.refused += ok ? 0 : 1;
       ASSERT_TRUE(!ok || p.rows == 0 || p.nodes == 0);
       continue;
@@ -231,22 +233,22 @@ TEST(ChangedPlans, OfSumsOverNeighbours) {
     const auto values = some_bytes(p.nodes * p.k, rtopk::size_of(p.dtype), random);
     const auto selectors = some_bytes(p.nodes * p.k, rtopk::size_of(p.selector_type), random);
     const auto gradient = some_bytes(p.rows * p.cols, rtopk::size_of(p.dtype), random);
-    const bool forward = p.pass == rtopk::Pass::forward;
+    const bool forward = p.term == gnn::AggregationTerm::forward;
     const auto results = static_cast<std::size_t>(forward ? p.rows * p.cols : p.nodes * p.k);
     std::vector<std::byte> expected(results * rtopk::size_of(p.dtype));
     std::vector<std::byte> actual(expected.size());
-    const rtopk::Graph graph{starts.data(), columns.data(), reinterpret_cast<const float*>(weights.data())};
-    rtopk::AggregationCall call{.graph = graph,
-                                .transposed = graph,
-                                .values = values.data(),
-                                .selectors = selectors.data(),
-                                .gradient = gradient.data(),
-                                .result = expected.data()};
+    const gnn::Graph graph{starts.data(), columns.data(), reinterpret_cast<const float*>(weights.data())};
+    gnn::AggregationCall call{.graph = graph,
+                              .transposed = graph,
+                              .values = values.data(),
+                              .selectors = selectors.data(),
+                              .gradient = gradient.data(),
+                              .result = expected.data()};
     auto sound_workspace = workspace_of(sound.workspace_bytes);
-    const rtopk::Status status = rtopk::run(sound, call, {sound_workspace.data(), sound_workspace.size()});
+    const rtopk::Status status = gnn::run(sound, call, {sound_workspace.data(), sound_workspace.size()});
     ASSERT_TRUE(status.ok()) << status.text();
     call.result = actual.data();
-    if (!rtopk::run(plan, call, {workspace.data(), workspace.size()}).ok()) {
+    if (!gnn::run(plan, call, {workspace.data(), workspace.size()}).ok()) {
       ++counts.refused;
     } else {
       ++counts.done;
@@ -257,32 +259,31 @@ TEST(ChangedPlans, OfSumsOverNeighbours) {
 }
 
 TEST(ChangedPlans, OfProducts) {
-  using rtopk::Product;
   Random random(seed() + 82);
   Counts counts;
   for (std::int64_t left = scaled(10000); left > 0; --left) {
     const std::int64_t cols = random.between(1, 300);
-    const Product problem{.term = static_cast<rtopk::ProductTerm>(random.between(0, 2)),
-                          .rows = random.between(0, 20),
-                          .cols = cols,
-                          .k = random_k(cols, random),
-                          .width = random.between(1, 40),
-                          .selector_type = rtopk::selector_type(cols)};
-    rtopk::ProductPlan plan;
+    const gnn::Product problem{.term = static_cast<gnn::ProductTerm>(random.between(0, 2)),
+                               .rows = random.between(0, 20),
+                               .cols = cols,
+                               .k = random_k(cols, random),
+                               .width = random.between(1, 40),
+                               .selector_type = rtopk::selector_type(cols)};
+    gnn::ProductPlan plan;
     const rtopk::Traits traits{.threads = static_cast<std::int32_t>(random.between(1, 3))};
-    ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
-    Product& p = plan.problem;
+    ASSERT_TRUE(gnn::make_plan(problem, traits, plan).ok());
+    gnn::Product& p = plan.problem;
     change_some(
         std::tie(p.term, p.rows, p.cols, p.k, p.width, p.selector_type, p.device.kind, p.device.ordinal, plan.threads,
                  plan.rows_per_worker, plan.cols_per_worker, plan.parts, plan.shared_bytes, plan.workspace_bytes),
         random);
-    rtopk::ProductPlan sound;
+    gnn::ProductPlan sound;
     const bool affordable = p.device.kind == rtopk::DeviceKind::cpu && p.rows <= 1000 && p.width <= 1000 &&
-                            rtopk::make_plan(p, rtopk::Traits{}, sound).ok() &&
+                            gnn::make_plan(p, rtopk::Traits{}, sound).ok() &&
                             std::max(p.rows, p.cols) * std::max(p.width, p.k) <= kMaxElements;
     auto workspace = workspace_of(plan.workspace_bytes);
     if (!affordable) {
-      const bool ok = rtopk::run(plan, {}, {workspace.data(), workspace.size()}).ok();
+      const bool ok = gnn::run(plan, {}, {workspace.data(), workspace.size()}).ok();
       counts.refused += ok ? 0 : 1;
       ASSERT_TRUE(!ok || p.rows == 0);
       continue;
@@ -296,20 +297,20 @@ TEST(ChangedPlans, OfProducts) {
     const auto matrix = floats(p.cols * p.width);
     const auto gradient = floats(p.rows * p.width);
     const auto selectors = some_bytes(p.rows * p.k, rtopk::size_of(p.selector_type), random);
-    const std::int64_t results = p.term == rtopk::ProductTerm::product           ? p.rows * p.width
-                                 : p.term == rtopk::ProductTerm::values_gradient ? p.rows * p.k
-                                                                                 : p.cols * p.width;
+    const std::int64_t results = p.term == gnn::ProductTerm::product           ? p.rows * p.width
+                                 : p.term == gnn::ProductTerm::values_gradient ? p.rows * p.k
+                                                                               : p.cols * p.width;
     std::vector<float> expected(static_cast<std::size_t>(results));
     std::vector<float> actual(expected.size());
-    rtopk::ProductCall call{.values = values.data(),
-                            .selectors = selectors.data(),
-                            .matrix = matrix.data(),
-                            .gradient = gradient.data(),
-                            .result = expected.data()};
-    const rtopk::Status status = rtopk::run(sound, call);
+    gnn::ProductCall call{.values = values.data(),
+                          .selectors = selectors.data(),
+                          .matrix = matrix.data(),
+                          .gradient = gradient.data(),
+                          .result = expected.data()};
+    const rtopk::Status status = gnn::run(sound, call);
     ASSERT_TRUE(status.ok()) << status.text();
     call.result = actual.data();
-    if (!rtopk::run(plan, call, {workspace.data(), workspace.size()}).ok()) {
+    if (!gnn::run(plan, call, {workspace.data(), workspace.size()}).ok()) {
       ++counts.refused;
     } else {
       ++counts.done;
@@ -326,33 +327,32 @@ TEST(ChangedPlans, OfNormsLinearMapsAndTranspositions) {
   const rtopk::Traits h200{
       .device = gpu, .compute_capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 232448};
   for (std::int64_t left = scaled(20000); left > 0; --left) {
-    rtopk::NormPlan norm;
-    norm.problem = {.term = rtopk::NormTerm::gradient, .rows = 100, .cols = 256, .device = gpu};
-    const bool made = rtopk::make_plan(rtopk::Norm(norm.problem), h200, norm).ok();
-    ASSERT_EQ(made, rtopk::build_info().cuda);
-    rtopk::Norm& n = norm.problem;
+    gnn::NormPlan norm;
+    norm.problem = {.term = gnn::NormTerm::gradient, .rows = 100, .cols = 256, .device = gpu};
+    ASSERT_TRUE(gnn::make_plan(gnn::Norm(norm.problem), h200, norm).ok());
+    gnn::Norm& n = norm.problem;
     change_some(std::tie(n.term, n.rows, n.cols, n.k, n.selector_type, n.biased, n.epsilon, n.device.kind,
                          n.device.ordinal, norm.threads, norm.blocks, norm.shared_bytes, norm.workspace_bytes),
                 random);
-    ASSERT_FALSE(rtopk::run(norm, {}).ok());
+    ASSERT_FALSE(gnn::run(norm, {}).ok());
 
-    rtopk::LinearPlan linear;
+    gnn::LinearPlan linear;
     linear.problem = {
-        .term = rtopk::LinearTerm::matrix_gradient, .rows = 100000, .inputs = 256, .outputs = 64, .device = gpu};
-    ASSERT_EQ(rtopk::make_plan(rtopk::Linear(linear.problem), h200, linear).ok(), rtopk::build_info().cuda);
-    rtopk::Linear& l = linear.problem;
+        .term = gnn::LinearTerm::matrix_gradient, .rows = 100000, .inputs = 256, .outputs = 64, .device = gpu};
+    ASSERT_TRUE(gnn::make_plan(gnn::Linear(linear.problem), h200, linear).ok());
+    gnn::Linear& l = linear.problem;
     change_some(std::tie(l.term, l.rows, l.inputs, l.outputs, l.biased, l.device.kind, l.device.ordinal, linear.parts,
                          linear.workspace_bytes),
                 random);
-    ASSERT_TRUE(!rtopk::run(linear, {}).ok() || l.rows == 0);
+    ASSERT_TRUE(!gnn::run(linear, {}).ok() || l.rows == 0);
 
-    rtopk::TranspositionPlan transposition;
-    ASSERT_TRUE(rtopk::make_plan(rtopk::Transposition{.rows = 10, .nodes = 10, .edges = 20}, transposition).ok());
-    rtopk::Transposition& t = transposition.problem;
+    gnn::TranspositionPlan transposition;
+    ASSERT_TRUE(gnn::make_plan(gnn::Transposition{.rows = 10, .nodes = 10, .edges = 20}, transposition).ok());
+    gnn::Transposition& t = transposition.problem;
     change_some(std::tie(t.rows, t.nodes, t.edges, t.graph_index_type, t.weighted, t.device.kind, t.device.ordinal,
                          transposition.workspace_bytes),
                 random);
-    ASSERT_FALSE(rtopk::run(transposition, {}, {}).ok());
+    ASSERT_FALSE(gnn::run(transposition, {}, {}).ok());
   }
 }
 

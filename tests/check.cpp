@@ -18,7 +18,7 @@ using rtopk::Problem;
 
 constexpr std::byte kPoison{0xa5};
 /// No search needs more passes than this: it is far above three times the 64 bits of the longest key.
-constexpr std::int32_t kMostSanePasses = 1000;
+constexpr std::int32_t kMaxSanePasses = 1000;
 
 bool has_values(const Problem& p) { return p.form == Form::cbsr || (p.form == Form::pairs && p.values); }
 bool has_indices(const Problem& p) { return p.form == Form::cbsr || (p.form == Form::pairs && p.indices); }
@@ -106,7 +106,7 @@ std::string passes_difference(const RowSelection& selection, std::int32_t passes
                ? ""
                : "passes is " + std::to_string(passes) + ", expected " + std::to_string(selection.passes);
   }
-  return passes >= 0 && passes <= kMostSanePasses ? "" : "passes is " + std::to_string(passes) + ", which cannot be";
+  return passes >= 0 && passes <= kMaxSanePasses ? "" : "passes is " + std::to_string(passes) + ", which cannot be";
 }
 
 /// The matrix in memory where the problem says that it lies. The gaps between elements and the guards hold bait.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "matrix.hpp"
 #include "oracle.hpp"

@@ -1,5 +1,5 @@
 // The quota of cgroups, read from folders as kernels of both versions write them.
-#include "cpu/cpu_quota.hpp"
+#include "cpu/runtime/cpu_quota.hpp"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@ using rtopk::Plan;
 using rtopk::Problem;
 using rtopk::Traits;
 
-constexpr std::int64_t kMostBlocks = 0x7fffffff;
+constexpr std::int64_t kMaxBlocks = 0x7fffffff;
 
 Traits gpu(std::int32_t compute_capability, std::int32_t multiprocessors, std::int64_t shared_bytes_per_block) {
   Traits traits;
@@ -78,14 +78,13 @@ void for_every_problem(Visit visit) {
 std::string outside_the_limits(const Plan& plan, const Traits& traits) {
   if (plan.problem.rows == 0) return "";
   if (plan.threads < 1 || plan.threads > 1024 || plan.threads % 32 != 0) return "threads";
-  if (plan.blocks < 1 || plan.blocks > kMostBlocks) return "blocks";
+  if (plan.blocks < 1 || plan.blocks > kMaxBlocks) return "blocks";
   if (static_cast<std::int64_t>(plan.shared_bytes) > traits.shared_bytes_per_block) return "shared_bytes";
   if (plan.rows_per_block < 1) return "rows_per_block";
   return "";
 }
 
 TEST(CudaPlans, AreMadeForEveryProblemAndKeepToTheDevice) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   for (const Traits& traits : kGpus) {
     for_every_problem([&traits](const Problem& problem) {
       if (testing::Test::HasFailure()) return;  // one tells it all
@@ -100,7 +99,6 @@ TEST(CudaPlans, AreMadeForEveryProblemAndKeepToTheDevice) {
 }
 
 TEST(CudaPlans, NeedNoWorkspaceWhereARowFitsOnChip) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   const Traits h200 = kGpus[2];
   for_every_problem([&h200](const Problem& problem) {
     const std::int64_t row_bytes = problem.cols * static_cast<std::int64_t>(rtopk::size_of(problem.dtype));
@@ -117,7 +115,6 @@ TEST(CudaPlans, NeedNoWorkspaceWhereARowFitsOnChip) {
 }
 
 TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   const auto family = [](const Problem& problem) {
     Plan plan;
     const rtopk::Status status = rtopk::make_plan(problem, kGpus[2], plan);
@@ -143,7 +140,6 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
 }
 
 TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   const Traits h200 = kGpus[2];
   const auto plan_of = [&h200](const Problem& problem) {
     Plan plan;
@@ -173,7 +169,6 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
 }
 
 TEST(CudaPlans, FilterSortsFewResultsWithoutAnotherPass) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   for (const rtopk::DType dtype : kDTypes) {
     // Values alone: a pass of its own would need the indices in the workspace.
     Problem problem = problem_of(65536, 4096, 128);
@@ -192,7 +187,6 @@ TEST(CudaPlans, FilterSortsFewResultsWithoutAnotherPass) {
 }
 
 TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   const auto plan_of = [](const Problem& problem, const Traits& traits) {
     Plan plan;
     EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
@@ -222,7 +216,6 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
 }
 
 TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   constexpr std::size_t kChunk = std::size_t{24} << 20;
   for (const std::int64_t cols : {1, 100, 4096, 131072, 1 << 20}) {
     for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{1000}, std::int64_t{1} << 33}) {
@@ -257,7 +250,6 @@ TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {
 }
 
 TEST(CudaPlans, GatherGroupsUnlessThereIsOne) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   Problem problem = problem_of(1000, 256, 32);
   problem.group_rows = 100;
   problem.group_stride = 100 * 256 + 8;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -242,130 +243,64 @@ std::string run_with(const rtopk::Plan& plan, const Call& call, Lane& lane) {
   return status.ok() ? damage : refused("run", status);
 }
 
-/// Changes a plan into another one that gives the same result; false if there is none for this problem.
-using ChangePlan = bool (*)(rtopk::Plan& plan);
-
-struct Variant {
-  const char* name;
-  ChangePlan change;  ///< Null: as planned.
-};
-
-/// What the numbers of a plan are for: of rows that are gathered, those of a chunk.
-rtopk::Problem as_run(const rtopk::Plan& plan) {
-  if (plan.chunk_rows == 0) return plan.problem;
-  rtopk::Problem chunk = tight(plan.problem);
-  chunk.rows = plan.chunk_rows;
-  return chunk;
-}
-
-/// The numbers of `other`, a plan for another problem with rows that are as long.
-bool take_numbers(rtopk::Plan& plan, const rtopk::Problem& other, rtopk::Family family) {
-  rtopk::Plan made;
-  if (!rtopk::make_plan(other, made).ok() || made.family != family) return false;
-  made.problem = plan.problem;
-  made.chunk_rows = plan.chunk_rows;
-  made.workspace_bytes = plan.workspace_bytes;
-  plan = made;
-  return true;
-}
-
-/// cuda_warp where make_plan prefers cuda_tournament, and cuda_filter for rows that it finds too short or too few.
-bool take_another_family(rtopk::Plan& plan) {
-  const rtopk::Problem problem = as_run(plan);
-  const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
-  if (plan.family == rtopk::Family::cuda_tournament) {
-    rtopk::Problem wider = problem;
-    wider.k = 9;
-    return problem.cols >= 9 && !sorts && take_numbers(plan, wider, rtopk::Family::cuda_warp);
-  }
-  const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
-  const bool pairs = problem.form == rtopk::Form::pairs || problem.form == rtopk::Form::cbsr;
-  // What cuda_filter sorts by itself needs no workspace; for the rest the plan at hand need not have enough.
-  if (!exact || (pairs && sorts && problem.k > 128)) return false;
-  rtopk::Problem larger = problem;
-  larger.rows = 1 << 20;
-  larger.cols = std::max<std::int64_t>(4096, 8 * problem.k);
-  larger.row_stride = 0;
-  larger.form = rtopk::Form::pairs;
-  larger.index_type = rtopk::IndexType::i32;
-  if (!take_numbers(plan, larger, rtopk::Family::cuda_filter)) return false;
-  const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
-  plan.rows_per_block = 2 * (rows / 8 + 1);  // several for each of the two warps, so that they learn
+/// Batches of several rows, so that rows learn from those before them.
+void lengthen_batches(rtopk::Plan& plan, std::int64_t rows) {
+  plan.rows_per_block = 2 * (rows / 8 + 1);  // for the two warps of a block
   plan.blocks = (rows + plan.rows_per_block - 1) / plan.rows_per_block;
-  return true;
 }
 
-/// cuda_cluster whatever the rows' length and number, with as many blocks for a row as the device allows, or fewer.
-bool take_clusters(rtopk::Plan& plan) {
-  const rtopk::Problem problem = as_run(plan);
-  const bool sorts = problem.order == rtopk::Order::by_value && problem.k > 1;
-  const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
-  constexpr std::int64_t kMostCols = 32768;
-  constexpr std::int64_t kMostK = 4096;
-  if (!exact || sorts || problem.cols > kMostCols || problem.k > kMostK) return false;
-  rtopk::Traits traits;
-  if (!rtopk::query_traits(problem.device, traits).ok()) return false;
-  // Where much longer rows find room these do too, however many blocks share one.
-  rtopk::Problem larger = problem;
-  larger.rows = 1 << 20;
-  larger.cols = std::max(4 * kMostCols, 64 * problem.k);
-  larger.row_stride = 0;
-  larger.form = rtopk::Form::dense;
-  if (!take_numbers(plan, larger, rtopk::Family::cuda_cluster)) return false;
-  plan.shared_bytes = static_cast<std::size_t>(traits.shared_bytes_per_block);
-  plan.parts = traits.compute_capability >= 90 ? 1 << (problem.cols % 4) : 1;
+/// Any number of blocks for a row, whatever its length.
+void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& traits) {
+  plan.parts = traits.compute_capability >= 90 ? 1 << (plan.problem.cols % 4) : 1;
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
-  plan.blocks = std::max<std::int64_t>(problem.rows, 1) * plan.parts;
-  return true;
+  plan.blocks = rows * plan.parts;
 }
 
 /// Three chunks, the last one shorter, where all rows would be one.
-bool take_chunks(rtopk::Plan& plan) {
-  if (plan.chunk_rows == 0 || plan.problem.rows < 2) return false;
-  rtopk::Problem chunk = tight(plan.problem);
-  chunk.rows = (plan.problem.rows + 2) / 3;
-  rtopk::Plan made;
-  if (!rtopk::make_plan(chunk, made).ok()) return false;
-  made.problem = plan.problem;
-  made.chunk_rows = chunk.rows;
-  made.workspace_bytes += plan.workspace_bytes;
-  plan = made;
-  return true;
+void split_chunks(rtopk::Plan& plan) {
+  plan.chunk_rows = (plan.problem.rows + 2) / 3;
+  if (plan.family == rtopk::Family::cuda_cluster) plan.blocks = plan.chunk_rows * plan.parts;
 }
 
-constexpr Variant kVariants[] = {{"cuda", nullptr},
-                                 {"cuda, another family", take_another_family},
-                                 {"cuda, clusters", take_clusters},
-                                 {"cuda, chunks", take_chunks}};
-
+/// The family that make_plan picks, or one that is asked for.
 class CudaRunner final : public Runner {
  public:
-  explicit CudaRunner(const Variant& variant) : variant_(variant) {}
+  CudaRunner(const rtopk::Traits& traits, std::optional<rtopk::Family> family) : traits_(traits), family_(family) {}
 
-  [[nodiscard]] std::string name() const override { return variant_.name; }
+  [[nodiscard]] std::string name() const override {
+    return family_ ? std::string("cuda, ") + rtopk::name(*family_) : "cuda";
+  }
   [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
   void activate() const override {}
 
   [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
-    rtopk::Plan plan;
-    return variant_.change == nullptr || (planned(problem, plan).ok() && variant_.change(plan));
+    return !family_ || is_another_family(on_gpu(problem), traits_, *family_);
   }
 
   [[nodiscard]] std::string run(const Call& call) const override {
+    const rtopk::Problem problem = on_gpu(call.problem);
     rtopk::Plan plan;
-    const rtopk::Status status = planned(call.problem, plan);
+    const rtopk::Status status =
+        family_ ? rtopk::make_plan(problem, traits_, *family_, plan) : rtopk::make_plan(problem, traits_, plan);
     if (!status.ok()) return refused("make_plan", status);
-    if (variant_.change != nullptr) variant_.change(plan);
+    // What make_plan picks runs as it is; of other families, what their kernels can do besides.
+    if (family_) {
+      if (plan.chunk_rows > 1) split_chunks(plan);
+      const std::int64_t rows = plan.chunk_rows > 0 ? plan.chunk_rows : std::max<std::int64_t>(problem.rows, 1);
+      if (*family_ == rtopk::Family::cuda_filter) lengthen_batches(plan, rows);
+      if (*family_ == rtopk::Family::cuda_cluster) share_rows(plan, rows, traits_);
+    }
     return run_on_cuda(plan, call);
   }
 
  private:
-  static rtopk::Status planned(rtopk::Problem problem, rtopk::Plan& plan) {
+  static rtopk::Problem on_gpu(rtopk::Problem problem) {
     problem.device = {rtopk::DeviceKind::cuda, 0};
-    return rtopk::make_plan(problem, plan);
+    return problem;
   }
 
-  Variant variant_;
+  rtopk::Traits traits_;
+  std::optional<rtopk::Family> family_;
 };
 
 }  // namespace
@@ -385,7 +320,12 @@ std::string run_on_cuda(const rtopk::Plan& plan, const Call& call) {
 void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all) {
   rtopk::Traits traits;
   if (!rtopk::query_traits({rtopk::DeviceKind::cuda, 0}, traits).ok()) return;
-  for (const Variant& variant : kVariants) all.push_back(std::make_unique<CudaRunner>(variant));
+  all.push_back(std::make_unique<CudaRunner>(traits, std::nullopt));
+  for (const rtopk::Family family :
+       {rtopk::Family::cuda_warp, rtopk::Family::cuda_tournament, rtopk::Family::cuda_block, rtopk::Family::cuda_filter,
+        rtopk::Family::cuda_cluster, rtopk::Family::cuda_radix, rtopk::Family::cuda_scan}) {
+    all.push_back(std::make_unique<CudaRunner>(traits, family));
+  }
 }
 
 }  // namespace rtopk_test

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <rtopk/aggregate.hpp>
+#include <rtopk/gnn/aggregate.hpp>
 
 #include "device_memory.hpp"
 #include "random.hpp"
@@ -41,7 +41,7 @@ struct GraphMemory {
 
   GraphMemory(rtopk::DeviceKind kind, const TestGraph& graph, rtopk::IndexType type);
 
-  [[nodiscard]] rtopk::Graph view() const {
+  [[nodiscard]] rtopk::gnn::Graph view() const {
     return {row_starts->data(), columns->data(), static_cast<const float*>(weights->data())};
   }
 };

@@ -8,21 +8,22 @@
 #include <numeric>
 #include <vector>
 
-#include <rtopk/aggregate.hpp>
-#include <rtopk/linear.hpp>
-#include <rtopk/norm.hpp>
-#include <rtopk/product.hpp>
+#include <rtopk/gnn/aggregate.hpp>
+#include <rtopk/gnn/norm.hpp>
+#include <rtopk/gnn/product.hpp>
+#include "internal/linear.hpp"
 
 #include "encoding.hpp"
 #include "large_memory.hpp"
 #include "on_device.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
 using rtopk::DType;
 using rtopk::IndexType;
-using rtopk::Pass;
 using Floats = std::vector<float>;
 using Indices = std::vector<std::int64_t>;
 
@@ -89,7 +90,7 @@ class GraphSizes : public OnDevice {
     const auto plan = plan_of<Plan>(problem, 2);
     const auto workspace = LargeMemory::zeros(GetParam(), static_cast<std::int64_t>(plan.workspace_bytes));
     ASSERT_NE(workspace, nullptr);
-    const rtopk::Status status = rtopk::run(plan, call, {workspace->data(), plan.workspace_bytes});
+    const rtopk::Status status = gnn::run(plan, call, {workspace->data(), plan.workspace_bytes});
     ASSERT_TRUE(status.ok()) << status.text();
     static_cast<void>(workspace->read(0, 1));  // it stays until all is done
   }
@@ -111,13 +112,13 @@ TEST_P(GraphSizes, NodesBeyond32Bits) {
   for (const IndexType type : {IndexType::i32, IndexType::i64}) {
     const Places row_starts(Indices{0, 2, 2, 3}, type);
     const Places columns(Indices{nodes - 1, 1, nodes - 1}, type);
-    run<rtopk::AggregationPlan>(
-        rtopk::Aggregation{
+    run<rtopk::gnn::AggregationPlan>(
+        rtopk::gnn::Aggregation{
             .rows = 3, .nodes = nodes, .edges = 3, .cols = 200, .k = k, .dtype = DType::f16, .graph_index_type = type},
-        rtopk::AggregationCall{.graph = {row_starts.data(), columns.data()},
-                               .values = values.data(),
-                               .selectors = selectors.data(),
-                               .result = result.data()});
+        rtopk::gnn::AggregationCall{.graph = {row_starts.data(), columns.data()},
+                                    .values = values.data(),
+                                    .selectors = selectors.data(),
+                                    .result = result.data()});
     Floats expected(3 * 200, 0.0f);
     for (std::size_t i = 0; i < k; ++i) {
       expected[2 * i] = static_cast<float>(i) + 100.0f;
@@ -141,20 +142,20 @@ TEST_P(GraphSizes, RowsOfAGradientBeyond32Bits) {
   const Places selectors(Indices{0, 7, 255, 3, 9, 100}, IndexType::u8);
   for (const bool deterministic : {false, true}) {
     const Numbers result(6, DType::f16);
-    run<rtopk::AggregationPlan>(rtopk::Aggregation{.pass = Pass::backward,
-                                                   .rows = rows,
-                                                   .nodes = 2,
-                                                   .edges = 2,
-                                                   .cols = cols,
-                                                   .k = 3,
-                                                   .dtype = DType::f16,
-                                                   .mean = true,
-                                                   .deterministic = deterministic},
-                                rtopk::AggregationCall{.graph = {row_starts.data(), columns.data()},
-                                                       .transposed = {t_row_starts.data(), t_columns.data()},
-                                                       .selectors = selectors.data(),
-                                                       .gradient = gradient.data(),
-                                                       .result = result.data()});
+    run<rtopk::gnn::AggregationPlan>(rtopk::gnn::Aggregation{.term = gnn::AggregationTerm::backward,
+                                                             .rows = rows,
+                                                             .nodes = 2,
+                                                             .edges = 2,
+                                                             .cols = cols,
+                                                             .k = 3,
+                                                             .dtype = DType::f16,
+                                                             .mean = true,
+                                                             .deterministic = deterministic},
+                                     rtopk::gnn::AggregationCall{.graph = {row_starts.data(), columns.data()},
+                                                                 .transposed = {t_row_starts.data(), t_columns.data()},
+                                                                 .selectors = selectors.data(),
+                                                                 .gradient = gradient.data(),
+                                                                 .result = result.data()});
     EXPECT_EQ(result.get(0, 6), (Floats{0, 7, 255, 3, 9, 100}));
   }
 }
@@ -173,12 +174,12 @@ TEST_P(GraphSizesOnGpu, ResultsBeyond32Bits) {
   const Numbers values(4, DType::f16);
   values.put(0, {9, 9, 1, 2});
   const Places selectors(Indices{0, 1, 4, 250}, IndexType::u8);
-  run<rtopk::AggregationPlan>(
-      rtopk::Aggregation{.rows = rows, .nodes = 2, .edges = 1, .cols = cols, .k = 2, .dtype = DType::f16},
-      rtopk::AggregationCall{.graph = {row_starts.data(), columns.data()},
-                             .values = values.data(),
-                             .selectors = selectors.data(),
-                             .result = result.data()});
+  run<rtopk::gnn::AggregationPlan>(
+      rtopk::gnn::Aggregation{.rows = rows, .nodes = 2, .edges = 1, .cols = cols, .k = 2, .dtype = DType::f16},
+      rtopk::gnn::AggregationCall{.graph = {row_starts.data(), columns.data()},
+                                  .values = values.data(),
+                                  .selectors = selectors.data(),
+                                  .result = result.data()});
   Floats expected(cols, 0.0f);
   EXPECT_EQ(result.get_wrapped(cols), expected);
   expected[4] = 1.0f;
@@ -204,19 +205,19 @@ TEST_P(GraphSizesOnGpu, GradientsBeyond32Bits) {
     const Places t_columns(Indices{0}, IndexType::i32);
     const Numbers gradient(200, dtype);
     gradient.put(0, counted(200, 1.0f));
-    run<rtopk::AggregationPlan>(rtopk::Aggregation{.pass = Pass::backward,
-                                                   .rows = 1,
-                                                   .nodes = nodes,
-                                                   .edges = 1,
-                                                   .cols = 200,
-                                                   .k = k,
-                                                   .dtype = dtype,
-                                                   .deterministic = deterministic},
-                                rtopk::AggregationCall{.graph = {row_starts.data(), columns.data()},
-                                                       .transposed = {t_row_starts.data(), t_columns.data()},
-                                                       .selectors = selectors.data(),
-                                                       .gradient = gradient.data(),
-                                                       .result = result.data()});
+    run<rtopk::gnn::AggregationPlan>(rtopk::gnn::Aggregation{.term = gnn::AggregationTerm::backward,
+                                                             .rows = 1,
+                                                             .nodes = nodes,
+                                                             .edges = 1,
+                                                             .cols = 200,
+                                                             .k = k,
+                                                             .dtype = dtype,
+                                                             .deterministic = deterministic},
+                                     rtopk::gnn::AggregationCall{.graph = {row_starts.data(), columns.data()},
+                                                                 .transposed = {t_row_starts.data(), t_columns.data()},
+                                                                 .selectors = selectors.data(),
+                                                                 .gradient = gradient.data(),
+                                                                 .result = result.data()});
     EXPECT_EQ(result.get_wrapped(k), Floats(k, 0.0f));
     EXPECT_EQ(result.get_last(k), Floats(columns_of_last.begin(), columns_of_last.end()));
   }
@@ -237,45 +238,46 @@ TEST_P(GraphSizesOnGpu, EdgesBeyond31Bits) {
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5f * expected[i]) << i;
   };
-  const rtopk::Aggregation forward{.rows = 3,
-                                   .nodes = 2,
-                                   .edges = kHub + 5,
-                                   .cols = 8,
-                                   .k = 4,
-                                   .graph_index_type = IndexType::i64,
-                                   .deterministic = true};
-  run<rtopk::AggregationPlan>(forward, rtopk::AggregationCall{.graph = {row_starts.data(), columns.data()},
-                                                              .values = values.data(),
-                                                              .selectors = selectors.data(),
-                                                              .result = result.data()});
+  const rtopk::gnn::Aggregation forward{.rows = 3,
+                                        .nodes = 2,
+                                        .edges = kHub + 5,
+                                        .cols = 8,
+                                        .k = 4,
+                                        .graph_index_type = IndexType::i64,
+                                        .deterministic = true};
+  run<rtopk::gnn::AggregationPlan>(forward, rtopk::gnn::AggregationCall{.graph = {row_starts.data(), columns.data()},
+                                                                        .values = values.data(),
+                                                                        .selectors = selectors.data(),
+                                                                        .result = result.data()});
   expect_near({0, 0, 0, 0, 0, 0, 0, 0, kSum, 2 * kSum, kSum / 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 10, 15, 20},
               result.get(0, 24));
 
   // The same graph as A^T, of three nodes and two rows: the values are dY.
-  rtopk::Aggregation backward = forward;
-  backward.pass = Pass::backward;
+  rtopk::gnn::Aggregation backward = forward;
+  backward.term = gnn::AggregationTerm::backward;
   backward.rows = 2;
   backward.nodes = 3;
   backward.cols = 4;
   backward.k = 2;
   const Places two_each(Indices{0, 1, 0, 2, 1, 3}, IndexType::u8);
-  run<rtopk::AggregationPlan>(backward, rtopk::AggregationCall{.transposed = {row_starts.data(), columns.data()},
+  run<rtopk::gnn::AggregationPlan>(backward,
+                                   rtopk::gnn::AggregationCall{.transposed = {row_starts.data(), columns.data()},
                                                                .selectors = two_each.data(),
                                                                .gradient = values.data(),
                                                                .result = result.data()});
   expect_near({0, 0, kSum, kSum / 2, 10, 20}, result.get(0, 6));
 
-  const rtopk::Transposition problem{
+  const rtopk::gnn::Transposition problem{
       .rows = 3, .nodes = 2, .edges = kHub + 5, .graph_index_type = IndexType::i64, .device = {GetParam(), 0}};
-  rtopk::TranspositionPlan plan;
-  ASSERT_TRUE(rtopk::make_plan(problem, plan).ok());
+  rtopk::gnn::TranspositionPlan plan;
+  ASSERT_TRUE(gnn::make_plan(problem, plan).ok());
   const Places t_row_starts(3, IndexType::i64);
   const Places t_columns(kHub + 5, IndexType::i64);
   const auto workspace = LargeMemory::zeros(GetParam(), static_cast<std::int64_t>(plan.workspace_bytes));
   if (!t_columns || workspace == nullptr) GTEST_SKIP() << kTooLittleMemory;
   const rtopk::Status status =
-      rtopk::run(plan, {row_starts.data(), columns.data()}, {t_row_starts.data(), t_columns.data()},
-                 {workspace->data(), plan.workspace_bytes});
+      gnn::run(plan, {row_starts.data(), columns.data()}, {t_row_starts.data(), t_columns.data()},
+               {workspace->data(), plan.workspace_bytes});
   ASSERT_TRUE(status.ok()) << status.text();
   EXPECT_EQ(t_row_starts.get(0, 3), (Indices{0, kHub, kHub + 5}));
   EXPECT_EQ(t_columns.get(0, 1), (Indices{1}));
@@ -294,25 +296,25 @@ TEST_P(GraphSizesOnGpu, ProductsBeyond32Bits) {
   const Numbers matrix(8 * width, DType::f32);
   matrix.put(3 * width, counted(width, 1.0f));
   matrix.put(5 * width, Floats(width, 1000.0f));
-  rtopk::Product problem{.rows = rows, .cols = 8, .k = 2, .width = width};
+  rtopk::gnn::Product problem{.rows = rows, .cols = 8, .k = 2, .width = width};
   const auto call_with = [&](float* result) {
-    return rtopk::ProductCall{values.floats(), selectors.data(), matrix.floats(), wide.floats(), result};
+    return rtopk::gnn::ProductCall{values.floats(), selectors.data(), matrix.floats(), wide.floats(), result};
   };
-  run<rtopk::ProductPlan>(problem, call_with(wide.floats()));
+  run<rtopk::gnn::ProductPlan>(problem, call_with(wide.floats()));
   EXPECT_EQ(wide.get_wrapped(width), Floats(width, 0.0f));
   Floats expected = counted(width, 1.0f);
   for (float& x : expected) x += 2000.0f;
   EXPECT_EQ(wide.get_last(width), expected);
 
   wide.put_last(Floats(width, 1.0f));
-  problem.term = rtopk::ProductTerm::values_gradient;
+  problem.term = rtopk::gnn::ProductTerm::values_gradient;
   const Numbers of_values(rows * 2, DType::f32);
-  run<rtopk::ProductPlan>(problem, call_with(of_values.floats()));
+  run<rtopk::gnn::ProductPlan>(problem, call_with(of_values.floats()));
   EXPECT_EQ(of_values.get_last(2), (Floats{255 * 128, 256000}));
 
-  problem.term = rtopk::ProductTerm::matrix_gradient;
+  problem.term = rtopk::gnn::ProductTerm::matrix_gradient;
   const Numbers of_matrix(8 * width, DType::f32);
-  run<rtopk::ProductPlan>(problem, call_with(of_matrix.floats()));
+  run<rtopk::gnn::ProductPlan>(problem, call_with(of_matrix.floats()));
   EXPECT_EQ(of_matrix.get(0, width), Floats(width, 0.0f));
   EXPECT_EQ(of_matrix.get(3 * width, width), Floats(width, 1.0f));
   EXPECT_EQ(of_matrix.get(5 * width, width), Floats(width, 2.0f));
@@ -336,23 +338,23 @@ TEST_P(GraphSizesOnGpu, NormalizedRowsBeyond32Bits) {
   const Places selectors(rows, IndexType::u16);
   values.put_last({1});
   selectors.put_last({7});
-  rtopk::Norm problem{.rows = rows, .cols = cols, .k = 1, .selector_type = IndexType::u16, .epsilon = 0.25f};
-  const rtopk::NormCall call{.input = input.floats(),
-                             .gamma = gamma.floats(),
-                             .beta = beta.floats(),
-                             .values = values.floats(),
-                             .selectors = selectors.data(),
-                             .result = result.floats(),
-                             .gamma_gradient = of_gamma.floats(),
-                             .beta_gradient = of_beta.floats()};
+  rtopk::gnn::Norm problem{.rows = rows, .cols = cols, .k = 1, .selector_type = IndexType::u16, .epsilon = 0.25f};
+  const rtopk::gnn::NormCall call{.input = input.floats(),
+                                  .gamma = gamma.floats(),
+                                  .beta = beta.floats(),
+                                  .values = values.floats(),
+                                  .selectors = selectors.data(),
+                                  .result = result.floats(),
+                                  .gamma_gradient = of_gamma.floats(),
+                                  .beta_gradient = of_beta.floats()};
   const float scale = 1.0f / std::sqrt(1.25f);  // of a row of variance 1; one of zeros stays zero
-  run<rtopk::NormPlan>(problem, call);
+  run<rtopk::gnn::NormPlan>(problem, call);
   EXPECT_EQ(result.get_wrapped(cols), Floats(cols, 0.0f));
   const Floats y = result.get_last(cols);
   for (std::size_t i = 0; i < cols; ++i) EXPECT_NEAR(y[i], signs[i] * scale, 1e-5f) << i;
 
-  problem.term = rtopk::NormTerm::compact_gradient;
-  run<rtopk::NormPlan>(problem, call);
+  problem.term = rtopk::gnn::NormTerm::compact_gradient;
+  run<rtopk::gnn::NormPlan>(problem, call);
   EXPECT_NEAR(of_gamma.get(7, 1)[0], -scale, 1e-5f);
   EXPECT_EQ(of_beta.get(7, 1)[0], 1.0f);
   const Floats dx = result.get_last(cols);
@@ -365,9 +367,9 @@ TEST_P(GraphSizesOnGpu, NormalizedRowsBeyond32Bits) {
 TEST_P(GraphSizesOnGpu, LinearMapsBeyond32Bits) {
   constexpr std::int64_t inputs = 128;
   constexpr std::int64_t rows = kBeyond / inputs + 3;
-  rtopk::Linear problem{.rows = rows, .inputs = inputs, .outputs = 4};
-  rtopk::LinearPlan plan;
-  const rtopk::Status status = rtopk::make_plan(problem, plan);
+  rtopk::gnn::Linear problem{.rows = rows, .inputs = inputs, .outputs = 4};
+  rtopk::gnn::LinearPlan plan;
+  const rtopk::Status status = gnn::make_plan(problem, plan);
   if (status.code() == rtopk::StatusCode::not_supported) GTEST_SKIP() << status.text();
   const Numbers wide(rows * inputs, DType::f32);  // X, then dX
   const Numbers narrow(rows * 4, DType::f32);     // Y, then dY
@@ -375,21 +377,22 @@ TEST_P(GraphSizesOnGpu, LinearMapsBeyond32Bits) {
   wide.put_last(counted(inputs, 1.0f));
   const Numbers matrix(4 * inputs, DType::f32);
   for (std::int64_t i = 0; i < 4; ++i) matrix.put(i * inputs, Floats(inputs, static_cast<float>(i)));
-  run<rtopk::LinearPlan>(
-      problem, rtopk::LinearCall{.input = wide.floats(), .matrix = matrix.floats(), .result = narrow.floats()});
+  run<rtopk::gnn::LinearPlan>(
+      problem, rtopk::gnn::LinearCall{.input = wide.floats(), .matrix = matrix.floats(), .result = narrow.floats()});
   EXPECT_EQ(narrow.get_last(4), (Floats{0, 8128, 16256, 24384}));
   EXPECT_EQ(narrow.get(8, 4), Floats(4, 0.0f));
 
   narrow.put_last({1, 2, 3, 4});
-  problem.term = rtopk::LinearTerm::matrix_gradient;
+  problem.term = rtopk::gnn::LinearTerm::matrix_gradient;
   const Numbers of_matrix(4 * inputs, DType::f32);
-  run<rtopk::LinearPlan>(
-      problem, rtopk::LinearCall{.input = wide.floats(), .gradient = narrow.floats(), .result = of_matrix.floats()});
+  run<rtopk::gnn::LinearPlan>(
+      problem,
+      rtopk::gnn::LinearCall{.input = wide.floats(), .gradient = narrow.floats(), .result = of_matrix.floats()});
   EXPECT_EQ(of_matrix.get(3 * inputs, inputs), counted(inputs, 4.0f));
 
-  problem.term = rtopk::LinearTerm::input_gradient;
-  run<rtopk::LinearPlan>(
-      problem, rtopk::LinearCall{.matrix = matrix.floats(), .gradient = narrow.floats(), .result = wide.floats()});
+  problem.term = rtopk::gnn::LinearTerm::input_gradient;
+  run<rtopk::gnn::LinearPlan>(
+      problem, rtopk::gnn::LinearCall{.matrix = matrix.floats(), .gradient = narrow.floats(), .result = wide.floats()});
   EXPECT_EQ(wide.get_last(inputs), Floats(inputs, 20.0f));
   EXPECT_EQ(wide.get_wrapped(inputs), Floats(inputs, 0.0f));
 }

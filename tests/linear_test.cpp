@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <rtopk/linear.hpp>
+#include <rtopk/rtopk.hpp>
+
+#include "internal/linear.hpp"
 
 #include "device_memory.hpp"
 #include "encoding.hpp"
@@ -16,16 +18,16 @@
 #include "refusals.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
 using rtopk::DeviceKind;
 using rtopk::DType;
-using rtopk::Linear;
-using rtopk::LinearPlan;
-using rtopk::LinearTerm;
 using Floats = std::vector<float>;
 
-constexpr LinearTerm kTerms[] = {LinearTerm::product, LinearTerm::input_gradient, LinearTerm::matrix_gradient};
+constexpr gnn::LinearTerm kTerms[] = {gnn::LinearTerm::product, gnn::LinearTerm::input_gradient,
+                                      gnn::LinearTerm::matrix_gradient};
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -42,27 +44,31 @@ struct Factors {
 
 /// A problem with all that it reads.
 struct Instance {
-  Linear p;
+  gnn::Linear p;
   Floats input, matrix, bias, gradient;
 
-  Instance(const Linear& problem, Random& random, double mean = 0.0)
+  Instance(const gnn::Linear& problem, Random& random, double mean = 0.0)
       : p(problem),
         input(normals(p.rows * p.inputs, mean, random)),
         matrix(normals(p.outputs * p.inputs, mean, random)),
         bias(normals(p.outputs, 0.0, random)),
         gradient(normals(p.rows * p.outputs, mean, random)) {}
 
-  [[nodiscard]] std::int64_t result_rows() const { return p.term == LinearTerm::matrix_gradient ? p.outputs : p.rows; }
-  [[nodiscard]] std::int64_t result_cols() const { return p.term == LinearTerm::product ? p.outputs : p.inputs; }
+  [[nodiscard]] std::int64_t result_rows() const {
+    return p.term == gnn::LinearTerm::matrix_gradient ? p.outputs : p.rows;
+  }
+  [[nodiscard]] std::int64_t result_cols() const { return p.term == gnn::LinearTerm::product ? p.outputs : p.inputs; }
   [[nodiscard]] std::int64_t depth() const {
-    return p.term == LinearTerm::product ? p.inputs : p.term == LinearTerm::input_gradient ? p.outputs : p.rows;
+    return p.term == gnn::LinearTerm::product          ? p.inputs
+           : p.term == gnn::LinearTerm::input_gradient ? p.outputs
+                                                       : p.rows;
   }
   /// Factors number i of the sum at (row, col).
   [[nodiscard]] Factors factors(std::int64_t row, std::int64_t col, std::int64_t i) const {
     switch (p.term) {
-      case LinearTerm::product: return {input[at(row * p.inputs + i)], matrix[at(col * p.inputs + i)]};
-      case LinearTerm::input_gradient: return {gradient[at(row * p.outputs + i)], matrix[at(i * p.inputs + col)]};
-      case LinearTerm::matrix_gradient: break;
+      case gnn::LinearTerm::product: return {input[at(row * p.inputs + i)], matrix[at(col * p.inputs + i)]};
+      case gnn::LinearTerm::input_gradient: return {gradient[at(row * p.outputs + i)], matrix[at(i * p.inputs + col)]};
+      case gnn::LinearTerm::matrix_gradient: break;
     }
     return {gradient[at(i * p.outputs + row)], input[at(i * p.inputs + col)]};
   }
@@ -87,7 +93,8 @@ std::string first_wrong(const Instance& instance, const Floats& results, Random&
       add(a * b);
       lost += 0x1p-126 * (std::abs(a) + std::abs(b));
     }
-    if (instance.p.term == LinearTerm::product && instance.p.biased) add(static_cast<double>(instance.bias[at(col)]));
+    if (instance.p.term == gnn::LinearTerm::product && instance.p.biased)
+      add(static_cast<double>(instance.bias[at(col)]));
     // A rounding for every 16 that are summed, and some for the products and the ends.
     const double bound = (static_cast<double>(instance.depth()) / 16.0 + 16.0) * 0x1p-24 * magnitude + lost;
     const auto result = static_cast<double>(results[at(row * cols + col)]);
@@ -109,16 +116,16 @@ class LinearOnGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (!is_here(DeviceKind::cuda)) GTEST_SKIP() << "no GPU";
-    LinearPlan plan;
-    const rtopk::Status status = rtopk::make_plan({.rows = 1, .inputs = 4, .outputs = 4}, plan);
+    gnn::LinearPlan plan;
+    const rtopk::Status status = gnn::make_plan({.rows = 1, .inputs = 4, .outputs = 4}, plan);
     if (status.code() == rtopk::StatusCode::not_supported) GTEST_SKIP() << status.text();
   }
 
   /// What a run wrote. Nothing beside it may have been written.
   static Floats run(
-      const Instance& instance, const std::function<void(LinearPlan&)>& change = [](LinearPlan&) {}) {
-    LinearPlan plan;
-    rtopk::Status status = rtopk::make_plan(instance.p, plan);
+      const Instance& instance, const std::function<void(gnn::LinearPlan&)>& change = [](gnn::LinearPlan&) {}) {
+    gnn::LinearPlan plan;
+    rtopk::Status status = gnn::make_plan(instance.p, plan);
     EXPECT_TRUE(status.ok()) << status.text();
     change(plan);
     const auto memory = [](const Bytes& content, std::size_t misalignment = 0) {
@@ -134,13 +141,13 @@ class LinearOnGpu : public testing::Test {
         memory(Bytes(at(instance.result_rows() * instance.result_cols()) * sizeof(float), std::byte{0xff}), 16);
     const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
     const auto floats = [](const auto& from) { return static_cast<float*>(from->data()); };
-    status = rtopk::run(plan,
-                        {.input = floats(input),
-                         .matrix = floats(matrix),
-                         .bias = floats(bias),
-                         .gradient = floats(gradient),
-                         .result = floats(result)},
-                        {workspace->data(), plan.workspace_bytes});
+    status = gnn::run(plan,
+                      {.input = floats(input),
+                       .matrix = floats(matrix),
+                       .bias = floats(bias),
+                       .gradient = floats(gradient),
+                       .result = floats(result)},
+                      {workspace->data(), plan.workspace_bytes});
     EXPECT_TRUE(status.ok()) << status.text();
     EXPECT_EQ(result->damage(), "");
     EXPECT_EQ(workspace->damage(), "");
@@ -148,21 +155,23 @@ class LinearOnGpu : public testing::Test {
   }
 
   static void expect_right(
-      const Instance& instance, Random& random, const std::function<void(LinearPlan&)>& change = [](LinearPlan&) {}) {
-    const Linear& p = instance.p;
+      const Instance& instance, Random& random,
+      const std::function<void(gnn::LinearPlan&)>& change = [](gnn::LinearPlan&) {}) {
+    const gnn::Linear& p = instance.p;
     SCOPED_TRACE(testing::Message() << name(p.term) << ", " << p.rows << " rows, " << p.inputs << " inputs, "
                                     << p.outputs << " outputs, biased " << p.biased);
     EXPECT_EQ(first_wrong(instance, run(instance, change), random), "");
   }
 };
 
-Linear problem_of(LinearTerm term, std::int64_t rows, std::int64_t inputs, std::int64_t outputs, bool biased = false) {
+gnn::Linear problem_of(gnn::LinearTerm term, std::int64_t rows, std::int64_t inputs, std::int64_t outputs,
+                       bool biased = false) {
   return {.term = term, .rows = rows, .inputs = inputs, .outputs = outputs, .biased = biased};
 }
 
 TEST_F(LinearOnGpu, AllSizes) {
   Random random(seed() + 400);
-  for (const LinearTerm term : kTerms) {
+  for (const gnn::LinearTerm term : kTerms) {
     // Around steps of 32 and tiles of 64 and 128.
     for (const std::int64_t size : {4, 8, 12, 28, 32, 36, 60, 64, 68, 100, 124, 128, 132, 252, 256, 260}) {
       const std::int64_t other = 4 * random.between(1, 70);
@@ -175,7 +184,7 @@ TEST_F(LinearOnGpu, AllSizes) {
 
 TEST_F(LinearOnGpu, ManyRows) {
   Random random(seed() + 401);
-  for (const LinearTerm term : kTerms) {
+  for (const gnn::LinearTerm term : kTerms) {
     expect_right({problem_of(term, scaled(50021), 256, 256, true), random}, random);
     expect_right({problem_of(term, scaled(20011), 500, 64), random}, random);
     // Positive sums, whose roundings do not cancel.
@@ -185,14 +194,14 @@ TEST_F(LinearOnGpu, ManyRows) {
 
 TEST_F(LinearOnGpu, WholeNumbersAreExact) {
   Random random(seed() + 402);
-  for (const LinearTerm term : kTerms) {
+  for (const gnn::LinearTerm term : kTerms) {
     Instance instance(problem_of(term, 200, 132, 68, true), random);
     for (Floats* part : {&instance.input, &instance.matrix, &instance.bias, &instance.gradient}) {
       for (float& x : *part) x = static_cast<float>(random.between(-100, 100));
     }
     const Floats results = run(instance);
     for (std::int64_t i = 0; i < std::ssize(results); ++i) {
-      double sum = term == LinearTerm::product ? static_cast<double>(instance.bias[at(i % 68)]) : 0.0;
+      double sum = term == gnn::LinearTerm::product ? static_cast<double>(instance.bias[at(i % 68)]) : 0.0;
       for (std::int64_t j = 0; j < instance.depth(); ++j) {
         const auto [a, b] = instance.factors(i / instance.result_cols(), i % instance.result_cols(), j);
         sum += a * b;
@@ -204,13 +213,13 @@ TEST_F(LinearOnGpu, WholeNumbersAreExact) {
 
 TEST_F(LinearOnGpu, AllBitsOfAFactorCount) {
   Random random(seed() + 403);
-  for (const LinearTerm term : kTerms) {
+  for (const gnn::LinearTerm term : kTerms) {
     Instance instance(problem_of(term, 64, 64, 64), random);
     // One factor of every sum is a power of two, the others are zero: a result is a factor, shifted.
-    Floats& ones = term == LinearTerm::product ? instance.matrix : instance.gradient;
+    Floats& ones = term == gnn::LinearTerm::product ? instance.matrix : instance.gradient;
     std::fill(ones.begin(), ones.end(), 0.0f);
     for (std::int64_t i = 0; i < 64; ++i) ones[at(i * 64 + i)] = 0.25f;
-    const Floats& factors = term == LinearTerm::input_gradient ? instance.matrix : instance.input;
+    const Floats& factors = term == gnn::LinearTerm::input_gradient ? instance.matrix : instance.input;
     const Floats results = run(instance);
     for (std::size_t i = 0; i < results.size(); ++i)
       ASSERT_EQ(results[i], 0.25f * factors[i]) << name(term) << " " << i;
@@ -219,13 +228,13 @@ TEST_F(LinearOnGpu, AllBitsOfAFactorCount) {
 
 TEST_F(LinearOnGpu, FactorsOfAllMagnitudes) {
   Random random(seed() + 404);
-  for (const LinearTerm term : kTerms) {
+  for (const gnn::LinearTerm term : kTerms) {
     // Parts of the smaller ones are denormal.
     for (const auto& [left, right] : std::vector<std::array<float, 2>>{
              {1e30f, 1e-30f}, {1e-30f, 1e30f}, {3e37f, 1e-3f}, {1e-33f, 1e30f}, {1e-37f, 1e35f}, {1e18f, 1e18f}}) {
       Instance instance(problem_of(term, 100, 64, 64), random);
-      for (float& x : term == LinearTerm::product ? instance.input : instance.gradient) x *= left;
-      for (float& x : term == LinearTerm::matrix_gradient ? instance.input : instance.matrix) x *= right;
+      for (float& x : term == gnn::LinearTerm::product ? instance.input : instance.gradient) x *= left;
+      for (float& x : term == gnn::LinearTerm::matrix_gradient ? instance.input : instance.matrix) x *= right;
       expect_right(instance, random);
     }
   }
@@ -234,7 +243,7 @@ TEST_F(LinearOnGpu, FactorsOfAllMagnitudes) {
 TEST_F(LinearOnGpu, WhatIsNotANumberStaysInItsSums) {
   Random random(seed() + 405);
   for (const float odd : {NAN, INFINITY, -INFINITY}) {
-    Instance instance(problem_of(LinearTerm::product, 150, 100, 132), random);
+    Instance instance(problem_of(gnn::LinearTerm::product, 150, 100, 132), random);
     const Floats before = run(instance);
     instance.input[at(70 * 100 + 33)] = odd;
     const Floats after = run(instance);
@@ -250,14 +259,14 @@ TEST_F(LinearOnGpu, WhatIsNotANumberStaysInItsSums) {
 
 TEST_F(LinearOnGpu, NoRows) {
   Random random(seed() + 406);
-  EXPECT_TRUE(run({problem_of(LinearTerm::product, 0, 8, 8, true), random}).empty());
-  EXPECT_TRUE(run({problem_of(LinearTerm::input_gradient, 0, 8, 8), random}).empty());
-  EXPECT_EQ(run({problem_of(LinearTerm::matrix_gradient, 0, 8, 12), random}), Floats(96, 0.0f));
+  EXPECT_TRUE(run({problem_of(gnn::LinearTerm::product, 0, 8, 8, true), random}).empty());
+  EXPECT_TRUE(run({problem_of(gnn::LinearTerm::input_gradient, 0, 8, 8), random}).empty());
+  EXPECT_EQ(run({problem_of(gnn::LinearTerm::matrix_gradient, 0, 8, 12), random}), Floats(96, 0.0f));
 }
 
 TEST_F(LinearOnGpu, ResultsRepeatBitForBit) {
   Random random(seed() + 407);
-  for (const LinearTerm term : kTerms) {
+  for (const gnn::LinearTerm term : kTerms) {
     const Instance instance(problem_of(term, scaled(20000), 256, 256, true), random);
     const Floats first = run(instance);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(run(instance), first);
@@ -267,10 +276,11 @@ TEST_F(LinearOnGpu, ResultsRepeatBitForBit) {
 TEST_F(LinearOnGpu, ChangedPlansAreRight) {
   Random random(seed() + 408);
   for (const std::int64_t parts : {1, 2, 7, 30, 32}) {
-    expect_right({problem_of(LinearTerm::matrix_gradient, 1001, 100, 36), random}, random, [parts](LinearPlan& plan) {
-      plan.parts = parts;
-      plan.workspace_bytes = parts == 1 ? 0 : static_cast<std::size_t>(parts * 100 * 36) * sizeof(float) + 255;
-    });
+    expect_right(
+        {problem_of(gnn::LinearTerm::matrix_gradient, 1001, 100, 36), random}, random, [parts](gnn::LinearPlan& plan) {
+          plan.parts = parts;
+          plan.workspace_bytes = parts == 1 ? 0 : static_cast<std::size_t>(parts * 100 * 36) * sizeof(float) + 255;
+        });
   }
 }
 
@@ -280,93 +290,92 @@ constexpr rtopk::Traits kTraits{.device = {DeviceKind::cuda, 0},
                                 .shared_bytes_per_block = 232448};
 
 TEST(LinearRefusals, Problems) {
-  const Linear sound = problem_of(LinearTerm::product, 100, 64, 32);
-  LinearPlan plan;
-  const auto refused = [&](const char* argument, const std::function<void(Linear&)>& change) {
-    Linear problem = sound;
+  const gnn::Linear sound = problem_of(gnn::LinearTerm::product, 100, 64, 32);
+  gnn::LinearPlan plan;
+  const auto refused = [&](const char* argument, const std::function<void(gnn::Linear&)>& change) {
+    gnn::Linear problem = sound;
     change(problem);
     rtopk::Traits traits = kTraits;
     traits.device = problem.device;
-    expect_refused(rtopk::make_plan(problem, traits, plan), argument);
-    EXPECT_EQ(plan, LinearPlan{}) << argument;
+    expect_refused(gnn::make_plan(problem, traits, plan), argument);
+    EXPECT_EQ(plan, gnn::LinearPlan{}) << argument;
   };
-  refused("device is not a GPU", [](Linear& p) { p.device = {}; });
-  refused("device.ordinal", [](Linear& p) { p.device.ordinal = -1; });
-  refused("term", [](Linear& p) { p.term = static_cast<LinearTerm>(3); });
-  refused("rows", [](Linear& p) { p.rows = -1; });
-  refused("rows", [](Linear& p) { p.rows = std::int64_t{1} << 31; });
+  refused("device is not a GPU", [](gnn::Linear& p) { p.device = {}; });
+  refused("device.ordinal", [](gnn::Linear& p) { p.device.ordinal = -1; });
+  refused("term", [](gnn::Linear& p) { p.term = static_cast<gnn::LinearTerm>(3); });
+  refused("rows", [](gnn::Linear& p) { p.rows = -1; });
+  refused("rows", [](gnn::Linear& p) { p.rows = std::int64_t{1} << 31; });
   for (const std::int64_t columns : {-4, 0, 2, 31, 65540}) {
-    refused("inputs", [columns](Linear& p) { p.inputs = columns; });
-    refused("outputs", [columns](Linear& p) { p.outputs = columns; });
+    refused("inputs", [columns](gnn::Linear& p) { p.inputs = columns; });
+    refused("outputs", [columns](gnn::Linear& p) { p.outputs = columns; });
   }
   rtopk::Traits other = kTraits;
   other.device.ordinal = 1;
-  expect_refused(rtopk::make_plan(sound, other, plan), "traits.device");
+  expect_refused(gnn::make_plan(sound, other, plan), "traits.device");
   if (!rtopk::build_info().cuda) return;
-  refused("rows", [](Linear& p) {
+  refused("rows", [](gnn::Linear& p) {
     p.rows = 0x7fffffff;
     p.outputs = 65536;
   });
   for (const int capability : {80, 89, 100, 120}) {
     rtopk::Traits traits = kTraits;
     traits.compute_capability = capability;
-    expect_refused(rtopk::make_plan(sound, traits, plan), "traits have compute_capability");
+    expect_refused(gnn::make_plan(sound, traits, plan), "traits have compute_capability");
   }
 }
 
 TEST(LinearRefusals, CallsAndPlans) {
-  LinearPlan plan;
+  gnn::LinearPlan plan;
   if (!rtopk::build_info().cuda) {
-    expect_refused(rtopk::make_plan(problem_of(LinearTerm::product, 3, 8, 8), kTraits, plan), "device is cuda");
+    expect_refused(gnn::make_plan(problem_of(gnn::LinearTerm::product, 3, 8, 8), kTraits, plan), "device is cuda");
     return;
   }
   // Every call here is refused before a device is looked for.
   alignas(16) static std::byte memory[5][1024];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
-  const rtopk::LinearCall sound{
+  const rtopk::gnn::LinearCall sound{
       .input = floats(0), .matrix = floats(1), .bias = floats(2), .gradient = floats(3), .result = floats(4)};
-  const auto refused = [&](LinearTerm term, const char* argument,
-                           const std::function<void(rtopk::LinearCall&)>& change) {
-    ASSERT_TRUE(rtopk::make_plan(problem_of(term, 3, 8, 8, true), kTraits, plan).ok());
-    rtopk::LinearCall call = sound;
+  const auto refused = [&](gnn::LinearTerm term, const char* argument,
+                           const std::function<void(rtopk::gnn::LinearCall&)>& change) {
+    ASSERT_TRUE(gnn::make_plan(problem_of(term, 3, 8, 8, true), kTraits, plan).ok());
+    rtopk::gnn::LinearCall call = sound;
     change(call);
-    expect_refused(rtopk::run(plan, call), argument);
+    expect_refused(gnn::run(plan, call), argument);
   };
-  refused(LinearTerm::product, "input", [](auto& call) { call.input = nullptr; });
-  refused(LinearTerm::product, "matrix", [](auto& call) { call.matrix = nullptr; });
-  refused(LinearTerm::product, "bias", [](auto& call) { call.bias = nullptr; });
-  refused(LinearTerm::product, "result", [](auto& call) { call.result = nullptr; });
-  refused(LinearTerm::product, "input", [](auto& call) { call.input += 1; });
-  refused(LinearTerm::product, "result overlaps input", [&](auto& call) { call.result = floats(0) + 4; });
-  refused(LinearTerm::input_gradient, "gradient", [](auto& call) { call.gradient = nullptr; });
-  refused(LinearTerm::input_gradient, "matrix", [](auto& call) { call.matrix += 2; });
-  refused(LinearTerm::matrix_gradient, "gradient", [](auto& call) { call.gradient = nullptr; });
-  refused(LinearTerm::matrix_gradient, "input", [](auto& call) { call.input = nullptr; });
+  refused(gnn::LinearTerm::product, "input", [](auto& call) { call.input = nullptr; });
+  refused(gnn::LinearTerm::product, "matrix", [](auto& call) { call.matrix = nullptr; });
+  refused(gnn::LinearTerm::product, "bias", [](auto& call) { call.bias = nullptr; });
+  refused(gnn::LinearTerm::product, "result", [](auto& call) { call.result = nullptr; });
+  refused(gnn::LinearTerm::product, "input", [](auto& call) { call.input += 1; });
+  refused(gnn::LinearTerm::product, "result overlaps input", [&](auto& call) { call.result = floats(0) + 4; });
+  refused(gnn::LinearTerm::input_gradient, "gradient", [](auto& call) { call.gradient = nullptr; });
+  refused(gnn::LinearTerm::input_gradient, "matrix", [](auto& call) { call.matrix += 2; });
+  refused(gnn::LinearTerm::matrix_gradient, "gradient", [](auto& call) { call.gradient = nullptr; });
+  refused(gnn::LinearTerm::matrix_gradient, "input", [](auto& call) { call.input = nullptr; });
 
-  const auto refused_plan = [&](const char* argument, const std::function<void(LinearPlan&)>& change) {
-    LinearPlan changed;
-    ASSERT_TRUE(rtopk::make_plan(problem_of(LinearTerm::matrix_gradient, 10000, 8, 8), kTraits, changed).ok());
+  const auto refused_plan = [&](const char* argument, const std::function<void(gnn::LinearPlan&)>& change) {
+    gnn::LinearPlan changed;
+    ASSERT_TRUE(gnn::make_plan(problem_of(gnn::LinearTerm::matrix_gradient, 10000, 8, 8), kTraits, changed).ok());
     EXPECT_GT(changed.parts, 1);
     change(changed);
-    expect_refused(rtopk::run(changed, sound), argument);
+    expect_refused(gnn::run(changed, sound), argument);
   };
   refused_plan("workspace", [](auto&) {});
   refused_plan("plan.parts", [](auto& p) { p.parts = 0; });
   refused_plan("plan.parts", [](auto& p) { p.parts = 314; });
   refused_plan("plan.workspace_bytes", [](auto& p) { p.parts += 1; });
-  refused_plan("plan.parts", [](auto& p) { p.problem.term = LinearTerm::product; });
+  refused_plan("plan.parts", [](auto& p) { p.problem.term = gnn::LinearTerm::product; });
   refused_plan("inputs", [](auto& p) { p.problem.inputs = 0; });
 
-  Linear huge = problem_of(LinearTerm::product, 0x7fffffff, 4, 65536);
-  EXPECT_EQ(rtopk::make_plan(huge, kTraits, plan).code(), rtopk::StatusCode::not_supported);
+  gnn::Linear huge = problem_of(gnn::LinearTerm::product, 0x7fffffff, 4, 65536);
+  EXPECT_EQ(gnn::make_plan(huge, kTraits, plan).code(), rtopk::StatusCode::not_supported);
   refused_plan("rows", [&](auto& p) { p.problem = huge; });
 }
 
 TEST(LinearPlans, PartsHaveWorkAndFillTheGpu) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
   for (const std::int64_t rows : {0, 1, 255, 5000, 89250, 0x7fffffff}) {
-    LinearPlan plan;
-    ASSERT_TRUE(rtopk::make_plan(problem_of(LinearTerm::matrix_gradient, rows, 256, 256), kTraits, plan).ok());
+    gnn::LinearPlan plan;
+    ASSERT_TRUE(gnn::make_plan(problem_of(gnn::LinearTerm::matrix_gradient, rows, 256, 256), kTraits, plan).ok());
     EXPECT_GE(plan.parts, 1);
     EXPECT_LE((plan.parts - 1) * 256, rows);
     EXPECT_LE(plan.parts, 2 * kTraits.multiprocessors);
@@ -374,7 +383,7 @@ TEST(LinearPlans, PartsHaveWorkAndFillTheGpu) {
     if (rows >= 89250) {
       EXPECT_EQ(plan.parts, 33);
     }
-    ASSERT_TRUE(rtopk::make_plan(problem_of(LinearTerm::product, rows, 256, 256), kTraits, plan).ok());
+    ASSERT_TRUE(gnn::make_plan(problem_of(gnn::LinearTerm::product, rows, 256, 256), kTraits, plan).ok());
     EXPECT_EQ(plan.parts, 1);
   }
 }

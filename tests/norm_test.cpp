@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <rtopk/norm.hpp>
+#include <rtopk/gnn/norm.hpp>
+#include <rtopk/rtopk.hpp>
 
 #include "device_memory.hpp"
 #include "encoding.hpp"
@@ -17,25 +18,24 @@
 #include "refusals.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
 using rtopk::DeviceKind;
 using rtopk::DType;
 using rtopk::IndexType;
-using rtopk::Norm;
-using rtopk::NormPlan;
-using rtopk::NormTerm;
 using Floats = std::vector<float>;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// A problem with all that it reads.
 struct Instance {
-  Norm p;
+  gnn::Norm p;
   Floats input, bias, gamma, beta, gradient, values;
   std::vector<std::int64_t> selectors;
 
-  Instance(const Norm& problem, Random& random) : p(problem) {
+  Instance(const gnn::Norm& problem, Random& random) : p(problem) {
     const auto normals = [&random](std::int64_t count, double mean) {
       Floats floats(at(count));
       for (float& x : floats) x = static_cast<float>(mean + random.normal());
@@ -59,7 +59,7 @@ struct Instance {
 
   /// dY of a row, dense.
   [[nodiscard]] std::vector<double> gradient_of(std::int64_t row) const {
-    if (p.term == NormTerm::gradient) {
+    if (p.term == gnn::NormTerm::gradient) {
       return {gradient.begin() + row * p.cols, gradient.begin() + (row + 1) * p.cols};
     }
     std::vector<double> dense(at(p.cols));
@@ -91,7 +91,7 @@ Number number(double value, double magnitude, double roundings) {
 }
 
 Expected expected_of(const Instance& instance) {
-  const Norm& p = instance.p;
+  const gnn::Norm& p = instance.p;
   const auto cols = static_cast<double>(p.cols);
   Expected expected{std::vector<Number>(at(p.rows * p.cols)), std::vector<Number>(at(p.cols)),
                     std::vector<Number>(at(p.cols)), std::vector<Number>(at(p.cols))};
@@ -119,7 +119,7 @@ Expected expected_of(const Instance& instance) {
     // How far a normalized element may be off: its own rounding and that of the row's largest, scaled; then the sum of squares.
     const auto off = [&](double normal) { return (8.0 * largest * scale + 40.0 * std::abs(normal)) * 0x1p-24; };
     for (double& x : z) x *= scale;
-    if (p.term == NormTerm::rows) {
+    if (p.term == gnn::NormTerm::rows) {
       for (std::int64_t c = 0; c < p.cols; ++c) {
         const double gamma = instance.gamma[at(c)];
         const double beta = instance.beta[at(c)];
@@ -176,14 +176,14 @@ class NormOnGpu : public testing::Test {
 
   struct Options {
     std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes.
-    std::function<void(NormPlan&)> change = [](NormPlan&) {};
+    std::function<void(gnn::NormPlan&)> change = [](gnn::NormPlan&) {};
   };
 
   /// What a run wrote. Nothing beside it may have been written.
   static Results run(const Instance& instance, const Options& options) {
-    const Norm& p = instance.p;
-    NormPlan plan;
-    rtopk::Status status = rtopk::make_plan(p, plan);
+    const gnn::Norm& p = instance.p;
+    gnn::NormPlan plan;
+    rtopk::Status status = gnn::make_plan(p, plan);
     EXPECT_TRUE(status.ok()) << status.text();
     options.change(plan);
     const auto memory = [](const Bytes& content, std::size_t misalignment) {
@@ -206,23 +206,23 @@ class NormOnGpu : public testing::Test {
     const auto of_bias = memory(column, shift);
     const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
     const auto floats = [](const auto& from) { return static_cast<float*>(from->data()); };
-    status = rtopk::run(plan,
-                        {.input = floats(input),
-                         .bias = floats(bias),
-                         .gamma = floats(gamma),
-                         .beta = floats(beta),
-                         .gradient = floats(gradient),
-                         .values = floats(values),
-                         .selectors = selectors->data(),
-                         .result = floats(rows),
-                         .gamma_gradient = floats(of_gamma),
-                         .beta_gradient = floats(of_beta),
-                         .bias_gradient = floats(of_bias)},
-                        {workspace->data(), plan.workspace_bytes});
+    status = gnn::run(plan,
+                      {.input = floats(input),
+                       .bias = floats(bias),
+                       .gamma = floats(gamma),
+                       .beta = floats(beta),
+                       .gradient = floats(gradient),
+                       .values = floats(values),
+                       .selectors = selectors->data(),
+                       .result = floats(rows),
+                       .gamma_gradient = floats(of_gamma),
+                       .beta_gradient = floats(of_beta),
+                       .bias_gradient = floats(of_bias)},
+                      {workspace->data(), plan.workspace_bytes});
     EXPECT_TRUE(status.ok()) << status.text();
     for (const auto* part : {&rows, &of_gamma, &of_beta, &of_bias, &workspace}) EXPECT_EQ((*part)->damage(), "");
     Results results{decode(rows->content(), DType::f32), {}, {}, {}};
-    if (p.term == NormTerm::rows) {
+    if (p.term == gnn::NormTerm::rows) {
       EXPECT_EQ(of_gamma->content(), column);
       return results;
     }
@@ -234,14 +234,14 @@ class NormOnGpu : public testing::Test {
   static Results run(const Instance& instance) { return run(instance, Options{}); }
 
   static void expect_right(const Instance& instance, const Options& options) {
-    const Norm& p = instance.p;
+    const gnn::Norm& p = instance.p;
     SCOPED_TRACE(testing::Message() << name(p.term) << ", " << p.rows << " rows, " << p.cols << " columns, k " << p.k
                                     << ", " << name(p.selector_type) << ", biased " << p.biased << ", misalignment "
                                     << options.misalignment);
     const Results results = run(instance, options);
     const Expected expected = expected_of(instance);
     EXPECT_EQ(first_wrong("row element", expected.rows, results.rows), "");
-    if (p.term == NormTerm::rows) return;
+    if (p.term == gnn::NormTerm::rows) return;
     EXPECT_EQ(first_wrong("gradient of gamma", expected.gamma, results.gamma), "");
     EXPECT_EQ(first_wrong("gradient of beta", expected.beta, results.beta), "");
     if (p.biased) {
@@ -251,9 +251,9 @@ class NormOnGpu : public testing::Test {
   static void expect_right(const Instance& instance) { expect_right(instance, Options{}); }
 };
 
-constexpr NormTerm kTerms[] = {NormTerm::rows, NormTerm::gradient, NormTerm::compact_gradient};
+constexpr gnn::NormTerm kTerms[] = {gnn::NormTerm::rows, gnn::NormTerm::gradient, gnn::NormTerm::compact_gradient};
 
-Norm problem_of(NormTerm term, std::int64_t rows, std::int64_t cols, std::int64_t k, bool biased) {
+gnn::Norm problem_of(gnn::NormTerm term, std::int64_t rows, std::int64_t cols, std::int64_t k, bool biased) {
   return {.term = term,
           .rows = rows,
           .cols = cols,
@@ -264,7 +264,7 @@ Norm problem_of(NormTerm term, std::int64_t rows, std::int64_t cols, std::int64_
 
 TEST_F(NormOnGpu, AllWidths) {
   Random random(seed() + 300);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     for (const std::int64_t cols : {2,   3,   4,   7,   31,  32,  33,  64,  100, 127, 128, 129,  132,  200, 255,
                                     256, 257, 260, 300, 500, 509, 511, 512, 516, 700, 768, 1000, 1020, 1024}) {
       const std::size_t misalignment = cols > 512 ? 0 : at(random.between(0, 3));
@@ -277,7 +277,7 @@ TEST_F(NormOnGpu, AllWidths) {
 
 TEST_F(NormOnGpu, ManyRows) {
   Random random(seed() + 301);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     expect_right({problem_of(term, scaled(20011), 256, 32, true), random});
     expect_right({problem_of(term, scaled(9001), 61, 7, true), random});
     Instance wide(problem_of(term, scaled(4003), 200, 100, false), random);
@@ -289,9 +289,9 @@ TEST_F(NormOnGpu, ManyRows) {
 TEST_F(NormOnGpu, OneColumnIsItsBeta) {
   Random random(seed() + 302);
   for (const bool biased : {false, true}) {
-    const Instance instance(problem_of(NormTerm::rows, 50, 1, 1, biased), random);
+    const Instance instance(problem_of(gnn::NormTerm::rows, 50, 1, 1, biased), random);
     for (const float y : run(instance).rows) EXPECT_EQ(y, instance.beta[0]);
-    for (const NormTerm term : {NormTerm::gradient, NormTerm::compact_gradient}) {
+    for (const gnn::NormTerm term : {gnn::NormTerm::gradient, gnn::NormTerm::compact_gradient}) {
       const Results results = run({problem_of(term, 50, 1, 1, biased), random});
       for (const float dx : results.rows) EXPECT_LE(std::abs(dx), 1e-3f);  // 1 / sqrt(epsilon) times a rounding
       EXPECT_EQ(results.gamma[0], 0.0f);
@@ -301,13 +301,13 @@ TEST_F(NormOnGpu, OneColumnIsItsBeta) {
 
 TEST_F(NormOnGpu, NoRows) {
   Random random(seed() + 303);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     for (const std::int64_t cols : {40, 1000}) {
       for (const std::size_t misalignment :
            {std::size_t{0}, std::size_t{1}}) {  // nothing is asked of rows that are not there
         const Instance instance(problem_of(term, 0, cols, 3, true), random);
         const Results results = run(instance, {.misalignment = misalignment});
-        if (term == NormTerm::rows) continue;
+        if (term == gnn::NormTerm::rows) continue;
         const Floats zeros(at(cols), 0.0f);
         EXPECT_EQ(results.gamma, zeros);
         EXPECT_EQ(results.beta, zeros);
@@ -321,7 +321,7 @@ TEST_F(NormOnGpu, ConstantRowsAreBeta) {
   Random random(seed() + 304);
   for (const std::int64_t cols : {3, 100, 256, 1000}) {
     for (const float constant : {0.0f, 1.0f, -0.1f, 1234567.0f, 1e30f}) {
-      Instance instance(problem_of(NormTerm::rows, 9, cols, 1, false), random);
+      Instance instance(problem_of(gnn::NormTerm::rows, 9, cols, 1, false), random);
       std::fill(instance.input.begin(), instance.input.end(), constant);
       const Floats y = run(instance).rows;
       for (std::int64_t i = 0; i < std::ssize(y); ++i) {
@@ -335,7 +335,7 @@ TEST_F(NormOnGpu, ConstantRowsAreBeta) {
 
 TEST_F(NormOnGpu, SmallDifferencesBetweenLargeElements) {
   Random random(seed() + 305);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     for (const std::int64_t cols : {100, 256, 1020}) {
       Instance instance(problem_of(term, 20, cols, 20, false), random);
       for (float& x : instance.input) x = 1000.0f + x;
@@ -347,7 +347,7 @@ TEST_F(NormOnGpu, SmallDifferencesBetweenLargeElements) {
 TEST_F(NormOnGpu, NeighbouringNumbersAreToldApart) {
   Random random(seed() + 311);
   for (const std::int64_t cols : {100, 256, 1020}) {
-    Instance instance(problem_of(NormTerm::rows, 50, cols, 1, false), random);
+    Instance instance(problem_of(gnn::NormTerm::rows, 50, cols, 1, false), random);
     // A rounded mean is further off than the elements are from each other.
     for (float& x : instance.input) x = random.coin() ? 1e6f : std::nextafter(1e6f, 2e6f);
     const Floats y = run(instance).rows;
@@ -358,7 +358,7 @@ TEST_F(NormOnGpu, NeighbouringNumbersAreToldApart) {
 
 TEST_F(NormOnGpu, HugeElementsAreFinite) {
   Random random(seed() + 306);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     for (const float factor : {1e15f, 1e25f, 1e37f}) {
       Instance instance(problem_of(term, 20, 256, 20, false), random);
       for (float& x : instance.input) x *= factor;
@@ -372,7 +372,7 @@ TEST_F(NormOnGpu, HugeElementsAreFinite) {
 
 TEST_F(NormOnGpu, WhatIsNotANumberStaysInItsRow) {
   Random random(seed() + 307);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     Instance instance(problem_of(term, 40, 256, 20, true), random);
     const Floats before = run(instance).rows;
     instance.input[at(7 * 256 + 30)] = NAN;
@@ -391,7 +391,7 @@ TEST_F(NormOnGpu, WhatIsNotANumberStaysInItsRow) {
 TEST_F(NormOnGpu, SelectorsBeyondTheColumnsBringNothing) {
   Random random(seed() + 308);
   for (const std::int64_t cols : {200, 600}) {
-    Instance instance(problem_of(NormTerm::compact_gradient, 50, cols, 80, true), random);
+    Instance instance(problem_of(gnn::NormTerm::compact_gradient, 50, cols, 80, true), random);
     for (std::int64_t i = 0; i < std::ssize(instance.selectors); i += 3) {
       instance.selectors[at(i)] = cols == 200 ? random.between(200, 255) : random.between(600, 65535);
     }
@@ -401,7 +401,7 @@ TEST_F(NormOnGpu, SelectorsBeyondTheColumnsBringNothing) {
 
 TEST_F(NormOnGpu, ResultsRepeatBitForBit) {
   Random random(seed() + 309);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     const Instance instance(problem_of(term, scaled(5000), 256, 32, true), random);
     const Results first = run(instance);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(run(instance), first);
@@ -410,10 +410,10 @@ TEST_F(NormOnGpu, ResultsRepeatBitForBit) {
 
 TEST_F(NormOnGpu, ChangedPlansAreRight) {
   Random random(seed() + 310);
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     for (const std::int64_t blocks : {1, 3, 50, 2000}) {
       Options options;
-      options.change = [blocks](NormPlan& plan) {
+      options.change = [blocks](gnn::NormPlan& plan) {
         if (plan.workspace_bytes > 0) {
           plan.workspace_bytes = static_cast<std::size_t>(blocks * 3 * plan.problem.cols) * sizeof(float) + 255;
         }
@@ -430,62 +430,62 @@ constexpr rtopk::Traits kTraits{.device = {DeviceKind::cuda, 0},
                                 .shared_bytes_per_block = 232448};
 
 TEST(NormRefusals, Problems) {
-  const Norm sound = problem_of(NormTerm::compact_gradient, 100, 64, 8, true);
-  NormPlan plan;
-  const auto refused = [&](const char* argument, const std::function<void(Norm&)>& change) {
-    Norm problem = sound;
+  const gnn::Norm sound = problem_of(gnn::NormTerm::compact_gradient, 100, 64, 8, true);
+  gnn::NormPlan plan;
+  const auto refused = [&](const char* argument, const std::function<void(gnn::Norm&)>& change) {
+    gnn::Norm problem = sound;
     change(problem);
     rtopk::Traits traits = kTraits;
     traits.device = problem.device;
-    expect_refused(rtopk::make_plan(problem, traits, plan), argument);
-    EXPECT_EQ(plan, NormPlan{}) << argument;
+    expect_refused(gnn::make_plan(problem, traits, plan), argument);
+    EXPECT_EQ(plan, gnn::NormPlan{}) << argument;
   };
-  refused("device is not a GPU", [](Norm& p) { p.device = {}; });
-  refused("device.ordinal", [](Norm& p) { p.device.ordinal = -1; });
-  refused("term", [](Norm& p) { p.term = static_cast<NormTerm>(3); });
-  refused("rows", [](Norm& p) { p.rows = -1; });
-  refused("rows", [](Norm& p) { p.rows = std::int64_t{1} << 31; });
-  refused("cols", [](Norm& p) { p.cols = 0; });
-  refused("cols", [](Norm& p) { p.cols = 1028; });
-  refused("cols", [](Norm& p) { p.cols = 513; });
-  refused("k", [](Norm& p) { p.k = 0; });
-  refused("k", [](Norm& p) { p.k = 65; });
-  refused("selector_type", [](Norm& p) { p.selector_type = IndexType::i32; });
-  refused("selector_type", [](Norm& p) { p.cols = 257; });
-  refused("epsilon", [](Norm& p) { p.epsilon = -1e-5f; });
-  refused("epsilon", [](Norm& p) { p.epsilon = NAN; });
+  refused("device is not a GPU", [](gnn::Norm& p) { p.device = {}; });
+  refused("device.ordinal", [](gnn::Norm& p) { p.device.ordinal = -1; });
+  refused("term", [](gnn::Norm& p) { p.term = static_cast<gnn::NormTerm>(3); });
+  refused("rows", [](gnn::Norm& p) { p.rows = -1; });
+  refused("rows", [](gnn::Norm& p) { p.rows = std::int64_t{1} << 31; });
+  refused("cols", [](gnn::Norm& p) { p.cols = 0; });
+  refused("cols", [](gnn::Norm& p) { p.cols = 1028; });
+  refused("cols", [](gnn::Norm& p) { p.cols = 513; });
+  refused("k", [](gnn::Norm& p) { p.k = 0; });
+  refused("k", [](gnn::Norm& p) { p.k = 65; });
+  refused("selector_type", [](gnn::Norm& p) { p.selector_type = IndexType::i32; });
+  refused("selector_type", [](gnn::Norm& p) { p.cols = 257; });
+  refused("epsilon", [](gnn::Norm& p) { p.epsilon = -1e-5f; });
+  refused("epsilon", [](gnn::Norm& p) { p.epsilon = NAN; });
   rtopk::Traits other = kTraits;
   other.device.ordinal = 1;
-  expect_refused(rtopk::make_plan(sound, other, plan), "traits.device");
-  EXPECT_EQ(rtopk::make_plan(Norm{.rows = 1, .cols = 8, .device = {}}, plan).code(), rtopk::StatusCode::not_supported);
+  expect_refused(gnn::make_plan(sound, other, plan), "traits.device");
+  EXPECT_EQ(make_plan(gnn::Norm{.rows = 1, .cols = 8, .device = {}}, plan).code(), rtopk::StatusCode::not_supported);
 }
 
 TEST(NormRefusals, CallsAndPlans) {
-  const Norm problem = problem_of(NormTerm::compact_gradient, 3, 8, 2, true);
-  NormPlan plan;
+  const gnn::Norm problem = problem_of(gnn::NormTerm::compact_gradient, 3, 8, 2, true);
+  gnn::NormPlan plan;
   if (!rtopk::build_info().cuda) {
-    expect_refused(rtopk::make_plan(problem, kTraits, plan), "device is cuda");
+    expect_refused(gnn::make_plan(problem, kTraits, plan), "device is cuda");
     return;
   }
-  ASSERT_TRUE(rtopk::make_plan(problem, kTraits, plan).ok());
+  ASSERT_TRUE(gnn::make_plan(problem, kTraits, plan).ok());
   // Every call here is refused before a device is looked for.
   alignas(16) static std::byte memory[10][256];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
-  const rtopk::NormCall sound{.input = floats(0),
-                              .bias = floats(1),
-                              .gamma = floats(2),
-                              .values = floats(3),
-                              .selectors = memory[4],
-                              .result = floats(5),
-                              .gamma_gradient = floats(6),
-                              .beta_gradient = floats(7),
-                              .bias_gradient = floats(8)};
+  const rtopk::gnn::NormCall sound{.input = floats(0),
+                                   .bias = floats(1),
+                                   .gamma = floats(2),
+                                   .values = floats(3),
+                                   .selectors = memory[4],
+                                   .result = floats(5),
+                                   .gamma_gradient = floats(6),
+                                   .beta_gradient = floats(7),
+                                   .bias_gradient = floats(8)};
   std::vector<std::byte> space(plan.workspace_bytes);
   const rtopk::Workspace workspace{space.data(), space.size()};
-  const auto refused = [&](const char* argument, const std::function<void(rtopk::NormCall&)>& change) {
-    rtopk::NormCall call = sound;
+  const auto refused = [&](const char* argument, const std::function<void(rtopk::gnn::NormCall&)>& change) {
+    rtopk::gnn::NormCall call = sound;
     change(call);
-    expect_refused(rtopk::run(plan, call, workspace), argument);
+    expect_refused(gnn::run(plan, call, workspace), argument);
   };
   refused("input", [](auto& call) { call.input = nullptr; });
   refused("bias", [](auto& call) { call.bias = nullptr; });
@@ -499,19 +499,19 @@ TEST(NormRefusals, CallsAndPlans) {
   refused("input", [](auto& call) { call.input = reinterpret_cast<const float*>(memory[0] + 2); });
   refused("result overlaps input", [&](auto& call) { call.result = floats(0) + 4; });
   refused("beta_gradient overlaps gamma_gradient", [&](auto& call) { call.beta_gradient = call.gamma_gradient; });
-  expect_refused(rtopk::run(plan, sound, {}), "workspace");
-  expect_refused(rtopk::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
+  expect_refused(gnn::run(plan, sound, {}), "workspace");
+  expect_refused(gnn::run(plan, sound, {space.data(), space.size() - 1}), "workspace");
 
-  const auto refused_plan = [&](const char* argument, const std::function<void(NormPlan&)>& change) {
-    NormPlan changed = plan;
+  const auto refused_plan = [&](const char* argument, const std::function<void(gnn::NormPlan&)>& change) {
+    gnn::NormPlan changed = plan;
     change(changed);
-    expect_refused(rtopk::run(changed, sound, workspace), argument);
+    expect_refused(gnn::run(changed, sound, workspace), argument);
   };
-  NormPlan wide;
-  ASSERT_TRUE(rtopk::make_plan(problem_of(NormTerm::rows, 0, 516, 2, false), kTraits, wide).ok());
-  rtopk::NormCall misaligned = sound;
+  gnn::NormPlan wide;
+  ASSERT_TRUE(gnn::make_plan(problem_of(gnn::NormTerm::rows, 0, 516, 2, false), kTraits, wide).ok());
+  rtopk::gnn::NormCall misaligned = sound;
   misaligned.beta = reinterpret_cast<const float*>(memory[9] + 4);
-  expect_refused(rtopk::run(wide, misaligned), "beta");
+  expect_refused(gnn::run(wide, misaligned), "beta");
   refused_plan("plan.blocks", [](auto& p) { p.blocks = 0; });
   refused_plan("plan.blocks", [](auto& p) { p.blocks = (1 << 20) + 1; });
   refused_plan("plan.threads", [](auto& p) { p.threads = 32; });
@@ -521,14 +521,13 @@ TEST(NormRefusals, CallsAndPlans) {
 }
 
 TEST(NormPlans, TakeNoMoreBlocksThanThereIsWork) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA";
-  for (const NormTerm term : kTerms) {
+  for (const gnn::NormTerm term : kTerms) {
     for (const std::int64_t rows : {0, 1, 9, 1000000}) {
-      NormPlan plan;
-      ASSERT_TRUE(rtopk::make_plan(problem_of(term, rows, 256, 32, true), kTraits, plan).ok());
+      gnn::NormPlan plan;
+      ASSERT_TRUE(gnn::make_plan(problem_of(term, rows, 256, 32, true), kTraits, plan).ok());
       EXPECT_GE(plan.blocks, 1);
       EXPECT_LE((plan.blocks - 1) * plan.threads / 32, rows);
-      EXPECT_EQ(plan.workspace_bytes == 0, term == NormTerm::rows);
+      EXPECT_EQ(plan.workspace_bytes == 0, term == gnn::NormTerm::rows);
       if (rows == 1000000) {
         EXPECT_GE(plan.blocks, kTraits.multiprocessors);
       }

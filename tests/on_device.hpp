@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "device_memory.hpp"
 #include "encoding.hpp"
@@ -31,7 +31,7 @@ class OnDevice : public testing::TestWithParam<rtopk::DeviceKind> {
     EXPECT_TRUE(rtopk::query_traits(problem.device, traits).ok());
     traits.threads = threads;
     Plan plan;
-    const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+    const rtopk::Status status = make_plan(problem, traits, plan);
     EXPECT_TRUE(status.ok()) << status.text();
     return plan;
   }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 namespace rtopk_test {
 

@@ -99,7 +99,7 @@ TEST(Plans, OfColumnsNeedNoCopyOfTheMatrix) {
 
 TEST(Plans, OfTheReferenceSayReference) {
   Plan plan;
-  ASSERT_TRUE(rtopk::make_reference_plan(some_problem(), plan).ok());
+  ASSERT_TRUE(rtopk::make_plan(some_problem(), rtopk::Traits{}, rtopk::Family::reference, plan).ok());
   EXPECT_EQ(plan.family, rtopk::Family::reference);
   EXPECT_EQ(plan.threads, 1);
 }

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <rtopk/product.hpp>
+#include <rtopk/gnn/product.hpp>
+#include <rtopk/rtopk.hpp>
 
 #include "encoding.hpp"
 #include "on_device.hpp"
@@ -18,15 +19,15 @@
 #include "refusals.hpp"
 
 namespace rtopk_test {
+
+namespace gnn = rtopk::gnn;
 namespace {
 
 using rtopk::DType;
 using rtopk::IndexType;
-using rtopk::Product;
-using rtopk::ProductPlan;
-using rtopk::ProductTerm;
 
-const std::vector<ProductTerm> kTerms{ProductTerm::product, ProductTerm::values_gradient, ProductTerm::matrix_gradient};
+const std::vector<gnn::ProductTerm> kTerms{gnn::ProductTerm::product, gnn::ProductTerm::values_gradient,
+                                           gnn::ProductTerm::matrix_gradient};
 
 std::vector<float> random_floats(std::int64_t count, Random& random) {
   std::vector<float> floats(static_cast<std::size_t>(count));
@@ -44,11 +45,11 @@ struct Sum {
 };
 
 struct Instance {
-  Product p;
+  gnn::Product p;
   std::vector<std::int64_t> selectors;
   std::vector<float> values, matrix, gradient, before;
 
-  Instance(const Product& problem, Random& random) : p(problem) {
+  Instance(const gnn::Product& problem, Random& random) : p(problem) {
     values = random_floats(p.rows * p.k, random);
     matrix = random_floats(p.cols * p.width, random);
     gradient = random_floats(p.rows * p.width, random);
@@ -65,14 +66,14 @@ struct Instance {
   }
 
   [[nodiscard]] std::int64_t results() const {
-    return p.term == ProductTerm::product           ? p.rows * p.width
-           : p.term == ProductTerm::values_gradient ? p.rows * p.k
-                                                    : p.cols * p.width;
+    return p.term == gnn::ProductTerm::product           ? p.rows * p.width
+           : p.term == gnn::ProductTerm::values_gradient ? p.rows * p.k
+                                                         : p.cols * p.width;
   }
 
   [[nodiscard]] std::vector<Sum> expected() const {
     std::vector<Sum> sums(static_cast<std::size_t>(results()));
-    if (p.term == ProductTerm::product) {
+    if (p.term == gnn::ProductTerm::product) {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add(before[i]);
     }
     for (std::int64_t row = 0; row < p.rows; ++row) {
@@ -83,9 +84,9 @@ struct Instance {
           const auto of_row = static_cast<std::size_t>(row * p.width + col);
           const auto of_matrix = static_cast<std::size_t>(selectors[at] * p.width + col);
           const double value = values[at];
-          if (p.term == ProductTerm::product) sums[of_row].add(value * matrix[of_matrix]);
-          if (p.term == ProductTerm::values_gradient) sums[at].add(double{gradient[of_row]} * matrix[of_matrix]);
-          if (p.term == ProductTerm::matrix_gradient) sums[of_matrix].add(value * gradient[of_row]);
+          if (p.term == gnn::ProductTerm::product) sums[of_row].add(value * matrix[of_matrix]);
+          if (p.term == gnn::ProductTerm::values_gradient) sums[at].add(double{gradient[of_row]} * matrix[of_matrix]);
+          if (p.term == gnn::ProductTerm::matrix_gradient) sums[of_matrix].add(value * gradient[of_row]);
         }
       }
     }
@@ -105,12 +106,12 @@ class Products : public OnDevice {
   struct Options {
     std::int32_t threads = 1;
     std::size_t misalignment = 4;  ///< As floats are aligned, and no better.
-    std::function<void(ProductPlan&)> change = [](ProductPlan&) {};
+    std::function<void(gnn::ProductPlan&)> change = [](gnn::ProductPlan&) {};
   };
 
   /// What a run wrote. Nothing beside it may have been written.
   [[nodiscard]] static std::vector<float> run(const Instance& instance, const Options& options) {
-    auto plan = plan_of<ProductPlan>(instance.p, options.threads);
+    auto plan = plan_of<gnn::ProductPlan>(instance.p, options.threads);
     options.change(plan);
     const auto floats = [&](const std::vector<float>& content) {
       return memory(encode(content, DType::f32), options.misalignment);
@@ -121,13 +122,13 @@ class Products : public OnDevice {
     const auto gradient = floats(instance.gradient);
     const auto result = floats(instance.before);
     const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
-    const rtopk::Status status = rtopk::run(plan,
-                                            {.values = static_cast<float*>(values->data()),
-                                             .selectors = selectors->data(),
-                                             .matrix = static_cast<float*>(matrix->data()),
-                                             .gradient = static_cast<float*>(gradient->data()),
-                                             .result = static_cast<float*>(result->data())},
-                                            {workspace->data(), plan.workspace_bytes});
+    const rtopk::Status status = gnn::run(plan,
+                                          {.values = static_cast<float*>(values->data()),
+                                           .selectors = selectors->data(),
+                                           .matrix = static_cast<float*>(matrix->data()),
+                                           .gradient = static_cast<float*>(gradient->data()),
+                                           .result = static_cast<float*>(result->data())},
+                                          {workspace->data(), plan.workspace_bytes});
     EXPECT_TRUE(status.ok()) << status.text();
     EXPECT_EQ(result->damage(), "") << "result";
     EXPECT_EQ(workspace->damage(), "") << "workspace";
@@ -135,7 +136,7 @@ class Products : public OnDevice {
   }
 
   static void expect_right(const Instance& instance, const std::vector<float>& results) {
-    const Product& p = instance.p;
+    const gnn::Product& p = instance.p;
     SCOPED_TRACE(testing::Message() << name(p.term) << ", " << p.rows << " rows, " << p.cols << " columns, k " << p.k
                                     << ", width " << p.width << ", " << name(p.selector_type));
     const std::vector<Sum> expected = instance.expected();
@@ -149,7 +150,7 @@ class Products : public OnDevice {
 
 TEST_P(Products, AreRightWithAnyNumberOfThreads) {
   Random random(307);
-  for (const ProductTerm term : kTerms) {
+  for (const gnn::ProductTerm term : kTerms) {
     for (const std::int64_t width : {1, 7, 16, 45, 100, 256}) {
       for (const std::int64_t rows : {0, 1, 13, 600}) {
         for (const bool wide : {false, true}) {
@@ -174,9 +175,9 @@ TEST_P(Products, AreRightWithAnyNumberOfThreads) {
 TEST_P(Products, InBlocksOfAnySizeAreRight) {
   if (GetParam() != rtopk::DeviceKind::cpu) GTEST_SKIP() << "of a GPU, ChangedPlansAreRight";
   Random random(347);
-  for (const ProductTerm term : kTerms) {
+  for (const gnn::ProductTerm term : kTerms) {
     const Instance instance({.term = term, .rows = 100, .cols = 30, .k = 7, .width = 45}, random);
-    const auto change = [](ProductPlan& plan) {
+    const auto change = [](gnn::ProductPlan& plan) {
       plan.threads = 4;
       plan.rows_per_worker = plan.cols_per_worker = std::numeric_limits<std::int64_t>::max();
     };
@@ -205,7 +206,7 @@ TEST_P(Products, OfManyShapesAreRightWhereverTheyLie) {
 
 TEST_P(Products, OfOneColumnThatAllRowsNameAreRight) {
   Random random(313);
-  for (const ProductTerm term : kTerms) {
+  for (const gnn::ProductTerm term : kTerms) {
     Instance instance({.term = term, .rows = 1000, .cols = 256, .k = 2, .width = 65}, random);
     for (std::size_t i = 0; i < instance.selectors.size(); i += 2) {
       instance.selectors[i] = 255;
@@ -218,7 +219,7 @@ TEST_P(Products, OfOneColumnThatAllRowsNameAreRight) {
 TEST_P(Products, OfInfinitiesStayWhereTheyAre) {
   Random random(317);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const ProductTerm term : kTerms) {
+  for (const gnn::ProductTerm term : kTerms) {
     // Row 1 holds infinities, but its selectors do not exist; nobody names column 0, which is infinite in W.
     Instance instance({.term = term, .rows = 3, .cols = 7, .k = 2, .width = 9}, random);
     instance.selectors = {1, 6, 7, 255, 2, 3};
@@ -232,7 +233,7 @@ TEST_P(Products, OfInfinitiesStayWhereTheyAre) {
 TEST_P(Products, OfFrequentSelectorsAreRight) {
   Random random(329);
   for (const std::int64_t width : {1, 65}) {
-    for (const ProductTerm term : kTerms) {
+    for (const gnn::ProductTerm term : kTerms) {
       Instance instance(
           {.term = term, .rows = 500, .cols = 600, .k = 40, .width = width, .selector_type = IndexType::u16}, random);
       for (std::size_t i = 0; i < instance.selectors.size(); ++i) {
@@ -245,7 +246,7 @@ TEST_P(Products, OfFrequentSelectorsAreRight) {
 
 TEST_P(Products, OfTheLargestMatrixAreRight) {
   Random random(337);
-  for (const ProductTerm term : kTerms) {
+  for (const gnn::ProductTerm term : kTerms) {
     const Instance instance(
         {.term = term, .rows = 40, .cols = 65536, .k = 33, .width = 5, .selector_type = IndexType::u16}, random);
     expect_right(instance, run(instance, {}));
@@ -256,17 +257,18 @@ TEST_P(Products, OfTheLargestMatrixAreRight) {
 TEST_P(Products, ChangedPlansAreRight) {
   if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "of a plan for the CPU other tests change the threads";
   Random random(331);
-  for (Product p : {Product{.rows = 1000, .cols = 256, .k = 32, .width = 100},
-                    Product{.rows = 1000, .cols = 600, .k = 70, .width = 33, .selector_type = IndexType::u16},
-                    Product{.rows = 1000, .cols = 600, .k = 70, .width = 1, .selector_type = IndexType::u16}}) {
-    for (const ProductTerm term : kTerms) {
+  for (gnn::Product p :
+       {gnn::Product{.rows = 1000, .cols = 256, .k = 32, .width = 100},
+        gnn::Product{.rows = 1000, .cols = 600, .k = 70, .width = 33, .selector_type = IndexType::u16},
+        gnn::Product{.rows = 1000, .cols = 600, .k = 70, .width = 1, .selector_type = IndexType::u16}}) {
+    for (const gnn::ProductTerm term : kTerms) {
       p.term = term;
-      const bool sums = term == ProductTerm::matrix_gradient;
+      const bool sums = term == gnn::ProductTerm::matrix_gradient;
       const Instance instance(p, random);
       for (const std::int64_t parts : {1, 2, 7}) {
         for (const bool small_chunks : {false, true}) {  // as a GPU with less shared memory has them
           if (small_chunks && (!sums || p.width == 1)) continue;
-          const auto change = [&](ProductPlan& plan) {
+          const auto change = [&](gnn::ProductPlan& plan) {
             plan.parts = parts;
             plan.workspace_bytes =
                 sums && parts > 1 ? static_cast<std::size_t>(parts * p.cols * p.width) * sizeof(float) + 255 : 0;
@@ -284,33 +286,32 @@ TEST_P(Products, ChangedPlansAreRight) {
 INSTANTIATE_TEST_SUITE_P(On, Products, kDevices, device_name);
 
 TEST(ProductPlans, FitGpusThatAreNotHere) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
   for (const std::int64_t shared : {99, 163, 227}) {
     const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0},
                                .compute_capability = 80,
                                .multiprocessors = 132,
                                .shared_bytes_per_block = shared * 1024};
-    for (const ProductTerm term : kTerms) {
+    for (const gnn::ProductTerm term : kTerms) {
       for (const std::int64_t rows : {std::int64_t{0}, std::int64_t{1}, std::int64_t{89250}, std::int64_t{1} << 40}) {
         for (const std::int64_t cols : {1, 256, 1024, 65536}) {
           for (const std::int64_t width : {1, 33, 256, 100000}) {
-            ProductPlan plan;
-            const rtopk::Status status = rtopk::make_plan({.term = term,
-                                                           .rows = rows,
-                                                           .cols = cols,
-                                                           .k = 1,
-                                                           .width = width,
-                                                           .selector_type = IndexType::u16,
-                                                           .device = traits.device},
-                                                          traits, plan);
+            gnn::ProductPlan plan;
+            const rtopk::Status status = gnn::make_plan({.term = term,
+                                                         .rows = rows,
+                                                         .cols = cols,
+                                                         .k = 1,
+                                                         .width = width,
+                                                         .selector_type = IndexType::u16,
+                                                         .device = traits.device},
+                                                        traits, plan);
             ASSERT_TRUE(status.ok()) << status.text();
             EXPECT_LE(plan.shared_bytes, static_cast<std::size_t>(traits.shared_bytes_per_block));
             EXPECT_GE(plan.parts, 1);
             EXPECT_LE(plan.parts, traits.multiprocessors);
-            EXPECT_EQ(plan.workspace_bytes > 0, term == ProductTerm::matrix_gradient && plan.parts > 1);
+            EXPECT_EQ(plan.workspace_bytes > 0, term == gnn::ProductTerm::matrix_gradient && plan.parts > 1);
             // The plan is sound: what is missing is memory.
             if (rows > 0) {
-              EXPECT_NE(std::string(rtopk::run(plan, {}).text()).find("is null"), std::string::npos);
+              EXPECT_NE(std::string(gnn::run(plan, {}).text()).find("is null"), std::string::npos);
             }
           }
         }
@@ -320,60 +321,60 @@ TEST(ProductPlans, FitGpusThatAreNotHere) {
 }
 
 TEST(ProductRefusals, NameTheArgument) {
-  const Product good{.rows = 2, .cols = 8, .k = 2, .width = 3};
+  const gnn::Product good{.rows = 2, .cols = 8, .k = 2, .width = 3};
   const auto refused = [&](const char* what, auto change) {
-    Product problem = good;
+    gnn::Product problem = good;
     change(problem);
-    ProductPlan plan;
+    gnn::ProductPlan plan;
     rtopk::Traits traits = traits_with(1);
     traits.device = problem.device;
-    const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
+    const rtopk::Status status = gnn::make_plan(problem, traits, plan);
     EXPECT_FALSE(status.ok()) << what;
     EXPECT_NE(std::string(status.text()).find(what), std::string::npos) << status.text();
   };
-  refused("rows is -1", [](Product& p) { p.rows = -1; });
-  refused("rows is", [](Product& p) { p.rows = std::int64_t{1} << 60; });
-  refused("cols is 0", [](Product& p) { p.cols = 0; });
-  refused("k is 9", [](Product& p) { p.k = 9; });
-  refused("width is 0", [](Product& p) { p.width = 0; });
-  refused("selector_type is i32", [](Product& p) { p.selector_type = IndexType::i32; });
-  refused("u16 above 256", [](Product& p) { p.cols = 257; });
-  refused("device.kind is 7", [](Product& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
-  refused("device.ordinal is 1", [](Product& p) { p.device.ordinal = 1; });
+  refused("rows is -1", [](gnn::Product& p) { p.rows = -1; });
+  refused("rows is", [](gnn::Product& p) { p.rows = std::int64_t{1} << 60; });
+  refused("cols is 0", [](gnn::Product& p) { p.cols = 0; });
+  refused("k is 9", [](gnn::Product& p) { p.k = 9; });
+  refused("width is 0", [](gnn::Product& p) { p.width = 0; });
+  refused("selector_type is i32", [](gnn::Product& p) { p.selector_type = IndexType::i32; });
+  refused("u16 above 256", [](gnn::Product& p) { p.cols = 257; });
+  refused("device.kind is 7", [](gnn::Product& p) { p.device.kind = static_cast<rtopk::DeviceKind>(7); });
+  refused("device.ordinal is 1", [](gnn::Product& p) { p.device.ordinal = 1; });
 
-  ProductPlan plan;
-  EXPECT_NE(std::string(rtopk::make_plan(good, traits_with(0), plan).text()).find("traits.threads is 0"),
+  gnn::ProductPlan plan;
+  EXPECT_NE(std::string(gnn::make_plan(good, traits_with(0), plan).text()).find("traits.threads is 0"),
             std::string::npos);
-  ASSERT_TRUE(rtopk::make_plan(good, traits_with(1), plan).ok());
+  ASSERT_TRUE(gnn::make_plan(good, traits_with(1), plan).ok());
   std::vector<float> floats(64);
   std::vector<std::uint8_t> selectors(4);
-  rtopk::ProductCall call{floats.data(), selectors.data(), floats.data() + 8, nullptr, floats.data() + 40};
-  EXPECT_TRUE(rtopk::run(plan, call).ok());
+  rtopk::gnn::ProductCall call{floats.data(), selectors.data(), floats.data() + 8, nullptr, floats.data() + 40};
+  EXPECT_TRUE(gnn::run(plan, call).ok());
   call.matrix = nullptr;
-  EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("matrix is null"), std::string::npos);
+  EXPECT_NE(std::string(gnn::run(plan, call).text()).find("matrix is null"), std::string::npos);
   call.matrix = call.result;
-  EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("overlaps"), std::string::npos);
+  EXPECT_NE(std::string(gnn::run(plan, call).text()).find("overlaps"), std::string::npos);
   plan.workspace_bytes = 1;
-  EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("plan.threads"), std::string::npos);
+  EXPECT_NE(std::string(gnn::run(plan, call).text()).find("plan.threads"), std::string::npos);
   plan.workspace_bytes = 0;
   plan.cols_per_worker = 1;
-  EXPECT_NE(std::string(rtopk::run(plan, call).text()).find("plan.threads"), std::string::npos);
+  EXPECT_NE(std::string(gnn::run(plan, call).text()).find("plan.threads"), std::string::npos);
 }
 
 TEST(ProductRefusals, NameEveryPointer) {
   alignas(8) static std::byte memory[5][256];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
-  const rtopk::ProductCall sound{floats(0), memory[1], floats(2), floats(3), floats(4)};
-  for (const ProductTerm term : kTerms) {
-    ProductPlan plan;
-    ASSERT_TRUE(rtopk::make_plan({.term = term, .rows = 2, .cols = 8, .k = 2, .width = 3}, plan).ok());
-    EXPECT_TRUE(rtopk::run(plan, sound).ok());
-    const auto refused = [&](const std::string& argument, const std::function<void(rtopk::ProductCall&)>& change) {
-      rtopk::ProductCall call = sound;
+  const rtopk::gnn::ProductCall sound{floats(0), memory[1], floats(2), floats(3), floats(4)};
+  for (const gnn::ProductTerm term : kTerms) {
+    gnn::ProductPlan plan;
+    ASSERT_TRUE(gnn::make_plan({.term = term, .rows = 2, .cols = 8, .k = 2, .width = 3}, plan).ok());
+    EXPECT_TRUE(gnn::run(plan, sound).ok());
+    const auto refused = [&](const std::string& argument, const std::function<void(rtopk::gnn::ProductCall&)>& change) {
+      rtopk::gnn::ProductCall call = sound;
       change(call);
-      expect_refused(rtopk::run(plan, call), argument);
+      expect_refused(gnn::run(plan, call), argument);
     };
-    const auto floats_are_read = [&](const char* argument, const float* rtopk::ProductCall::*member) {
+    const auto floats_are_read = [&](const char* argument, const float* rtopk::gnn::ProductCall::*member) {
       refused(argument, [&](auto& call) { call.*member = nullptr; });
       refused(argument, [&](auto& call) {
         call.*member = reinterpret_cast<const float*>(reinterpret_cast<const char*>(sound.*member) + 2);
@@ -381,59 +382,59 @@ TEST(ProductRefusals, NameEveryPointer) {
       refused(std::string("result overlaps ") + argument,
               [&](auto& call) { call.result = const_cast<float*>(sound.*member) + 1; });
     };
-    if (term != ProductTerm::values_gradient) floats_are_read("values", &rtopk::ProductCall::values);
-    if (term != ProductTerm::matrix_gradient) floats_are_read("matrix", &rtopk::ProductCall::matrix);
-    if (term != ProductTerm::product) floats_are_read("gradient", &rtopk::ProductCall::gradient);
+    if (term != gnn::ProductTerm::values_gradient) floats_are_read("values", &rtopk::gnn::ProductCall::values);
+    if (term != gnn::ProductTerm::matrix_gradient) floats_are_read("matrix", &rtopk::gnn::ProductCall::matrix);
+    if (term != gnn::ProductTerm::product) floats_are_read("gradient", &rtopk::gnn::ProductCall::gradient);
     refused("selectors", [](auto& call) { call.selectors = nullptr; });
     refused("result overlaps selectors", [&](auto& call) { call.result = floats(1); });
     refused("result", [](auto& call) { call.result = nullptr; });
     const rtopk::Executor no_function{};
     rtopk::Launch launch;
     launch.executor = &no_function;
-    expect_refused(rtopk::run(plan, sound, {}, launch), "launch.executor");
+    expect_refused(gnn::run(plan, sound, {}, launch), "launch.executor");
   }
 }
 
 TEST(ProductRefusals, OfAGpuWhereItWasNotBuilt) {
   if (rtopk::build_info().cuda) GTEST_SKIP() << "this build has CUDA";
   const rtopk::Device gpu{rtopk::DeviceKind::cuda, 0};
-  ProductPlan plan;
-  const Product problem{.rows = 2, .cols = 8, .k = 2, .width = 3, .device = gpu};
-  expect_refused(rtopk::make_plan(problem, plan), "device is cuda");
-  expect_refused(rtopk::make_plan(problem, {.device = gpu}, plan), "device is cuda");
-  plan.problem = problem;
-  EXPECT_EQ(rtopk::run(plan, {}).code(), rtopk::StatusCode::not_supported);
+  gnn::ProductPlan plan;
+  const gnn::Product problem{.rows = 2, .cols = 8, .k = 2, .width = 3, .device = gpu};
+  expect_refused(gnn::make_plan(problem, plan), "device is cuda");
+  const rtopk::Traits traits{
+      .device = gpu, .compute_capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
+  ASSERT_TRUE(gnn::make_plan(problem, traits, plan).ok());  // planning needs no backend
+  EXPECT_EQ(gnn::run(plan, {}).code(), rtopk::StatusCode::not_supported);
 }
 
 TEST(ProductRefusals, OfPlansForAGpu) {
-  if (!rtopk::build_info().cuda) GTEST_SKIP() << "this build has no CUDA backend";
   rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0},
                        .compute_capability = 90,
                        .multiprocessors = 132,
                        .shared_bytes_per_block = 227 * 1024};
-  Product problem{.rows = 5000, .cols = 256, .k = 32, .width = 256, .device = traits.device};
+  gnn::Product problem{.rows = 5000, .cols = 256, .k = 32, .width = 256, .device = traits.device};
   const auto refused = [&](const char* what, auto change) {
-    for (const ProductTerm term : kTerms) {
+    for (const gnn::ProductTerm term : kTerms) {
       problem.term = term;
-      ProductPlan plan;
-      ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+      gnn::ProductPlan plan;
+      ASSERT_TRUE(gnn::make_plan(problem, traits, plan).ok());
       change(plan);
-      const rtopk::Status status = rtopk::run(plan, {});
+      const rtopk::Status status = gnn::run(plan, {});
       EXPECT_NE(std::string(status.text()).find(what), std::string::npos) << name(term) << ": " << status.text();
     }
   };
-  refused("plan.threads is 256", [](ProductPlan& plan) { plan.threads = 256; });
-  refused("plan.rows_per_worker is 7", [](ProductPlan& plan) { plan.rows_per_worker = 7; });
-  refused("plan.cols_per_worker is 16", [](ProductPlan& plan) { plan.cols_per_worker = 16; });
-  refused("plan.parts is 0", [](ProductPlan& plan) { plan.parts = 0; });
-  refused("plan.parts is 5001", [](ProductPlan& plan) { plan.parts = 5001; });
-  refused("plan.shared_bytes", [](ProductPlan& plan) { plan.shared_bytes -= 4; });
-  refused("plan.shared_bytes", [](ProductPlan& plan) { plan.workspace_bytes += 1; });
-  refused("is null", [](ProductPlan&) {});
+  refused("plan.threads is 256", [](gnn::ProductPlan& plan) { plan.threads = 256; });
+  refused("plan.rows_per_worker is 7", [](gnn::ProductPlan& plan) { plan.rows_per_worker = 7; });
+  refused("plan.cols_per_worker is 16", [](gnn::ProductPlan& plan) { plan.cols_per_worker = 16; });
+  refused("plan.parts is 0", [](gnn::ProductPlan& plan) { plan.parts = 0; });
+  refused("plan.parts is 5001", [](gnn::ProductPlan& plan) { plan.parts = 5001; });
+  refused("plan.shared_bytes", [](gnn::ProductPlan& plan) { plan.shared_bytes -= 4; });
+  refused("plan.shared_bytes", [](gnn::ProductPlan& plan) { plan.workspace_bytes += 1; });
+  refused("is null", [](gnn::ProductPlan&) {});
 
   traits.shared_bytes_per_block = 16 * 1024;
-  ProductPlan plan;
-  EXPECT_NE(std::string(rtopk::make_plan(problem, traits, plan).text()).find("16384 shared_bytes"), std::string::npos);
+  gnn::ProductPlan plan;
+  EXPECT_NE(std::string(gnn::make_plan(problem, traits, plan).text()).find("16384 shared_bytes"), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 
 #if defined(RTOPK_TEST_HIGHWAY)
@@ -47,60 +48,23 @@ class ReferenceRunner final : public Runner {
   void activate() const override {}
   [[nodiscard]] std::string run(const Call& call) const override {
     rtopk::Plan plan;
-    const rtopk::Status status = rtopk::make_reference_plan(call.problem, plan);
-    return status.ok() ? run_on_host(plan, call) : refused("make_reference_plan", status);
+    const rtopk::Status status = rtopk::make_plan(call.problem, rtopk::Traits{}, rtopk::Family::reference, plan);
+    return status.ok() ? run_on_host(plan, call) : refused("make_plan", status);
   }
 };
 
-/// Takes another one of the families that can do the same exact selections, which make_plan chooses between by their speed.
-void take_other_family(rtopk::Plan& plan) {
-  if (plan.family == rtopk::Family::cpu_stream || plan.family == rtopk::Family::cpu_lanes) {
-    plan.family = rtopk::Family::cpu_row;
-    plan.scratch_bytes += static_cast<std::size_t>(plan.problem.cols) * 16 + 32768;
-  } else if (plan.family == rtopk::Family::cpu_row) {
-    // The numbers of a streamed problem with the same k and longer rows are enough for this one.
-    rtopk::Problem longer = plan.problem;
-    longer.rows = 1;
-    longer.cols += 64 * longer.k;
-    longer.row_stride = longer.element_stride = longer.group_rows = longer.group_stride = 0;
-    if (longer.form == rtopk::Form::cbsr) {
-      longer.form = rtopk::Form::pairs;
-      longer.index_type = rtopk::IndexType::i64;
-    }
-    rtopk::Plan streamed;
-    if (!rtopk::make_plan(longer, rtopk::Traits{}, streamed).ok()) return;
-    if (streamed.family != rtopk::Family::cpu_stream) return;
-    plan.family = streamed.family;
-    plan.candidate_capacity = streamed.candidate_capacity;
-    plan.scratch_bytes += streamed.scratch_bytes;  // rows may be copied there as well
-  }
-}
-
-/// Whether cpu_lanes can run the problem; it has no more than 256 columns.
-bool fits_lanes(const rtopk::Problem& problem) {
-  return problem.cols <= 256 && problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
-}
-
-/// Takes cpu_lanes, whatever make_plan thinks of its speed.
-void take_lanes(rtopk::Plan& plan) {
-  plan.family = rtopk::Family::cpu_lanes;
-  plan.scratch_bytes += static_cast<std::size_t>(plan.problem.cols) * 2048 + 8192;
-}
-
+/// One instruction set with the family that make_plan picks, or with one that is asked for.
 class CpuRunner final : public Runner {
  public:
-  enum class Way : std::uint8_t { as_planned, other_family, in_lanes };
-
   /// `target` is Highway's bit of the instruction set; 0 leaves the choice to the library.
-  CpuRunner(std::string target_name, std::int64_t target, Way way)
-      : target_name_(std::move(target_name)), target_(target), way_(way) {}
+  CpuRunner(std::string target_name, std::int64_t target, std::optional<rtopk::Family> family)
+      : target_name_(std::move(target_name)), target_(target), family_(family) {}
 
   [[nodiscard]] std::string name() const override {
-    constexpr const char* kWays[] = {"", ", the other family", ", in lanes"};
-    return "cpu " + target_name_ + kWays[static_cast<int>(way_)];
+    return "cpu " + target_name_ + (family_ ? std::string(", ") + rtopk::name(*family_) : "");
   }
   [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
-    return way_ != Way::in_lanes || fits_lanes(problem);
+    return !family_ || is_another_family(problem, rtopk::Traits{}, *family_);
   }
   [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
 
@@ -122,10 +86,9 @@ class CpuRunner final : public Runner {
     rtopk::Traits traits;
     traits.threads = call.threads;
     rtopk::Plan plan;
-    const rtopk::Status status = rtopk::make_plan(call.problem, traits, plan);
+    const rtopk::Status status =
+        family_ ? rtopk::make_plan(call.problem, traits, *family_, plan) : rtopk::make_plan(call.problem, traits, plan);
     if (!status.ok()) return refused("make_plan", status);
-    if (way_ == Way::other_family) take_other_family(plan);
-    if (way_ == Way::in_lanes && fits_lanes(call.problem)) take_lanes(plan);
     if (plan.threads < call.threads) {
       // The plan thinks that so few elements are not worth so many threads.
       plan.threads = call.threads;
@@ -138,7 +101,7 @@ class CpuRunner final : public Runner {
  private:
   std::string target_name_;
   std::int64_t target_;
-  Way way_;
+  std::optional<rtopk::Family> family_;
 };
 
 std::vector<std::unique_ptr<Runner>> make_host_runners() {
@@ -150,14 +113,15 @@ std::vector<std::unique_ptr<Runner>> make_host_runners() {
     for (std::int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
       const std::int64_t target = rest & -rest;
       if (name != hwy::TargetName(target)) continue;
-      for (const auto way : {CpuRunner::Way::as_planned, CpuRunner::Way::other_family, CpuRunner::Way::in_lanes}) {
-        all.push_back(std::make_unique<CpuRunner>(name, target, way));
+      all.push_back(std::make_unique<CpuRunner>(name, target, std::nullopt));
+      for (const rtopk::Family family : {rtopk::Family::cpu_lanes, rtopk::Family::cpu_row, rtopk::Family::cpu_stream}) {
+        all.push_back(std::make_unique<CpuRunner>(name, target, family));
       }
     }
   }
 #endif
   if (all.size() == 1) {
-    all.push_back(std::make_unique<CpuRunner>(rtopk::build_info().cpu_target, 0, CpuRunner::Way::as_planned));
+    all.push_back(std::make_unique<CpuRunner>(rtopk::build_info().cpu_target, 0, std::nullopt));
   }
   return all;
 }
@@ -185,6 +149,12 @@ std::vector<const Runner*> pointers_to(const std::vector<std::unique_ptr<Runner>
 }
 
 }  // namespace
+
+bool is_another_family(const rtopk::Problem& problem, const rtopk::Traits& traits, rtopk::Family family) {
+  rtopk::Plan plan;
+  if (!rtopk::make_plan(problem, traits, plan).ok() || plan.family == family) return false;
+  return rtopk::make_plan(problem, traits, family, plan).ok();
+}
 
 std::string run_plan(const rtopk::Plan& plan, const Call& call) {
 #if defined(RTOPK_TEST_CUDA)

@@ -44,6 +44,9 @@ class Runner {
   [[nodiscard]] virtual std::string run(const Call& call) const = 0;
 };
 
+/// Whether `family` takes the problem, and is not the one that make_plan picks.
+bool is_another_family(const rtopk::Problem& problem, const rtopk::Traits& traits, rtopk::Family family);
+
 /// Runs a plan, made for the call's problem or changed in any way, with as much workspace as it says. Empty on success; if it was
 /// refused, a text that begins with kRefused; else what went wrong.
 std::string run_plan(const rtopk::Plan& plan, const Call& call);

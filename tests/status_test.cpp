@@ -218,7 +218,8 @@ TEST_P(BadProblems, AreRefused) {
   EXPECT_EQ(plan, before);
   expect_refusal(rtopk::make_plan(problem, rtopk::Traits{}, plan), GetParam().code, GetParam().argument);
   EXPECT_EQ(plan, before);
-  expect_refusal(rtopk::make_reference_plan(problem, plan), GetParam().code, GetParam().argument);
+  expect_refusal(rtopk::make_plan(problem, rtopk::Traits{}, rtopk::Family::reference, plan), GetParam().code,
+                 GetParam().argument);
   EXPECT_EQ(plan, before);
 
   // Nor does run() believe a plan whose problem was spoiled afterwards.
@@ -326,11 +327,9 @@ TEST(Cuda, IsNotSupportedWhereItWasNotBuilt) {
   rtopk::Traits traits;
   expect_refusal(rtopk::make_plan(problem, plan), StatusCode::not_supported, "cuda");
   expect_refusal(rtopk::query_traits(problem.device, traits), StatusCode::not_supported, "cuda");
-  traits.device = problem.device;
-  expect_refusal(rtopk::make_plan(problem, traits, plan), StatusCode::not_supported, "cuda");
-  expect_refusal(rtopk::make_reference_plan(problem, plan), StatusCode::not_supported, "cuda");
-  ASSERT_TRUE(rtopk::make_plan(good_problem(), plan).ok());
-  plan.problem = problem;
+  traits = {
+      .device = problem.device, .compute_capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
+  ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());  // planning needs no backend
   expect_refusal(rtopk::run(plan, nullptr, {}), StatusCode::not_supported, "cuda");
 }
 
@@ -345,7 +344,7 @@ class BadCalls : public testing::Test {
   void SetUp() override { plan_for(good_problem()); }
 
   void plan_for(const Problem& problem) {
-    const Status status = rtopk::make_reference_plan(problem, plan_);
+    const Status status = rtopk::make_plan(problem, rtopk::Traits{}, rtopk::Family::reference, plan_);
     ASSERT_TRUE(status.ok()) << status.text();
     ASSERT_GT(plan_.workspace_bytes, 0u);
     ASSERT_LE(plan_.workspace_bytes, kRoom);

@@ -11,7 +11,7 @@ add_library(rtopk_test_support STATIC
   ${CMAKE_CURRENT_LIST_DIR}/matrix.cpp
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
   ${CMAKE_CURRENT_LIST_DIR}/runner.cpp)
-target_include_directories(rtopk_test_support PUBLIC ${CMAKE_CURRENT_LIST_DIR})
+target_include_directories(rtopk_test_support PUBLIC ${CMAKE_CURRENT_LIST_DIR} ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(rtopk_test_support PUBLIC rtopk::rtopk)
 # The paper's arithmetic is defined operation by operation.
 target_compile_options(rtopk_test_support PRIVATE -ffp-contract=off)

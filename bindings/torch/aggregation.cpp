@@ -4,7 +4,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <rtopk/aggregate.hpp>
+#include <rtopk/gnn/aggregate.hpp>
 
 #include "execution.hpp"
 #include "selection.hpp"
@@ -26,7 +26,7 @@ struct HeldGraph {
   [[nodiscard]] IndexType index_type() const {
     return columns.scalar_type() == ScalarType::Long ? IndexType::i64 : IndexType::i32;
   }
-  [[nodiscard]] Graph view() const {
+  [[nodiscard]] gnn::Graph view() const {
     return {row_starts.const_data_ptr(), columns.const_data_ptr(),
             weights ? static_cast<const float*>(weights->const_data_ptr()) : nullptr};
   }
@@ -75,26 +75,26 @@ Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTen
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   Tensor result = empty_matrix(graph.rows(), cols, values);
-  const Aggregation problem{.pass = Pass::forward,
-                            .rows = graph.rows(),
-                            .nodes = values.size(0),
-                            .edges = graph.edges(),
-                            .cols = cols,
-                            .k = values.size(1),
-                            .dtype = float_type_of("values", values),
-                            .selector_type = selector_type,
-                            .graph_index_type = graph.index_type(),
-                            .weighted = graph.weights.has_value(),
-                            .mean = mean,
-                            .deterministic = deterministic,
-                            .device = device_of(values)};
+  const gnn::Aggregation problem{.term = gnn::AggregationTerm::forward,
+                                 .rows = graph.rows(),
+                                 .nodes = values.size(0),
+                                 .edges = graph.edges(),
+                                 .cols = cols,
+                                 .k = values.size(1),
+                                 .dtype = float_type_of("values", values),
+                                 .selector_type = selector_type,
+                                 .graph_index_type = graph.index_type(),
+                                 .weighted = graph.weights.has_value(),
+                                 .mean = mean,
+                                 .deterministic = deterministic,
+                                 .device = device_of(values)};
   if (problem.k == 0) return torch::stable::zero_(result);
-  execute<AggregationPlan>(problem,
-                           AggregationCall{.graph = graph.view(),
-                                           .values = held_values.const_data_ptr(),
-                                           .selectors = held_selectors.const_data_ptr(),
-                                           .result = result.mutable_data_ptr()},
-                           result);
+  execute<gnn::AggregationPlan>(problem,
+                                gnn::AggregationCall{.graph = graph.view(),
+                                                     .values = held_values.const_data_ptr(),
+                                                     .selectors = held_selectors.const_data_ptr(),
+                                                     .result = result.mutable_data_ptr()},
+                                result);
   return result;
 }
 
@@ -118,27 +118,27 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor result = empty_matrix(selectors.size(0), selectors.size(1), grad);
-  const Aggregation problem{.pass = Pass::backward,
-                            .rows = graph.rows(),
-                            .nodes = selectors.size(0),
-                            .edges = graph.edges(),
-                            .cols = grad.size(1),
-                            .k = selectors.size(1),
-                            .dtype = float_type_of("grad", grad),
-                            .selector_type = selector_type,
-                            .graph_index_type = graph.index_type(),
-                            .weighted = graph.weights.has_value(),
-                            .mean = mean,
-                            .deterministic = deterministic,
-                            .device = device_of(grad)};
+  const gnn::Aggregation problem{.term = gnn::AggregationTerm::backward,
+                                 .rows = graph.rows(),
+                                 .nodes = selectors.size(0),
+                                 .edges = graph.edges(),
+                                 .cols = grad.size(1),
+                                 .k = selectors.size(1),
+                                 .dtype = float_type_of("grad", grad),
+                                 .selector_type = selector_type,
+                                 .graph_index_type = graph.index_type(),
+                                 .weighted = graph.weights.has_value(),
+                                 .mean = mean,
+                                 .deterministic = deterministic,
+                                 .device = device_of(grad)};
   if (problem.k == 0) return result;
-  execute<AggregationPlan>(problem,
-                           AggregationCall{.graph = graph.view(),
-                                           .transposed = transposed.view(),
-                                           .selectors = held_selectors.const_data_ptr(),
-                                           .gradient = held_grad.const_data_ptr(),
-                                           .result = result.mutable_data_ptr()},
-                           result);
+  execute<gnn::AggregationPlan>(problem,
+                                gnn::AggregationCall{.graph = graph.view(),
+                                                     .transposed = transposed.view(),
+                                                     .selectors = held_selectors.const_data_ptr(),
+                                                     .gradient = held_grad.const_data_ptr(),
+                                                     .result = result.mutable_data_ptr()},
+                                result);
   return result;
 }
 
@@ -146,13 +146,13 @@ std::tuple<Tensor, Tensor, MaybeTensor> transpose_graph(const Tensor& row_starts
                                                         const MaybeTensor& weights, std::int64_t n) {
   const HeldGraph graph = held(row_starts, columns, weights);
   if (n < 0) refuse("n is " + std::to_string(n) + "; accepted: 0 or more, the number of nodes");
-  const Transposition problem{.rows = graph.rows(),
-                              .nodes = n,
-                              .edges = graph.edges(),
-                              .graph_index_type = graph.index_type(),
-                              .weighted = graph.weights.has_value(),
-                              .device = device_of(columns)};
-  TranspositionPlan plan;
+  const gnn::Transposition problem{.rows = graph.rows(),
+                                   .nodes = n,
+                                   .edges = graph.edges(),
+                                   .graph_index_type = graph.index_type(),
+                                   .weighted = graph.weights.has_value(),
+                                   .device = device_of(columns)};
+  gnn::TranspositionPlan plan;
   check(make_plan(problem, plan));
   const Tensor starts = empty_vector(n + 1, columns);
   const Tensor rows = empty_vector(graph.edges(), columns);

@@ -2,7 +2,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <rtopk/linear.hpp>
+#include "internal/linear.hpp"
 
 #include "execution.hpp"
 #include "tensor_checks.hpp"
@@ -10,12 +10,12 @@
 namespace rtopk::torch_binding {
 namespace {
 
-Tensor multiplied(const Linear& problem, LinearCall call, const Tensor& like) {
-  const bool for_matrix = problem.term == LinearTerm::matrix_gradient;
+Tensor multiplied(const gnn::Linear& problem, gnn::LinearCall call, const Tensor& like) {
+  const bool for_matrix = problem.term == gnn::LinearTerm::matrix_gradient;
   Tensor result = empty_matrix(for_matrix ? problem.outputs : problem.rows,
-                               problem.term == LinearTerm::product ? problem.outputs : problem.inputs, like);
+                               problem.term == gnn::LinearTerm::product ? problem.outputs : problem.inputs, like);
   call.result = mutable_floats(result);
-  execute<LinearPlan>(problem, call, result);
+  execute<gnn::LinearPlan>(problem, call, result);
   return result;
 }
 
@@ -34,7 +34,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const MaybeTensor& bias) {
     held_bias = torch::stable::contiguous(*bias);
   }
   return multiplied(
-      {.term = LinearTerm::product,
+      {.term = gnn::LinearTerm::product,
        .rows = x.size(0),
        .inputs = x.size(1),
        .outputs = weight.size(0),
@@ -49,7 +49,7 @@ Tensor linear_input_gradient(const Tensor& grad, const Tensor& weight) {
   check_size("weight", weight, 0, grad.size(1), "the columns of grad");
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_weight = torch::stable::contiguous(weight);
-  return multiplied({.term = LinearTerm::input_gradient,
+  return multiplied({.term = gnn::LinearTerm::input_gradient,
                      .rows = grad.size(0),
                      .inputs = weight.size(1),
                      .outputs = weight.size(0),
@@ -63,7 +63,7 @@ Tensor linear_weight_gradient(const Tensor& grad, const Tensor& x) {
   check_size("x", x, 0, grad.size(0), "the rows of grad");
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_x = torch::stable::contiguous(x);
-  return multiplied({.term = LinearTerm::matrix_gradient,
+  return multiplied({.term = gnn::LinearTerm::matrix_gradient,
                      .rows = grad.size(0),
                      .inputs = x.size(1),
                      .outputs = grad.size(1),

@@ -4,7 +4,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <rtopk/norm.hpp>
+#include <rtopk/gnn/norm.hpp>
 
 #include "execution.hpp"
 #include "tensor_checks.hpp"
@@ -18,7 +18,7 @@ struct HeldInput {
   MaybeTensor bias;
   Tensor gamma;
 
-  [[nodiscard]] Norm problem(NormTerm term, double epsilon) const {
+  [[nodiscard]] gnn::Norm problem(gnn::NormTerm term, double epsilon) const {
     return {.term = term,
             .rows = x.size(0),
             .cols = x.size(1),
@@ -26,7 +26,7 @@ struct HeldInput {
             .epsilon = static_cast<float>(epsilon),
             .device = device_of(x)};
   }
-  [[nodiscard]] NormCall call() const {
+  [[nodiscard]] gnn::NormCall call() const {
     return {.input = floats(x), .bias = bias ? floats(*bias) : nullptr, .gamma = floats(gamma)};
   }
 };
@@ -47,7 +47,7 @@ HeldInput held(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma) {
   return input;
 }
 
-NormGradients gradients(const HeldInput& input, const Norm& problem, NormCall call) {
+NormGradients gradients(const HeldInput& input, const gnn::Norm& problem, gnn::NormCall call) {
   NormGradients made{empty_matrix(problem.rows, problem.cols, input.x), empty_vector(problem.cols, input.x),
                      empty_vector(problem.cols, input.x), std::nullopt};
   auto& [of_x, of_gamma, of_beta, of_bias] = made;
@@ -56,7 +56,7 @@ NormGradients gradients(const HeldInput& input, const Norm& problem, NormCall ca
   call.gamma_gradient = mutable_floats(of_gamma);
   call.beta_gradient = mutable_floats(of_beta);
   call.bias_gradient = of_bias ? mutable_floats(*of_bias) : nullptr;
-  execute<NormPlan>(problem, call, of_x);
+  execute<gnn::NormPlan>(problem, call, of_x);
   return made;
 }
 
@@ -66,12 +66,12 @@ Tensor norm(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, const
   const HeldInput input = held(x, bias, gamma);
   check_column("beta", beta, x);
   const Tensor held_beta = torch::stable::contiguous(beta);
-  const Norm problem = input.problem(NormTerm::rows, epsilon);
+  const gnn::Norm problem = input.problem(gnn::NormTerm::rows, epsilon);
   Tensor result = empty_matrix(problem.rows, problem.cols, x);
-  NormCall call = input.call();
+  gnn::NormCall call = input.call();
   call.beta = floats(held_beta);
   call.result = mutable_floats(result);
-  execute<NormPlan>(problem, call, result);
+  execute<gnn::NormPlan>(problem, call, result);
   return result;
 }
 
@@ -82,9 +82,9 @@ NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tens
   check_size("grad", grad, 0, x.size(0), "the rows of x");
   check_size("grad", grad, 1, x.size(1), "the columns of x");
   const Tensor held_grad = torch::stable::contiguous(grad);
-  NormCall call = input.call();
+  gnn::NormCall call = input.call();
   call.gradient = floats(held_grad);
-  return gradients(input, input.problem(NormTerm::gradient, epsilon), call);
+  return gradients(input, input.problem(gnn::NormTerm::gradient, epsilon), call);
 }
 
 NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
@@ -98,10 +98,10 @@ NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, co
   check_device("selectors", selectors, x, "x");
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
-  NormCall call = input.call();
+  gnn::NormCall call = input.call();
   call.values = floats(held_values);
   call.selectors = held_selectors.const_data_ptr();
-  Norm problem = input.problem(NormTerm::compact_gradient, epsilon);
+  gnn::Norm problem = input.problem(gnn::NormTerm::compact_gradient, epsilon);
   problem.k = values.size(1);
   problem.selector_type = selector_type;
   return gradients(input, problem, call);

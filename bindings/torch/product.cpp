@@ -4,7 +4,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <rtopk/product.hpp>
+#include <rtopk/gnn/product.hpp>
 
 #include "execution.hpp"
 #include "tensor_checks.hpp"
@@ -30,23 +30,23 @@ void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, con
   check_matrix("matrix", matrix, matrix.size(0), "", selectors);
   check_size("matrix", matrix, 1, onto.size(1), "the columns of onto");
   if (!onto.is_contiguous()) refuse("onto is not contiguous; accepted: a contiguous tensor, which is added to");
-  const Product problem{.term = ProductTerm::product,
-                        .rows = rows,
-                        .cols = matrix.size(0),
-                        .k = selectors.size(1),
-                        .width = matrix.size(1),
-                        .selector_type = selector_type_of(selectors, matrix.size(0)),
-                        .device = device_of(selectors)};
+  const gnn::Product problem{.term = gnn::ProductTerm::product,
+                             .rows = rows,
+                             .cols = matrix.size(0),
+                             .k = selectors.size(1),
+                             .width = matrix.size(1),
+                             .selector_type = selector_type_of(selectors, matrix.size(0)),
+                             .device = device_of(selectors)};
   if (problem.k == 0 || problem.width == 0) return;
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor held_matrix = torch::stable::contiguous(matrix);
-  execute<ProductPlan>(problem,
-                       ProductCall{.values = floats(held_values),
-                                   .selectors = held_selectors.const_data_ptr(),
-                                   .matrix = floats(held_matrix),
-                                   .result = mutable_floats(onto)},
-                       onto);
+  execute<gnn::ProductPlan>(problem,
+                            gnn::ProductCall{.values = floats(held_values),
+                                             .selectors = held_selectors.const_data_ptr(),
+                                             .matrix = floats(held_matrix),
+                                             .result = mutable_floats(onto)},
+                            onto);
 }
 
 Tensor product_values_gradient(const Tensor& grad, const Tensor& selectors, const Tensor& matrix) {
@@ -55,24 +55,24 @@ Tensor product_values_gradient(const Tensor& grad, const Tensor& selectors, cons
   check_dims("matrix", matrix, 2);
   check_matrix("matrix", matrix, matrix.size(0), "", selectors);
   check_size("matrix", matrix, 1, grad.size(1), "the columns of grad");
-  const Product problem{.term = ProductTerm::values_gradient,
-                        .rows = selectors.size(0),
-                        .cols = matrix.size(0),
-                        .k = selectors.size(1),
-                        .width = matrix.size(1),
-                        .selector_type = selector_type_of(selectors, matrix.size(0)),
-                        .device = device_of(selectors)};
+  const gnn::Product problem{.term = gnn::ProductTerm::values_gradient,
+                             .rows = selectors.size(0),
+                             .cols = matrix.size(0),
+                             .k = selectors.size(1),
+                             .width = matrix.size(1),
+                             .selector_type = selector_type_of(selectors, matrix.size(0)),
+                             .device = device_of(selectors)};
   Tensor result = empty_matrix(problem.rows, problem.k, grad);
   if (problem.k == 0 || problem.width == 0) return torch::stable::zero_(result);
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
   const Tensor held_matrix = torch::stable::contiguous(matrix);
-  execute<ProductPlan>(problem,
-                       ProductCall{.selectors = held_selectors.const_data_ptr(),
-                                   .matrix = floats(held_matrix),
-                                   .gradient = floats(held_grad),
-                                   .result = mutable_floats(result)},
-                       result);
+  execute<gnn::ProductPlan>(problem,
+                            gnn::ProductCall{.selectors = held_selectors.const_data_ptr(),
+                                             .matrix = floats(held_matrix),
+                                             .gradient = floats(held_grad),
+                                             .result = mutable_floats(result)},
+                            result);
   return result;
 }
 
@@ -82,24 +82,24 @@ Tensor product_matrix_gradient(const Tensor& grad, const Tensor& values, const T
   check_matrix("grad", grad, rows, "the rows of selectors", selectors);
   check_matrix("values", values, rows, "the rows of selectors", selectors);
   check_size("values", values, 1, selectors.size(1), "the columns of selectors");
-  const Product problem{.term = ProductTerm::matrix_gradient,
-                        .rows = rows,
-                        .cols = cols,
-                        .k = selectors.size(1),
-                        .width = grad.size(1),
-                        .selector_type = selector_type_of(selectors, cols),
-                        .device = device_of(selectors)};
+  const gnn::Product problem{.term = gnn::ProductTerm::matrix_gradient,
+                             .rows = rows,
+                             .cols = cols,
+                             .k = selectors.size(1),
+                             .width = grad.size(1),
+                             .selector_type = selector_type_of(selectors, cols),
+                             .device = device_of(selectors)};
   Tensor result = empty_matrix(cols, problem.width, grad);
   if (problem.k == 0 || problem.width == 0) return torch::stable::zero_(result);
   const Tensor held_grad = torch::stable::contiguous(grad);
   const Tensor held_values = torch::stable::contiguous(values);
   const Tensor held_selectors = torch::stable::contiguous(selectors);
-  execute<ProductPlan>(problem,
-                       ProductCall{.values = floats(held_values),
-                                   .selectors = held_selectors.const_data_ptr(),
-                                   .gradient = floats(held_grad),
-                                   .result = mutable_floats(result)},
-                       result);
+  execute<gnn::ProductPlan>(problem,
+                            gnn::ProductCall{.values = floats(held_values),
+                                             .selectors = held_selectors.const_data_ptr(),
+                                             .gradient = floats(held_grad),
+                                             .result = mutable_floats(result)},
+                            result);
   return result;
 }
 

@@ -61,9 +61,9 @@ Sizes sizes_of(const Tensor& tensor) {
   const auto shape = tensor.sizes();
   Sizes sizes;
   sizes.count = static_cast<std::int64_t>(shape.size());
-  if (sizes.count > Sizes::kMost) {
+  if (sizes.count > Sizes::kMax) {
     throw std::runtime_error("rtopk: the tensor has " + std::to_string(sizes.count) +
-                             " dimensions; accepted: at most " + std::to_string(Sizes::kMost));
+                             " dimensions; accepted: at most " + std::to_string(Sizes::kMax));
   }
   std::copy(shape.begin(), shape.end(), sizes.each);
   return sizes;
@@ -103,7 +103,7 @@ std::int32_t dtype_of(const Tensor& tensor) {
 }
 
 Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& like) {
-  std::int64_t strides[Sizes::kMost];
+  std::int64_t strides[Sizes::kMax];
   std::int64_t stride = 1;
   for (std::int64_t i = sizes.count; i-- > 0;) {
     strides[i] = stride;

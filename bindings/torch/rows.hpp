@@ -36,9 +36,9 @@ Tensor results_along(const Tensor& results, std::int64_t dim);
 
 /// The sizes of a tensor without an allocation, which would be felt in a small call.
 struct Sizes {
-  static constexpr std::int64_t kMost = 64;  ///< torch's own limit for most operators
+  static constexpr std::int64_t kMax = 64;  ///< torch's own limit for most operators
   std::int64_t count = 0;
-  std::int64_t each[kMost];
+  std::int64_t each[kMax];
 };
 
 /// As PyTorch's C functions number types.

@@ -82,7 +82,7 @@ void check_no_internal_overlap(const char* name, const Tensor& tensor) {
   // By ascending stride, each dimension has to step over all that the ones before it reach.
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
-  std::array<std::size_t, Sizes::kMost> order{};
+  std::array<std::size_t, Sizes::kMax> order{};
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(sizes.size(), order.size()));
   std::iota(order.begin(), end, 0);
   std::sort(order.begin(), end, [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });

@@ -6,7 +6,7 @@
 
 #include <torch/csrc/stable/library.h>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 namespace rtopk::torch_binding {
 

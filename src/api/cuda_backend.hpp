@@ -1,35 +1,32 @@
-// The CUDA backend; in a build without it, what answers in its place.
+// The CUDA backend: its plans, which every build has, and what runs them. A build without CUDA refuses to run.
 #pragma once
+
+#include "plan/cuda.hpp"
 
 #if defined(RTOPK_HAVE_CUDA)
 
 #include "cuda/backend.hpp"
 
-#else
+namespace rtopk::cuda {
 
-#include <rtopk/types.hpp>
+/// Whether this build can run plans for a GPU.
+inline Status check_backend() noexcept { return {}; }
+
+}  // namespace rtopk::cuda
+
+#else
 
 namespace rtopk::cuda {
 
-inline Status refuse() noexcept {
+inline Status check_backend() noexcept {
   return {StatusCode::not_supported,
           "device is cuda, and this build has no CUDA backend; accepted: cpu, or a build that has it"};
 }
-template <class... Arguments>
-Status query_traits(Arguments&&...) noexcept {
-  return refuse();
-}
-template <class... Arguments>
-Status make_plan(Arguments&&...) noexcept {
-  return refuse();
-}
-template <class... Arguments>
-Status check_plan(Arguments&&...) noexcept {
-  return refuse();
-}
+inline Status query_traits(Device, Traits&) noexcept { return check_backend(); }
+inline Status make_plan(const gnn::Transposition&, gnn::TranspositionPlan&) noexcept { return check_backend(); }
 template <class... Arguments>
 Status run(Arguments&&...) noexcept {
-  return refuse();
+  return check_backend();
 }
 
 }  // namespace rtopk::cuda

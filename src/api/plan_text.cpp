@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "core/placement.hpp"
 

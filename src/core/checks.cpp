@@ -1,18 +1,18 @@
-#include "checks.hpp"
+#include "core/checks.hpp"
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <limits>
 
-#include "regions.hpp"
-#include "sizes.hpp"
+#include "core/regions.hpp"
+#include "core/sizes.hpp"
 
 namespace rtopk::core {
 namespace {
 
-constexpr std::int32_t kMostIterations = 10000;
-constexpr std::int64_t kMostCbsrColumns = 65536;
+constexpr std::int32_t kMaxIterations = 10000;
+constexpr std::int64_t kMaxCbsrColumns = 65536;
 
 long long printable(std::int64_t value) { return value; }
 
@@ -89,7 +89,7 @@ Status check_form(const Problem& p) {
     }
   }
   if (p.form == Form::cbsr) {
-    if (p.cols > kMostCbsrColumns) return invalid("cols", p.cols, "at most 65536 for form cbsr");
+    if (p.cols > kMaxCbsrColumns) return invalid("cols", p.cols, "at most 65536 for form cbsr");
     if (!narrow) {
       return status(StatusCode::invalid_argument,
                     "index_type is %s; accepted for form cbsr: u8 (up to 256 columns) or u16", name(p.index_type));
@@ -107,7 +107,7 @@ Status check_form(const Problem& p) {
 }
 
 Status check_limits(const Problem& p) {
-  if (p.max_iter < 0 || p.max_iter > kMostIterations) return invalid("max_iter", p.max_iter, "0 (none) to 10000");
+  if (p.max_iter < 0 || p.max_iter > kMaxIterations) return invalid("max_iter", p.max_iter, "0 (none) to 10000");
   if (!(p.epsilon >= 0.0 && p.epsilon <= 1.0)) {
     return status(StatusCode::invalid_argument, "epsilon is %g; accepted: 0 (exact) to 1", p.epsilon);
   }

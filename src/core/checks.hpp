@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <rtopk/plan.hpp>
 #include <rtopk/rtopk.hpp>
+#include <rtopk/select.hpp>
 
-#include "placement.hpp"
+#include "core/placement.hpp"
 
 namespace rtopk::core {
 
@@ -43,6 +43,11 @@ Status check_traits(const Traits& traits, const Device& device) noexcept;
 
 /// Whether the workspace of a plan for this problem is a size that memory can have.
 Status check_workspace(const Problem& problem, std::size_t bytes) noexcept;
+
+/// Whether a problem asks for the paper's search, perhaps stopped early.
+[[nodiscard]] constexpr bool bisects(const Problem& problem) noexcept {
+  return problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
+}
 
 [[nodiscard]] constexpr bool writes_values(const Problem& problem) noexcept {
   return problem.form == Form::cbsr || (problem.form == Form::pairs && problem.values);

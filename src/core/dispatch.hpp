@@ -5,7 +5,7 @@
 
 #include <rtopk/types.hpp>
 
-#include "keys.hpp"
+#include "core/keys.hpp"
 
 namespace rtopk::core {
 

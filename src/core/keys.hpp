@@ -11,7 +11,7 @@
 #include <rtopk/half.hpp>
 #include <rtopk/types.hpp>
 
-#include "attributes.hpp"
+#include "core/attributes.hpp"
 
 namespace rtopk::core {
 

@@ -1,10 +1,6 @@
 #include <cstring>
 
-#include <rtopk/aggregate.hpp>
-#include <rtopk/linear.hpp>
-#include <rtopk/norm.hpp>
-#include <rtopk/plan.hpp>
-#include <rtopk/product.hpp>
+#include <rtopk/select.hpp>
 #include <rtopk/types.hpp>
 
 namespace rtopk {
@@ -92,52 +88,6 @@ const char* name(Family family) noexcept {
     case Family::cuda_cluster: return "cuda_cluster";
     case Family::cuda_radix: return "cuda_radix";
     case Family::cuda_scan: return "cuda_scan";
-  }
-  return "?";
-}
-
-const char* name(Pass pass) noexcept {
-  switch (pass) {
-    case Pass::forward: return "forward";
-    case Pass::backward: return "backward";
-  }
-  return "?";
-}
-
-const char* name(ProductTerm term) noexcept {
-  switch (term) {
-    case ProductTerm::product: return "product";
-    case ProductTerm::values_gradient: return "values_gradient";
-    case ProductTerm::matrix_gradient: return "matrix_gradient";
-  }
-  return "?";
-}
-
-const char* name(NormTerm term) noexcept {
-  switch (term) {
-    case NormTerm::rows: return "rows";
-    case NormTerm::gradient: return "gradient";
-    case NormTerm::compact_gradient: return "compact_gradient";
-  }
-  return "?";
-}
-
-const char* name(LinearTerm term) noexcept {
-  switch (term) {
-    case LinearTerm::product: return "product";
-    case LinearTerm::input_gradient: return "input_gradient";
-    case LinearTerm::matrix_gradient: return "matrix_gradient";
-  }
-  return "?";
-}
-
-const char* name(AggregationFamily family) noexcept {
-  switch (family) {
-    case AggregationFamily::cpu_rows: return "cpu_rows";
-    case AggregationFamily::cpu_gather: return "cpu_gather";
-    case AggregationFamily::cuda_gather: return "cuda_gather";
-    case AggregationFamily::cuda_stream: return "cuda_stream";
-    case AggregationFamily::cuda_stream_scatter: return "cuda_stream_scatter";
   }
   return "?";
 }

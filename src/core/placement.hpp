@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 namespace rtopk::core {
 

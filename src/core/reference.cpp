@@ -1,14 +1,14 @@
-#include "reference.hpp"
+#include "core/reference.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <numeric>
 
-#include "checks.hpp"
-#include "dispatch.hpp"
-#include "keys.hpp"
-#include "search.hpp"
-#include "sizes.hpp"
+#include "core/checks.hpp"
+#include "core/dispatch.hpp"
+#include "core/keys.hpp"
+#include "core/search.hpp"
+#include "core/sizes.hpp"
 
 namespace rtopk::core {
 namespace {

@@ -1,7 +1,7 @@
-#include "regions.hpp"
+#include "core/regions.hpp"
 
-#include "checks.hpp"
-#include "sizes.hpp"
+#include "core/checks.hpp"
+#include "core/sizes.hpp"
 
 namespace rtopk::core {
 

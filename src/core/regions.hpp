@@ -33,8 +33,8 @@ class Regions {
   static bool overlap(const Region& a, const Region& b);
   void add(const char* argument, const void* data, std::int64_t count, std::size_t size, bool written);
 
-  static constexpr std::size_t kMost = 12;
-  Region regions_[kMost];
+  static constexpr std::size_t kMax = 12;
+  Region regions_[kMax];
   std::size_t used_ = 0;
 };
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "attributes.hpp"
+#include "core/attributes.hpp"
 
 namespace rtopk::core {
 

@@ -1,4 +1,4 @@
-// Sizes in bytes that cannot wrap around: what does not fit becomes the largest number, which no memory has.
+// Sizes in bytes that cannot wrap around: what does not fit becomes the largest number, which no memory has. And division that rounds up.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,13 @@ inline constexpr std::size_t kMaxBytes = std::numeric_limits<std::size_t>::max()
   return count < 0 ? std::numeric_limits<std::size_t>::max() : times(static_cast<std::size_t>(count), size);
 }
 
-[[nodiscard]] constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) noexcept {
+/// The least multiple that is not less.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) noexcept {
   const std::size_t rest = bytes % multiple;
   return rest == 0 ? bytes : plus(bytes, multiple - rest);
 }
+
+/// a / b rounded up, of numbers that are not negative.
+[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
 
 }  // namespace rtopk::core

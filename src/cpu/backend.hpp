@@ -1,19 +1,17 @@
 // The CPU backend as the rest of the library sees it.
 #pragma once
 
-#include <rtopk/plan.hpp>
-#include <rtopk/rtopk.hpp>
+#include <rtopk/select.hpp>
+
+#include "plan/select/cpu.hpp"
 
 namespace rtopk::cpu {
 
 /// CPUs that this process may use, by its affinity and by the quota of its cgroups.
 [[nodiscard]] int available_threads() noexcept;
 
-/// Picks family and numbers for a problem that was checked.
-Status make_plan(const Problem& problem, const Traits& traits, Plan& plan) noexcept;
-
-/// Whether `plan` is one that run() can carry out: plans are plain values and may have been changed.
-Status check_plan(const Plan& plan) noexcept;
+/// For plans: plan/select/cpu.hpp.
+[[nodiscard]] Kernels kernels() noexcept;
 
 /// Runs a plan and a call that were checked. `executor` may be null.
 void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept;

@@ -16,20 +16,40 @@ class Layer(NamedTuple):
     outside: tuple = ()
 
 
+CUDA = ("cuda", "cub/", "cooperative_groups")
+# What every room of src may include.
+COMMON = ("include", "src/internal", "src/core")
+
 LAYERS = {
     "include": Layer(),
-    "src/core": Layer(layers=("include",)),
+    "src/internal": Layer(layers=("include",)),
+    "src/core": Layer(layers=("include", "src/internal")),
+    "src/plan": Layer(layers=COMMON),
     "src/cpu": Layer(
-        layers=("include", "src/core"),
+        layers=(*COMMON, "src/plan"),
         outside=("hwy/", "dlfcn.h", "pthread.h", "sched.h", "signal.h", "sys/auxv.h", "unistd.h"),
     ),
-    "src/cuda": Layer(layers=("include", "src/core"), outside=("cuda", "cub/", "cooperative_groups")),
-    "src/api": Layer(layers=("include", "src/core", "src/cpu", "src/cuda")),
+    "src/cuda": Layer(layers=COMMON, outside=CUDA),
+    "src/cuda/runtime": Layer(layers=(*COMMON, "src/cuda"), outside=CUDA),
+    "src/cuda/select": Layer(
+        layers=(*COMMON, "src/plan", "src/cuda", "src/cuda/runtime", "src/cuda/select/gather"), outside=CUDA
+    ),
+    "src/api": Layer(layers=(*COMMON, "src/plan", "src/cpu", "src/cuda")),
     "tools": Layer(layers=("include",), outside=("*",)),
     "bindings": Layer(layers=("include",), outside=("*",)),
-    "bindings/torch": Layer(layers=("include",), outside=("*", "torch/", "ATen/", "c10/")),
+    "bindings/torch": Layer(layers=("include", "src/internal"), outside=("*", "torch/", "ATen/", "c10/")),
     "python": Layer(layers=("include",), outside=("*",)),
 }
+# An operator includes no other operator.
+for operator in ("aggregate", "product", "norm", "linear"):
+    LAYERS[f"src/cuda/{operator}"] = Layer(
+        layers=(*COMMON, "src/plan", "src/cuda", "src/cuda/runtime"), outside=CUDA
+    )
+# A kernel family includes no other family: what two share lies one level up.
+for family in ("warp", "tournament", "block", "filter", "cluster", "radix", "scan", "sort", "gather"):
+    LAYERS[f"src/cuda/select/{family}"] = Layer(
+        layers=(*COMMON, "src/plan", "src/cuda/runtime", "src/cuda/select"), outside=CUDA
+    )
 TORCH = ("torch/", "ATen/", "c10/")
 SOURCES = {".h", ".hpp", ".c", ".cpp", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -75,7 +95,9 @@ def objection(root, source, name):
 def violations(root):
     """(number of files read, lines that break a rule)."""
     found, files = [], 0
-    for source in sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix in SOURCES):
+    tops = sorted({name.split("/")[0] for name in LAYERS})
+    found_files = (path for top in tops for path in (root / top).rglob("*") if path.suffix in SOURCES)
+    for source in sorted(path.relative_to(root) for path in found_files):
         if layer_of(source) is None:
             continue
         files += 1

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "thread_pool.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "options.hpp"
 #include "random_matrix.hpp"

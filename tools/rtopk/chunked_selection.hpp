@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "matrix_source.hpp"
 #include "result_buffers.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "random_matrix.hpp"
 

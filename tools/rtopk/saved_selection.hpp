@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "contract.hpp"
 #include "npz_reader.hpp"

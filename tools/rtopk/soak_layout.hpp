@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "split_mix.hpp"
 

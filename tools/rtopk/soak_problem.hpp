@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "soak_rows.hpp"
 

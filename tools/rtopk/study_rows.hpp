@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include <rtopk/plan.hpp>
+#include <rtopk/select.hpp>
 
 #include "cuda_device.hpp"
 #include "options.hpp"

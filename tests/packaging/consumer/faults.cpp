@@ -1,8 +1,8 @@
 // Everything that the library does on a CPU, with its own threads and no memory from the allocator of its own: for runs in which an
 // allocation or the start of a thread fails. Ends with 0 if every call was right or refused, else with 1.
 #include <rtopk/rtopk.h>
-#include <rtopk/aggregate.hpp>
-#include <rtopk/product.hpp>
+#include <rtopk/gnn/aggregate.hpp>
+#include <rtopk/gnn/product.hpp>
 #include <rtopk/rtopk.hpp>
 
 #include <cstring>

@@ -1,0 +1,15 @@
+// Stands in for the files simd_*.cpp in a build without Highway.
+#include "cpu/backend.hpp"
+#include "cpu/product/product.hpp"
+
+namespace rtopk::cpu {
+
+bool has_simd() noexcept { return false; }
+const char* simd_target() noexcept { return "scalar"; }
+const char* simd_targets() noexcept { return "scalar"; }
+
+void multiply(const gnn::Product& problem, const gnn::ProductCall& call, const ProductPart& part) noexcept {
+  multiply_scalar(problem, call, part);
+}
+
+}  // namespace rtopk::cpu

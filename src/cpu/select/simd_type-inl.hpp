@@ -1,0 +1,114 @@
+// Compiles the kernels of one element type for every instruction set. A file for a type defines
+//   RTOPK_ELEMENT        the element type,
+//   RTOPK_RUN            the name of the function that simd_rows.cpp calls,
+//   HWY_TARGET_INCLUDE   its own path,
+// and includes this one. Highway then includes that file, and so this one, once for each instruction set.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+#include "core/checks.hpp"
+#include "core/dispatch.hpp"
+#include "core/keys.hpp"
+#include "core/search.hpp"
+#include "cpu/runtime/simd_targets.hpp"
+#include "cpu/select/position_table.hpp"
+#include "cpu/select/scratch.hpp"
+#include "cpu/select/simd_rows.hpp"
+#include "plan/select/tuning_tile.hpp"
+
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rtopk::cpu::HWY_NAMESPACE {
+
+#include "cpu/select/views-inl.hpp"
+
+#include "cpu/select/passes-inl.hpp"
+
+#include "cpu/select/threshold-inl.hpp"
+
+#include "cpu/select/results-inl.hpp"
+
+#include "cpu/select/tile-inl.hpp"
+
+#include "cpu/select/lanes_family-inl.hpp"
+
+#include "cpu/select/row_family-inl.hpp"
+
+#include "cpu/select/stream_family-inl.hpp"
+
+#include "cpu/select/bisection_family-inl.hpp"
+
+/// Selects neighbouring rows: a row at a time, unless the family takes several.
+template <class Family, class T>
+HWY_INLINE void SelectRun(Family& family, const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) family.Select(rows + i * stride, number + i);
+}
+
+template <class T, Direction direction>
+HWY_INLINE void SelectRun(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
+                          std::int64_t count) {
+  family.Select(rows, stride, number, count);
+}
+
+template <class Family, class T>
+void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+                Scratch& scratch) {
+  Family family(plan, output, scratch);
+  Tile<T> tile(plan.problem, scratch);
+  if (input == nullptr) return;  // only the size of the scratch was asked for
+  ForEachRun(plan.problem, static_cast<const T*>(input), begin, end, tile,
+             [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+               SelectRun(family, rows, stride, number, count);
+             });
+}
+
+template <class T>
+void Run(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+         Scratch& scratch) {
+  core::with_direction(plan.problem.direction, [&](auto tag) {
+    constexpr Direction direction = decltype(tag)::value;
+    const auto run = [&]<class Family>(Family*) { SelectRows<Family, T>(plan, input, output, begin, end, scratch); };
+    if (plan.family == Family::cpu_lanes) return run(static_cast<LanesFamily<T, direction>*>(nullptr));
+    if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));
+    if (plan.family == Family::cpu_row) return run(static_cast<RowFamily<T, direction>*>(nullptr));
+    if (plan.problem.cols <= std::numeric_limits<std::uint32_t>::max()) {
+      return run(static_cast<StreamFamily<T, direction, std::uint32_t>*>(nullptr));
+    }
+    return run(static_cast<StreamFamily<T, direction, std::uint64_t>*>(nullptr));
+  });
+}
+
+// Highway makes tables of plain functions, one for each instruction set.
+void RTOPK_RUN(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+               Scratch& scratch) {
+  Run<RTOPK_ELEMENT>(plan, input, output, begin, end, scratch);
+}
+
+}  // namespace rtopk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rtopk::cpu {
+
+HWY_EXPORT(RTOPK_RUN);
+
+void RTOPK_RUN(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
+               Scratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(RTOPK_RUN)(plan, input, output, begin, end, scratch);
+}
+
+}  // namespace rtopk::cpu
+#endif

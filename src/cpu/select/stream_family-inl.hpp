@@ -1,0 +1,236 @@
+// cpu_stream: one read of the row. What can still be among the k best goes into a buffer of candidates; when that fills up
+// it is pruned to the k best so far, which raises the bar for the rest. For rows of which a small part is selected.
+// Included by simd_type-inl.hpp, once for each instruction set.
+
+template <class T, Direction direction, class Place>
+class StreamFamily {
+ public:
+  StreamFamily(const Plan& plan, const Output& output, Scratch& scratch)
+      : problem_(plan.problem),
+        results_(plan.problem, output, scratch),
+        listing_(scratch),
+        candidates_(scratch.take<Candidate>(plan.candidate_capacity)),
+        places_(scratch.take<Place>(plan.candidate_capacity)),
+        chosen_(scratch.take<Place>(kListedAtOnce)),
+        prune_at_(static_cast<std::size_t>(plan.candidate_capacity) - kListedAtOnce) {
+    const auto k = static_cast<double>(problem_.k);
+    const double share_left = 1 - k / static_cast<double>(problem_.cols);
+    // Of rows that look alike about one in two hundred falls short of k candidates with this much to spare.
+    margin_ = 2.5 * std::sqrt(k * share_left) + 2;
+    sparse_ = 32 * (k + margin_) < static_cast<double>(problem_.cols);
+  }
+
+  void Select(const T* elements, std::int64_t number) {
+    results_.Begin(elements, number);
+    passes_ = 0;
+    Key filter_threshold = 0;
+    if (hint_.known) filter_threshold = RowView::FromReal(hint_.value - margin_ * hint_.gap);
+    if (hint_.known && has_floor_ && filter_threshold <= floor_) {
+      filter_threshold = floor_;
+      if (FinishTied(elements, filter_threshold)) return;
+    }
+    if (!FinishFast(elements, filter_threshold)) {
+      hint_.known = false;
+      Finish(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), 0);
+    }
+    results_.End(passes_);
+  }
+
+ private:
+  using Held = HWY_NAMESPACE::Held<T, direction>;
+  using RowView = typename Held::RowView;
+  using Candidate = typename Held::Element;
+  using Key = core::KeyOf<T>;
+
+  /// Selects the k best if the floor is the value of the k-th. Otherwise false and nothing done, but for the bar, which is
+  /// raised above the floor if the k-th is there.
+  bool FinishTied(const T* elements, Key& filter_threshold) {
+    bool is_above = false;
+    if (problem_.cols <= static_cast<std::int64_t>(kListedAtOnce)) {
+      if (TakeIfTied(elements, problem_, floor_, listing_, results_, passes_, is_above)) return EndTied();
+    } else if (SearchTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), is_above)) {
+      return EndTied();
+    }
+    if (is_above) {
+      filter_threshold = static_cast<Key>(floor_ + 1);
+    } else {
+      has_floor_ = false;
+    }
+    return false;
+  }
+
+  bool EndTied() {
+    const double value = RowView::ToReal(floor_);
+    hint_.Learn(value, value, 0, false);
+    results_.End(passes_);
+    return true;
+  }
+
+  /// The same for a row that is too long to be marked at once.
+  bool SearchTied(const Row<RowView>& row, bool& is_above) {
+    const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
+    ++passes_;
+    is_above = above >= problem_.k;
+    if (is_above) return false;
+    const std::int64_t count = row.Count(floor_);
+    ++passes_;
+    if (count < problem_.k) return false;
+    ListSelected(row, core::Threshold<Key>{floor_, count, above, passes_}, problem_.k, listing_,
+                 [&](const std::uint16_t* positions, std::size_t listed, std::size_t base) {
+                   results_.Add(positions, listed, base);
+                 });
+    return true;
+  }
+
+  /// Finish, with the fastest view of the row for this bar.
+  bool FinishFast(const T* elements, Key filter_threshold) {
+    const auto size = static_cast<std::size_t>(problem_.cols);
+    if constexpr (Held::converts) {
+      using View = HalfView<T, direction>;
+      if (filter_threshold > View::lowest_key && !View::HidesNaN(elements, size))
+        return Finish(Row<View>(elements, size), filter_threshold);
+    }
+    return Finish(Row<RowView>(elements, size), filter_threshold);
+  }
+
+  /// Selects the k best. False, and nothing done, if fewer than k elements are at or above `bar`.
+  template <class View>
+  bool Finish(const Row<View>& row, Key filter_threshold) {
+    const bool aimed = hint_.known && filter_threshold > RowView::lowest_key;
+    double gap = hint_.gap;
+    Threshold kth{};  ///< Of the last search among candidates.
+    size_ = 0;
+    ++passes_;
+    for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
+      const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
+      if (filter_threshold <= View::lowest_key) {
+        AppendAll(row.elements() + begin, begin, end - begin);
+      } else {
+        // A raw view cannot express a bar above infinity: it lets infinities through, and pruning sorts them out.
+        const Key key = std::min(filter_threshold, View::highest_key);
+        Append(row.elements() + begin, begin,
+               sparse_ ? listing_.template Fill<true>(row, key, begin, end)
+                       : listing_.template Fill<false>(row, key, begin, end));
+      }
+      if (size_ > prune_at_) {
+        if (aimed) LookForFloor();
+        Hint cold;
+        const bool open = Prune(filter_threshold, cold, kth);
+        // Elements of the whole row lie closer together than those of its beginning.
+        gap = cold.gap * static_cast<double>(end) / static_cast<double>(row.size());
+        if (!open) break;
+      }
+    }
+    if (size_ < static_cast<std::size_t>(problem_.k)) return false;
+    const double at_filter_threshold = RowView::ToReal(filter_threshold);
+    const auto surplus = static_cast<std::int64_t>(size_) - problem_.k;
+    Hint first{aimed, at_filter_threshold + (static_cast<double>(surplus) + 0.5) * gap, gap};
+    if (surplus == 0) {
+      results_.Add(places_, size_, 0);
+    } else {
+      kth = FindBest(first, kth, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+        Gather(places_ + base, positions, count, chosen_);
+        results_.Add(chosen_, count, 0);
+      });
+    }
+    if (kth.tied) SetFloor(kth.key);
+    const double found = surplus > 0 || kth.tied ? kth.value : at_filter_threshold;
+    if (aimed) {
+      hint_.Learn(found, at_filter_threshold, surplus, false);
+    } else {
+      hint_ = {true, found, surplus > 0 ? first.gap : gap};
+    }
+    return true;
+  }
+
+  /// There are far more candidates than were aimed for: are many of them equal?
+  void LookForFloor() {
+    using View = typename Held::View;
+    const Row<View> buffer(candidates_, size_);
+    const Key key = View::KeyOf(candidates_[size_ / 2]);
+    if (key <= View::lowest_key || key >= View::highest_key) return;
+    if (8 * (buffer.Count(key) - buffer.Count(static_cast<Key>(key + 1))) >= static_cast<std::int64_t>(size_)) {
+      SetFloor(key);
+    }
+  }
+
+  void SetFloor(Key key) {
+    has_floor_ = key > RowView::lowest_key && key < RowView::highest_key;
+    floor_ = key;
+  }
+
+  void AppendAll(const T* elements, std::size_t begin, std::size_t count) {
+    std::memcpy(candidates_ + size_, elements, count * sizeof(T));
+    Held::Convert(candidates_ + size_, count);
+    std::iota(places_ + size_, places_ + size_ + count, static_cast<Place>(begin));
+    size_ += count;
+  }
+
+  void Append(const T* elements, std::size_t begin, std::size_t count) {
+    Gather(reinterpret_cast<const Key*>(elements), listing_.positions(), count,
+           reinterpret_cast<Key*>(candidates_ + size_));
+    AddToAll(listing_.positions(), count, static_cast<Place>(begin), places_ + size_);
+    Held::Convert(candidates_ + size_, count);
+    size_ += count;
+  }
+
+  /// The border between the k best and the rest: as a key, whether equal elements lost, and as a value.
+  struct Threshold {
+    Key key;
+    bool ties_lost;
+    bool tied;  ///< They are a large part of what was read at a time.
+    double value;
+  };
+
+  /// Finds the k best of the buffer, given the border that it was pruned to before: each(positions in the buffer less base, count, base), in order.
+  template <class Each>
+  HWY_INLINE Threshold FindBest(Hint& first, const Threshold& before, Each&& each) {
+    Threshold kth{};
+    WithThreshold<T, direction>(candidates_, size_, problem_.k, first, [&](const auto& row, const auto& threshold) {
+      kth = {threshold.key, threshold.count > problem_.k,
+             (before.tied && before.key == threshold.key) ||
+                 IsTied(threshold, problem_.k, std::min(static_cast<std::size_t>(problem_.cols), kListedAtOnce)),
+             RowView::ToReal(threshold.key)};
+      passes_ += threshold.passes;
+      ListSelected(row, threshold, problem_.k, listing_, each);
+    });
+    return kth;
+  }
+
+  /// Makes room in the buffer and raises the bar. False if nothing can get over it any more.
+  bool Prune(Key& filter_threshold, Hint& cold, Threshold& kth) {
+    std::size_t kept = 0;
+    kth = FindBest(cold, kth, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
+      // What is kept only moves towards the front.
+      for (std::size_t i = 0; i < count; ++i) places_[kept + i] = places_[base + positions[i]];
+      for (std::size_t i = 0; i < count; ++i) candidates_[kept + i] = candidates_[base + positions[i]];
+      kept += count;
+    });
+    size_ = kept;
+    if (!kth.ties_lost) {
+      filter_threshold = kth.key;
+    } else if (kth.key == core::max_key<T>) {
+      return false;
+    } else {
+      filter_threshold = kth.key + 1;  // equal values that come later lose
+    }
+    return true;
+  }
+
+  const Problem& problem_;
+  Results<T, direction> results_;
+  Listing listing_;
+  Candidate* candidates_;
+  Place* places_;  ///< Where in the row the candidates stand.
+  Place* chosen_;  ///< Where those of a listing stand.
+  std::size_t size_ = 0;
+  std::size_t prune_at_;  ///< The buffer has room for one more listing after that many.
+  double margin_;         ///< Candidates to aim for beyond k.
+  bool sparse_;           ///< Whether most vectors hold no candidate.
+  std::int32_t passes_ = 0;
+  Hint hint_;
+  /// A value that a large part of the rows has, at their thresholds or close below: the zeros that ReLU leaves. Every one
+  /// would be a candidate if the bar was not above it.
+  Key floor_ = 0;
+  bool has_floor_ = false;
+};

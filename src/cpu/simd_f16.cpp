@@ -1,5 +1,0 @@
-#define RTOPK_ELEMENT core::F16
-#define RTOPK_RUN run_f16
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd_f16.cpp"
-#include "simd_type-inl.hpp"

@@ -1,5 +1,0 @@
-#define RTOPK_ELEMENT double
-#define RTOPK_RUN run_f64
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd_f64.cpp"
-#include "simd_type-inl.hpp"

@@ -1,0 +1,53 @@
+// What the library asks the CUDA runtime about a device, and what it makes of its errors.
+#include <cuda_runtime_api.h>
+
+#include "core/checks.hpp"
+#include "cuda/backend.hpp"
+#include "cuda/runtime/errors.hpp"
+
+namespace rtopk::cuda {
+
+Status runtime_error(const char* what, int error) noexcept {
+  return core::status(StatusCode::device_error, "%s: %s", what, cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+Status launched(int error) noexcept {
+  if (error == cudaSuccess) return {};
+  cudaGetLastError();
+  return runtime_error("launch", error);
+}
+
+Status query_traits(Device device, Traits& traits) noexcept {
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
+    cudaGetLastError();  // a failed query leaves nothing behind for the caller's own checks
+    return core::status(StatusCode::not_supported, "device is cuda:%d, and there is no usable GPU (%s); accepted: cpu",
+                        device.ordinal, cudaGetErrorString(error));
+  }
+  if (device.ordinal < 0 || device.ordinal >= devices) {
+    return core::status(StatusCode::invalid_argument, "device is cuda:%d; accepted: cuda:0 to cuda:%d", device.ordinal,
+                        devices - 1);
+  }
+  struct Wanted {
+    cudaDeviceAttr attribute;
+    int value;
+  };
+  Wanted major{cudaDevAttrComputeCapabilityMajor, 0};
+  Wanted minor{cudaDevAttrComputeCapabilityMinor, 0};
+  Wanted multiprocessors{cudaDevAttrMultiProcessorCount, 0};
+  Wanted shared{cudaDevAttrMaxSharedMemoryPerBlockOptin, 0};
+  for (Wanted* wanted : {&major, &minor, &multiprocessors, &shared}) {
+    const cudaError_t error = cudaDeviceGetAttribute(&wanted->value, wanted->attribute, device.ordinal);
+    if (error != cudaSuccess) {
+      cudaGetLastError();
+      return runtime_error("cudaDeviceGetAttribute", error);
+    }
+  }
+  traits = Traits{.device = device,
+                  .compute_capability = 10 * major.value + minor.value,
+                  .multiprocessors = multiprocessors.value,
+                  .shared_bytes_per_block = shared.value};
+  return {};
+}
+
+}  // namespace rtopk::cuda

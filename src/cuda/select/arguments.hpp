@@ -1,0 +1,51 @@
+// Kernel arguments of a selection.
+#pragma once
+
+#include <cstdint>
+
+#include <rtopk/types.hpp>
+
+namespace rtopk::cuda {
+
+/// Where the border of a row would be if its elements were normally distributed. It only makes the search fast.
+struct Expectation {
+  float kth = 0;   ///< The value of rank k, in standard deviations above the mean,
+  float step = 0;  ///< and how many of them lie between one rank and the next around it.
+};
+
+struct SelectArguments {
+  const void* input = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;
+  std::int64_t k = 0;
+
+  void* values = nullptr;   ///< Null: not wanted.
+  void* indices = nullptr;  ///< Null: not wanted.
+  void* dense = nullptr;
+  std::uint8_t* mask = nullptr;
+  std::int32_t* passes = nullptr;  ///< Null: not wanted.
+
+  IndexType index_type = IndexType::i64;
+  Form form = Form::pairs;
+  bool smallest = false;
+  bool by_value = false;
+
+  bool bisection = false;  ///< The paper's search, perhaps stopped early.
+  std::int32_t max_iter = 0;
+  double epsilon = 0.0;
+
+  void* workspace = nullptr;  ///< Aligned to 256 bytes.
+
+  std::int32_t access_bytes = 0;  ///< Widest aligned access that rows of the input allow, 1 to 16.
+  std::int32_t dense_access_bytes = 0;
+  std::int32_t mask_access_bytes = 0;
+  bool writes_quads = false;  ///< Values and indices are both wanted, and four results at a time can be written as one.
+  bool spares_cache = false;  ///< The input is short enough that it should not drive others out of the cache.
+  /// What a worker takes: cuda_warp, cuda_tournament: tiles of a warp; cuda_block: rows of a block.
+  std::int64_t batch_length = 1;
+
+  Expectation expectation;
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,19 @@
+// Kernel arguments of cuda_cluster.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/select/arguments.hpp"
+
+namespace rtopk::cuda {
+
+/// See ClusterSample in plan/select/tuning_cluster.hpp.
+struct ClusterArguments : SelectArguments {
+  std::int32_t parts = 1;
+  std::int32_t log_draws = 0;
+  std::int32_t neighbours = 1;
+  std::int32_t threshold_rank = 0;
+  std::int32_t list_capacity = 0;
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,215 @@
+// The search for a row's border by counting: what warps and blocks share.
+//
+// It starts where the rows before had their border, steps by as many ranks as it is off, and interpolates as soon as it has
+// a threshold on either side. Where that does not end soon it takes, in turn, the element next below the upper threshold,
+// which finds borders with ties, and the middle of the bracket in the order of keys, which bounds the number of passes for
+// every distribution. What was learnt makes a row fast or slow, never a result different.
+#pragma once
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/element.cuh"
+
+namespace rtopk::cuda {
+
+/// What was learnt from the rows before about where the border of a row lies.
+template <class Real>
+struct Learnt {
+  Real kth = 0;         ///< A threshold for k elements,
+  Real step = 0;        ///< and how far one rank is from the next there.
+  float weight = 0.5f;  ///< Of the next row.
+  bool known = false;
+  bool tied = false;  ///< The last row had more elements equal to its border than could be selected.
+};
+
+/// From which pass on a search may take other steps than the usual ones, which most rows end with before. Where ties are
+/// likely, soon.
+template <class T>
+__device__ int first_unusual_pass(bool tied) {
+  return tied || sizeof(T) == 2 ? 3 : 5;
+}
+
+/// Whether the next threshold is to be the element next below the upper one,
+__device__ inline bool takes_neighbour(int passes) { return passes % 8 == 7 || passes == 3; }
+
+/// or the middle in the order of keys. If the bracket is narrow that is as good as interpolation; if it is wide, as with an
+/// outlier, much better.
+__device__ inline bool takes_middle(int passes) { return passes % 2 == 1; }
+
+/// Good enough for an estimate.
+__device__ inline float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ inline float square_root(float x) {
+  float result;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+/// Thresholds that too many and too few elements reach, and by how many.
+template <class T>
+struct ThresholdBracket {
+  using E = Element<T>;
+  using Value = typename E::Value;
+  using Real = typename E::Real;
+  using SortKey = typename E::SortKey;
+
+  Value low{};
+  Value high{};
+  int off_low = 0;   ///< Above 0 once `low` is known.
+  int off_high = 0;  ///< Below 0 once `high` is known.
+
+  [[nodiscard]] __device__ bool has_high() const { return off_high < 0; }
+  [[nodiscard]] __device__ bool is_closed() const { return off_low > 0 && off_high < 0; }
+
+  __device__ void take(Value threshold, int off) {
+    low = off > 0 ? threshold : low;
+    off_low = off > 0 ? off : off_low;
+    high = off < 0 ? threshold : high;
+    off_high = off < 0 ? off : off_high;
+  }
+
+  /// Where the border should be if ranks were evenly spaced.
+  [[nodiscard]] __device__ Real between() const {
+    const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
+    return E::real(low) + (E::real(high) - E::real(low)) * static_cast<Real>(share);
+  }
+
+  /// The middle in the order of keys, of the bracket or of everything on the side that is open.
+  [[nodiscard]] __device__ Value middle_key() const {
+    const SortKey bottom = E::sort_key(off_low > 0 ? low : E::least());
+    const SortKey top = E::sort_key(off_high < 0 ? high : E::greatest());
+    return E::from_sort_key(bottom + (top - bottom) / 2);
+  }
+};
+
+/// Counts a thread's elements at or above the threshold, for each of its chunks of neighbours and in all. The numbers are
+/// floating-point: see one_if_at_least.
+template <class T, int kElements, int kChunks>
+__device__ float count_mine(const typename Element<T>::Value (&x)[kElements], typename Element<T>::Value threshold,
+                            float (&counts)[kChunks]) {
+  constexpr int kVector = kElements / kChunks;
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    counts[chunk] = Element<T>::one_if_at_least(x[chunk * kVector], threshold);
+#pragma unroll
+    for (int j = 1; j < kVector; ++j) counts[chunk] += Element<T>::one_if_at_least(x[chunk * kVector + j], threshold);
+  }
+  float mine = counts[0];
+#pragma unroll
+  for (int chunk = 1; chunk < kChunks; ++chunk) mine += counts[chunk];
+  return mine;
+}
+
+/// Takes in the border that was found for a row whose first guess was off by `first_off` ranks.
+template <class T>
+__device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Element<T>::Value kth, int first_off,
+                      int passes, bool tied) {
+  using E = Element<T>;
+  using Real = typename E::Real;
+  const Real moved = E::real(kth) - learnt.kth;
+  const Real step = moved * static_cast<Real>(reciprocal(static_cast<float>(first_off)));
+  if (abs(first_off) >= 3 && step > 0) {
+    // One row says little about how close neighbouring ranks are. But if it says something else altogether, what was learnt
+    // comes from rows that were nothing like this one.
+    const bool agrees = step > learnt.step * Real{0.0625} && step < learnt.step * Real{16};
+    learnt.step += (agrees ? Real{0.125} : Real{1}) * (step - learnt.step);
+  }
+  const bool astray = passes > 6;
+  learnt.kth += (astray ? Real{1} : static_cast<Real>(learnt.weight)) * moved;
+  learnt.weight = fmaxf(0.7f * learnt.weight, 0.125f);
+  learnt.tied = tied;
+  learnt.known = E::is_finite(E::from_real(learnt.kth));
+}
+
+/// What is expected of a row whose elements are normally distributed.
+template <class Real>
+__device__ Learnt<Real> expected_at(const Expectation& expectation, Real mean, Real variance) {
+  const Real deviation = variance > 0 ? static_cast<Real>(square_root(static_cast<float>(variance))) : Real{0};
+  Learnt<Real> expected;
+  expected.kth = mean + static_cast<Real>(expectation.kth) * deviation;
+  expected.step = static_cast<Real>(expectation.step) * deviation;
+  expected.known = true;
+  return expected;
+}
+
+/// The same from a row's moments. `sum` and `squares` are over `number` elements.
+template <class Real>
+__device__ Learnt<Real> expected_from(const Expectation& expectation, Real sum, Real squares, float number) {
+  const Real share = static_cast<Real>(reciprocal(fmaxf(number, 1.0f)));
+  const Real mean = sum * share;
+  return expected_at(expectation, mean, squares * share - mean * mean);
+}
+
+/// The same from what each lane of a group found in its own elements: the sum and the sum of squares of their distances from
+/// `pivot`. A lane counts the less the wider its elements are spread, so that an outlier, an infinity, a NaN or the end of the
+/// row spoils one lane only.
+template <int G, class Real>
+__device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real pivot, Real sum, Real squares,
+                                            int number) {
+  const Real share = Real{1} / static_cast<Real>(number);
+  const Real distance = sum * share;
+  const Real variance = squares * share - distance * distance;
+  // What rounding leaves of a variance that is small beside the distance from the pivot.
+  const auto spread = static_cast<float>(variance + Real{1e-5} * distance * distance);
+  const bool counts = spread >= 0.0f && spread < 1e37f;
+  constexpr float kMinSpread = 1e-30f;  // that of equal elements, whose weight must be finite
+  const float weight = counts ? reciprocal(spread + kMinSpread) : 0.0f;
+  const float weights = LaneGroup<G>::sum_reals(weight);
+  const float lanes = LaneGroup<G>::sum_reals(counts ? 1.0f : 0.0f);
+  const Real part = static_cast<Real>(weight) * static_cast<Real>(reciprocal(weights));
+  const Real own_mean = pivot + distance;
+  const Real mean = LaneGroup<G>::sum_reals(counts ? part * own_mean : Real{0});
+  // Within lanes, where the mean of inverses is greater than the inverse of the mean by as much as the spread of a few normal
+  // elements varies; and between lanes, which is most of it in rows that are in order.
+  const Real within =
+      static_cast<Real>(lanes * reciprocal(weights)) * (static_cast<Real>(number) / static_cast<Real>(number - 3));
+  const Real between = LaneGroup<G>::sum_reals(counts ? part * (own_mean - mean) * (own_mean - mean) : Real{0});
+  Learnt<Real> expected = expected_at(expectation, mean, (within > 4 * kMinSpread ? within : Real{0}) + between);
+  if (!(weights > 0.0f)) {  // all are spoilt: anything will do
+    expected.kth = 0;
+    expected.step = 1;
+  }
+  return expected;
+}
+
+/// The same from elements: `at` gives those of a lane by number. `whole`: the lane has them all.
+template <int G, int kNumber, class At>
+__device__ auto expected_from_elements(const Expectation& expectation, bool whole, At at) {
+  using Real = decltype(at(0));
+  const auto is_finite = [](Real x) { return abs(x) < static_cast<Real>(INFINITY); };
+  Real pivot = opaque(at(0));  // the sums are seldom needed
+  Real sum = 0;
+  Real squares = 0;
+#pragma unroll
+  for (int i = 1; i < kNumber; ++i) {
+    const Real distance = at(i) - pivot;
+    sum += distance;
+    squares += distance * distance;
+  }
+  if (__any_sync(kFullWarp, !is_finite(squares))) {
+    // Infinities and NaN are left out.
+    constexpr int kStride = kNumber > 16 ? 2 : 1;
+    int number = 0;
+    sum = 0;
+    squares = 0;
+#pragma unroll
+    for (int i = 0; i < kNumber; i += kStride) {
+      const Real x = opaque(at(i));
+      pivot = number == 0 ? x : pivot;
+      const bool counts = is_finite(x);
+      number += counts ? kStride : 0;
+      const Real distance = counts ? x - pivot : Real{0};
+      sum += distance * kStride;
+      squares += distance * distance * kStride;
+    }
+    const Real scale = static_cast<Real>(kNumber) * static_cast<Real>(reciprocal(static_cast<float>(number)));
+    sum *= scale;
+    squares = 2 * number >= kNumber ? squares * scale : static_cast<Real>(INFINITY);
+  }
+  return expected_from_lanes<G>(expectation, pivot, sum, whole ? squares : static_cast<Real>(INFINITY), kNumber);
+}
+
+}  // namespace rtopk::cuda

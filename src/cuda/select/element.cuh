@@ -1,0 +1,170 @@
+// What the kernels need to know of an element type: in which type they search, how they compare, and the keys they sort.
+//
+// Rows are searched for their greatest elements. For `smallest` a row is turned around when it is loaded; NaN, which is
+// then the last of all, becomes the least value, so that no fast path can select it. Where that is not enough, because
+// the border of the selection lies there, the directed keys of core/keys.hpp decide, made from the original bits.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "core/keys.hpp"
+#include "cuda/runtime/as_float.cuh"
+#include "cuda/select/arguments.hpp"
+
+namespace rtopk::cuda {
+
+template <class T>
+struct Element;
+
+// A push stores the column col + offset at the shared address `next` and moves on, if its condition holds: no branch, and
+// no second copy of the address. The sum is made inside, lest the compiler keep one register for every element.
+
+__device__ inline void push_if(bool condition, std::uint32_t& next, int col, int offset) {
+  asm volatile(
+      "{ .reg .pred p; .reg .u32 c; setp.ne.u32 p, %1, 0; add.u32 c, %2, %3; @p st.shared.u16 [%0], c;"
+      " @p add.u32 %0, %0, 2; }"
+      : "+r"(next)
+      : "r"(static_cast<unsigned>(condition)), "r"(col), "r"(offset)
+      : "memory");
+}
+
+/// For types whose comparison has no push of its own.
+template <class Value>
+struct PushPlainly {
+  static __device__ void push_if_at_least(Value x, Value low, std::uint32_t& next, int col, int offset) {
+    push_if(!(x < low), next, col, offset);
+  }
+};
+
+/// f32, and the 16-bit types, which are searched as f32.
+struct SearchedAsFloat {
+  using Value = float;
+  using Real = float;  ///< For estimates.
+  using SortKey = std::uint32_t;
+
+  static __device__ float least() { return __int_as_float(0xff800000); }
+  static __device__ float greatest() { return __int_as_float(0x7f800000); }
+  static __device__ bool is_nan(float x) { return x != x; }
+  static __device__ bool is_finite(float x) { return fabsf(x) < __int_as_float(0x7f800000); }
+  static __device__ float reversed(float x) { return is_nan(x) ? least() : -x; }
+  /// NaN is at or above everything.
+  static __device__ bool at_least(float x, float threshold) { return !(x < threshold); }
+  /// The same as a number: on sm_90 a comparison and a floating-point addition run on different pipes.
+  static __device__ float one_if_at_least(float x, float threshold) {
+    float one;
+    asm("set.geu.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(threshold));
+    return one;
+  }
+  static __device__ void push_if_at_least(float x, float low, std::uint32_t& next, int col, int offset) {
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 c; setp.geu.f32 p, %1, %2; add.u32 c, %3, %4; @p st.shared.u16 [%0], c;"
+        " @p add.u32 %0, %0, 2; }"
+        : "+r"(next)
+        : "f"(x), "f"(low), "r"(col), "r"(offset)
+        : "memory");
+  }
+  /// Greater for greater values; one key for both zeros and one for all NaN.
+  static __device__ std::uint32_t sort_key(float x) {
+    const float canonical = __fadd_rn(x, 0.0f);  // -0 becomes +0, every NaN the one with all bits but the sign set
+    const std::int32_t bits = __float_as_int(canonical);
+    return static_cast<std::uint32_t>(bits ^ ((bits >> 31) | static_cast<std::int32_t>(0x80000000)));
+  }
+  static __device__ float from_sort_key(std::uint32_t key) {
+    const std::uint32_t bits = (key & 0x80000000u) != 0 ? key ^ 0x80000000u : ~key;
+    return __uint_as_float(bits);
+  }
+  static __device__ float real(float x) { return x; }
+  static __device__ float from_real(float x) { return x; }
+  static __device__ float lesser_or_nan(float a, float b) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+  static __device__ float greater_or_nan(float a, float b) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+};
+
+template <>
+struct Element<float> : SearchedAsFloat {
+  static __device__ float value(float raw) { return as_float(raw); }
+};
+
+template <>
+struct Element<core::F16> : SearchedAsFloat {
+  static __device__ float value(core::F16 raw) { return as_float(raw); }
+};
+
+template <>
+struct Element<core::BF16> : SearchedAsFloat {
+  static __device__ float value(core::BF16 raw) { return as_float(raw); }
+};
+
+template <>
+struct Element<double> : PushPlainly<double> {
+  using Value = double;
+  using Real = double;
+  using SortKey = std::uint64_t;
+
+  static __device__ double value(double raw) { return raw; }
+  static __device__ double least() { return __longlong_as_double(0xfff0000000000000); }
+  static __device__ double greatest() { return __longlong_as_double(0x7ff0000000000000); }
+  static __device__ bool is_nan(double x) { return x != x; }
+  static __device__ bool is_finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000); }
+  static __device__ double reversed(double x) { return is_nan(x) ? least() : -x; }
+  static __device__ bool at_least(double x, double threshold) { return !(x < threshold); }
+  static __device__ float one_if_at_least(double x, double threshold) { return at_least(x, threshold) ? 1.0f : 0.0f; }
+  static __device__ std::uint64_t sort_key(double x) {
+    if (is_nan(x)) return ~std::uint64_t{0};
+    const std::int64_t bits = __double_as_longlong(x + 0.0);
+    return static_cast<std::uint64_t>(bits ^ ((bits >> 63) | static_cast<std::int64_t>(0x8000000000000000)));
+  }
+  static __device__ double from_sort_key(std::uint64_t key) {
+    const std::uint64_t sign = 0x8000000000000000;
+    return __longlong_as_double(static_cast<std::int64_t>((key & sign) != 0 ? key ^ sign : ~key));
+  }
+  static __device__ double real(double x) { return x; }
+  static __device__ double from_real(double x) { return x; }
+  static __device__ double lesser_or_nan(double a, double b) { return is_nan(a) || a < b ? a : b; }
+  static __device__ double greater_or_nan(double a, double b) { return is_nan(a) || a > b ? a : b; }
+};
+
+template <>
+struct Element<std::int32_t> : PushPlainly<std::int32_t> {
+  using Value = std::int32_t;
+  using Real = float;
+  using SortKey = std::uint32_t;
+
+  static __device__ std::int32_t value(std::int32_t raw) { return raw; }
+  static __device__ std::int32_t least() { return INT32_MIN; }
+  static __device__ std::int32_t greatest() { return INT32_MAX; }
+  static __device__ bool is_nan(std::int32_t) { return false; }
+  static __device__ bool is_finite(std::int32_t) { return true; }
+  static __device__ std::int32_t reversed(std::int32_t x) { return ~x; }
+  static __device__ bool at_least(std::int32_t x, std::int32_t threshold) { return x >= threshold; }
+  static __device__ float one_if_at_least(std::int32_t x, std::int32_t threshold) {
+    return x >= threshold ? 1.0f : 0.0f;
+  }
+  static __device__ std::uint32_t sort_key(std::int32_t x) { return static_cast<std::uint32_t>(x) ^ 0x80000000u; }
+  static __device__ std::int32_t from_sort_key(std::uint32_t key) {
+    return static_cast<std::int32_t>(key ^ 0x80000000u);
+  }
+  static __device__ float real(std::int32_t x) { return static_cast<float>(x); }
+  static __device__ std::int32_t from_real(float x) { return __float2int_ru(x); }  // saturates; NaN gives 0
+  static __device__ std::int32_t lesser_or_nan(std::int32_t a, std::int32_t b) { return min(a, b); }
+  static __device__ std::int32_t greater_or_nan(std::int32_t a, std::int32_t b) { return max(a, b); }
+};
+
+/// The directed key of the original bits.
+template <class T>
+__device__ core::KeyOf<T> directed_key(T raw, bool smallest) {
+  const core::KeyOf<T> key = core::key_of(raw);
+  return smallest ? static_cast<core::KeyOf<T>>(core::max_key<T> - key) : key;
+}
+
+}  // namespace rtopk::cuda

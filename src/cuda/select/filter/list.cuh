@@ -1,0 +1,260 @@
+// What a warp of cuda_filter knows between the pieces of its rows: the candidates of this row, the bar, and what the rows
+// before have taught. All of it lies in shared memory; what is done here is seldom, and must not take registers from the
+// loop over pieces, so it is not inlined.
+#pragma once
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/candidate_search.cuh"
+#include "cuda/select/filter/result.cuh"
+#include "cuda/select/filter/stream.cuh"
+#include "cuda/select/filter/threshold.cuh"
+
+namespace rtopk::cuda {
+
+template <class T>
+struct FilterState {
+  using Key = typename FilterKey<T>::Key;
+  using Distance = KeyDistance<Key>;
+
+  // The row at hand.
+  Key floor;          ///< No candidate is below.
+  Key sampled_floor;  ///< Not 0: the bar that only a sample says is low enough.
+  int passes;
+  int pruned;  ///< How often the list was full.
+  int failed;  ///< How often too few elements reached the bar.
+  bool may_sample;
+  bool from_sample;  ///< Whether the first bar of the row was.
+
+  // What was learnt.
+  bool known;
+  int capacity;
+  float least_margin;
+  Key kth;
+  Distance step;  ///< Between the keys of neighbouring ranks, around the border.
+  float margin;   ///< Ranks that the bar is below the border.
+  float weight;   ///< Of the last row.
+
+  /// The less is known, the lower.
+  [[nodiscard]] __device__ Distance reach() const { return static_cast<Distance>(margin * (1.0f + weight)) * step; }
+  [[nodiscard]] __device__ Key filter_threshold() const {
+    return stepped(kth, -reach(), Key{0}, FilterKey<T>::kGreatest);
+  }
+  /// Whether the learnt bar would have been right for a row with this border.
+  [[nodiscard]] __device__ bool suits(Key other) const {
+    return known && other >= filter_threshold() && distance(filter_threshold(), other) <= Distance{3} * reach();
+  }
+};
+
+/// `kShort`: for lists of up to kShortList candidates.
+template <class T, bool kShort>
+class FilterList {
+ public:
+  using Config = FilterConfig<T>;
+  using Key = typename FilterKey<T>::Key;
+  using State = FilterState<T>;
+  using Distance = KeyDistance<Key>;
+  using Result = FilterResult<T, kShort>;
+  static_assert(sizeof(State) <= Config::kStateBytes);
+
+  /// In `shared` lie the state, the elements and their columns, which are in ascending order.
+  __device__ FilterList(const SelectArguments& args, char* shared) : args_(args), shared_(shared) {}
+
+  __device__ T* elements() const { return reinterpret_cast<T*>(shared_ + Config::kStateBytes); }
+  __device__ std::int32_t* columns(int capacity) const {
+    return reinterpret_cast<std::int32_t*>(shared_ + Config::kStateBytes + capacity * static_cast<int>(sizeof(T)));
+  }
+
+  /// The bar for the first row.
+  static __device__ __noinline__ FilterThreshold<T> begin(const SelectArguments& args, char* shared, std::int64_t row,
+                                                          int capacity) {
+    const FilterList list(args, shared);
+    State state{};
+    state.capacity = capacity;
+    state.least_margin = 4.0f * sqrtf(static_cast<float>(args.k));
+    state.margin = state.least_margin;
+    state.passes = 1;
+    state.floor = list.sample(row, 4.5f);  // to read the first row again would leave others waiting in the end
+    list.save(state);
+    return FilterThreshold<T>::at(state.floor, args.smallest);
+  }
+
+  /// Keeps the k best of a full list. What is equal to the last of them comes too late.
+  static __device__ __noinline__ FilterThreshold<T> prune(const SelectArguments& args, char* shared, std::int64_t row) {
+    const FilterList list(args, shared);
+    const int number = list.peek().capacity;
+    const Threshold<Key> kth = list.find(number, static_cast<int>(args.k));
+    Result::keep(args, list.elements(), list.columns(number), number, kth);
+    FilterThreshold<T> filter_threshold = FilterThreshold<T>::above(kth.edge, args.smallest);
+    // Each element better than those before it, perhaps: then a sample knows what is still to come.
+    const bool samples =
+        list.peek().pruned == 1 && list.peek().may_sample && filter_threshold.way != FilterThreshold<T>::Way::closed;
+    const Key sampled = samples ? list.sample(row, 3.0f) : Key{0};
+    State state = list.state();
+    state.passes += kth.passes;
+    state.floor = kth.least();
+    ++state.pruned;
+    state.may_sample = state.may_sample && !samples;
+    if (samples && sampled > filter_threshold.key) {
+      filter_threshold = FilterThreshold<T>::at(sampled, args.smallest);
+      state.sampled_floor = sampled;
+    }
+    list.save(state);
+    return filter_threshold;
+  }
+
+  struct End {
+    bool done;                            ///< If not, the row must be read again.
+    FilterThreshold<T> filter_threshold;  ///< For the next read.
+  };
+
+  /// Writes what is selected and learns from it, unless that need not be among the candidates. `more`: another row follows.
+  static __device__ __noinline__ End end(const SelectArguments& args, char* shared, std::int64_t row, int number,
+                                         bool more) {
+    const FilterList list(args, shared);
+    const int k = static_cast<int>(args.k);
+    const Key sampled_floor = list.peek().sampled_floor;
+    if (number < k || (sampled_floor != 0 && list.count(number, sampled_floor) < k)) return {false, list.again(row)};
+    const Threshold<Key> kth = list.find(number, k);
+    const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
+    Distance step = 0;
+    if (astray) {
+      // The better half reaches that much farther up; towards the border it gets denser.
+      const int half = (k + 1) / 2;
+      const Threshold<Key> middle = list.find(number, half);
+      step = Distance{0.7f} * distance(kth.least(), middle.least()) *
+             Distance{reciprocal(static_cast<float>(k - half + 1))};
+    }
+    Result::write(args, list.elements(), list.columns(list.peek().capacity), row, number, kth);
+    State state = list.state();
+    if (args.passes != nullptr && LaneGroup<32>::lane() == 0) args.passes[row] = state.passes + kth.passes;
+    if (!astray && number > k) {
+      step = distance(state.floor, kth.least()) * Distance{reciprocal(static_cast<float>(number - k))};
+    } else if (!astray) {
+      step = state.step;
+    }
+    // Where rows are not alike, samples cost less than bars that fail.
+    const bool samples =
+        state.from_sample ? !state.suits(kth.least()) : state.known && (state.failed > 0 || state.pruned > 1);
+    learn(state, kth.least(), step, astray, k);
+    state.floor = state.filter_threshold();
+    state.sampled_floor = 0;
+    state.passes = 1;
+    state.pruned = 0;
+    state.failed = 0;
+    state.may_sample = true;
+    state.from_sample = samples;
+    list.save(state);
+    if (samples && more) {
+      const Key sampled = list.sample(row + 1, 3.0f);
+      state = list.state();
+      state.floor = sampled;
+      state.may_sample = false;
+      list.save(state);
+    }
+    return {true, FilterThreshold<T>::at(list.peek().floor, args.smallest)};
+  }
+
+ private:
+  __device__ State state() const {
+    __syncwarp();
+    return *reinterpret_cast<const State*>(shared_);
+  }
+  /// What does not change in the course of a function need not be held in registers.
+  __device__ const volatile State& peek() const { return *reinterpret_cast<const volatile State*>(shared_); }
+  __device__ void save(const State& state) const {
+    __syncwarp();
+    if (LaneGroup<32>::lane() == 0) *reinterpret_cast<State*>(shared_) = state;
+    __syncwarp();
+  }
+
+  __device__ Threshold<Key> find(int number, int k) const {
+    const Key floor = peek().floor;
+    const Distance step = peek().step;
+    // Each reads at most so far behind the candidates that it meets their columns.
+    if constexpr (kShort) {
+      if (number <= 128) return search<128>(number, k, floor, step);
+      constexpr int kMiddle = sizeof(T) == 8 ? 192 : 384;
+      if (number <= kMiddle) return search<kMiddle>(number, k, floor, step);
+      return search<Config::kShortList>(number, k, floor, step);
+    } else if constexpr (sizeof(T) == 8) {
+      if (number <= 480) return search<480>(number, k, floor, step);
+      if (number <= 704) return search<704>(number, k, floor, step);
+      return search<0>(number, k, floor, step);
+    } else {
+      if (number <= 1280) return search<1280>(number, k, floor, step);
+      if (number <= 2432) return search<2432>(number, k, floor, step);
+      return search<0>(number, k, floor, step);
+    }
+  }
+  template <int kMax>
+  __device__ Threshold<Key> search(int number, int k, Key floor, Distance step) const {
+    return kth_of<T, kMax / 32>(elements(), number, k, args_.smallest, floor, step);
+  }
+
+  /// Candidates that reach a key.
+  __device__ int count(int number, Key key) const {
+    return KeysInMemory<T>(elements(), number, args_.smallest).count(key);
+  }
+
+  /// The bar for a row of which too few elements have reached the last one. A sample says how the row is; if that was it, or
+  /// says nothing new, there is no bar at first.
+  __device__ FilterThreshold<T> again(std::int64_t row) const {
+    const Key sampled = peek().may_sample ? sample(row, 3.0f) : Key{0};
+    State state = this->state();
+    state.floor = sampled < state.floor ? sampled : Key{0};
+    state.sampled_floor = 0;
+    state.may_sample = false;
+    state.pruned = 0;
+    ++state.failed;
+    ++state.passes;
+    save(state);
+    return FilterThreshold<T>::at(state.floor, args_.smallest);
+  }
+
+  static __device__ void learn(State& state, Key kth, Distance step, bool astray, int k) {
+    if (state.failed > 0) {
+      state.margin = fminf(1.5f * state.margin, 0.5f * static_cast<float>(state.capacity - k));
+    } else {
+      state.margin = fmaxf(0.98f * state.margin, state.least_margin);
+    }
+    astray = astray || state.from_sample;
+    state.weight = astray ? 1.0f : fmaxf(state.weight * reciprocal(1.0f + state.weight), 0.125f);
+    const auto weight = static_cast<Distance>(state.weight);
+    state.step += weight * (step - state.step);
+    state.kth = astray ? kth : stepped(state.kth, weight * distance(state.kth, kth), Key{0}, FilterKey<T>::kGreatest);
+    state.known = true;
+  }
+
+  __device__ Key sample(std::int64_t row, float deviations) const {
+    return sampled_threshold(row_of<T>(args_, row), static_cast<int>(args_.cols), static_cast<int>(args_.k),
+                             args_.smallest, deviations);
+  }
+
+  /// A key that k elements of the row reach, as far as some of them tell: groups of neighbours, evenly spread.
+  static __device__ __noinline__ Key sampled_threshold(const T* row, int cols, int k, bool smallest, float deviations) {
+    constexpr int kGroup = (kShort ? 4 : 8) / (sizeof(T) == 8 ? 2 : 1);  // no more than a sector of memory
+    constexpr int kGroups = 8;                                           // of a lane
+    constexpr int kPerLane = kGroup * kGroups;
+    constexpr int kNumber = 32 * kPerLane;
+    const int stride = cols / (32 * kGroups);
+    if (stride < kGroup) return 0;
+    KeysInRegisters<T, kPerLane> keys;
+    row += LaneGroup<32>::lane() * stride;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) keys.keys[group * kGroup + j] = FilterKey<T>::of(row[j], smallest);
+      row += 32 * stride;
+    }
+    const float expected = static_cast<float>(k) * static_cast<float>(kNumber) / static_cast<float>(cols);
+    const int rank = static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
+    if (rank >= kNumber) return 0;
+    const Threshold<Key> kth = find_kth(keys, kNumber, rank, Key{0}, Distance{0});
+    return kth.least();
+  }
+
+  const SelectArguments& args_;
+  char* shared_;
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,31 @@
+// The families' entry points. Each is compiled once for every element type: see CMakeLists.txt.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <rtopk/select.hpp>
+
+#include "cuda/runtime/launch.hpp"
+#include "cuda/select/arguments.hpp"
+
+namespace rtopk::cuda {
+
+template <class T>
+cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Grid& grid);
+template <class T>
+cudaError_t launch_tournament(const Plan& plan, const SelectArguments& args, const Grid& grid);
+template <class T>
+cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Grid& grid);
+template <class T>
+cudaError_t launch_filter(const Plan& plan, const SelectArguments& args, const Grid& grid);
+template <class T>
+cudaError_t launch_cluster(const Plan& plan, const SelectArguments& args, const Grid& grid);
+template <class T>
+cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const Grid& grid);
+template <class T>
+cudaError_t launch_scan(const Plan& plan, const SelectArguments& args, const Grid& grid);
+/// Puts what the others have written, in index order, in order by value.
+template <class T>
+cudaError_t launch_sort(const Plan& plan, const SelectArguments& args, const Grid& grid);
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,55 @@
+// Writing selected pairs: the type of the indices is known at run time only.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/select/arguments.hpp"
+
+namespace rtopk::cuda {
+
+/// Calls `f` with a pointer to where the indices of a row begin, of their type; null if they are not wanted.
+template <class F>
+__device__ void with_indices(const SelectArguments& args, std::int64_t row, F f) {
+  const std::int64_t first = args.indices == nullptr ? 0 : row * args.k;
+  switch (args.index_type) {
+    case IndexType::i32: f(static_cast<std::int32_t*>(args.indices) + first); break;
+    case IndexType::i64: f(static_cast<std::int64_t*>(args.indices) + first); break;
+    case IndexType::u8: f(static_cast<std::uint8_t*>(args.indices) + first); break;
+    case IndexType::u16: f(static_cast<std::uint16_t*>(args.indices) + first); break;
+  }
+}
+
+/// Where the k results of one row go.
+template <class T>
+struct ResultRow {
+  T* values;      ///< Null: not wanted.
+  void* indices;  ///< Null: not wanted.
+  IndexType index_type;
+
+  __device__ ResultRow(const SelectArguments& args, std::int64_t row)
+      : values(args.values == nullptr ? nullptr : static_cast<T*>(args.values) + row * args.k),
+        indices(nullptr),
+        index_type(args.index_type) {
+    if (args.indices == nullptr) return;
+    const std::int64_t first = row * args.k;
+    switch (index_type) {
+      case IndexType::i32: indices = static_cast<std::int32_t*>(args.indices) + first; break;
+      case IndexType::i64: indices = static_cast<std::int64_t*>(args.indices) + first; break;
+      case IndexType::u8: indices = static_cast<std::uint8_t*>(args.indices) + first; break;
+      case IndexType::u16: indices = static_cast<std::uint16_t*>(args.indices) + first; break;
+    }
+  }
+
+  __device__ void write(std::int64_t position, T value, std::int64_t index) const {
+    if (values != nullptr) values[position] = value;
+    if (indices == nullptr) return;
+    switch (index_type) {
+      case IndexType::i32: static_cast<std::int32_t*>(indices)[position] = static_cast<std::int32_t>(index); break;
+      case IndexType::i64: static_cast<std::int64_t*>(indices)[position] = index; break;
+      case IndexType::u8: static_cast<std::uint8_t*>(indices)[position] = static_cast<std::uint8_t>(index); break;
+      case IndexType::u16: static_cast<std::uint16_t*>(indices)[position] = static_cast<std::uint16_t>(index); break;
+    }
+  }
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,20 @@
+// cuda_scan: picks the kernel that a plan names.
+#pragma once
+
+#include "cuda/select/launch.hpp"
+#include "cuda/select/scan/kernel.cuh"
+
+namespace rtopk::cuda {
+
+template <class T>
+cudaError_t launch_scan(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+  static std::atomic<std::uint64_t> allowed[2];
+  const ScanLaunch config = scan_launch<sizeof(T)>(args.rows, args.cols, plan.threads, args.access_bytes == 16);
+  Grid rows = grid;
+  rows.threads = config.threads;
+  rows.shared_bytes = config.shared_bytes;
+  return config.held ? launch(&scan_rows_kernel<T, true>, allowed[1], rows, args)
+                     : launch(&scan_rows_kernel<T, false>, allowed[0], rows, args);
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,169 @@
+// What cuda_tournament does with the elements of one register: one of 32 bits, or two of 16.
+//
+// They are compared as what they are. NaN, which the hardware's minimum and maximum drop, is found by a sum of magnitudes:
+// nothing else can make it NaN. Then, and only then, NaN is taken for infinity.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "core/keys.hpp"
+
+namespace rtopk::cuda {
+
+/// Words of one element.
+template <class T>
+struct TournamentElement;
+
+template <>
+struct TournamentElement<float> {
+  using Word = float;
+  static constexpr int kPerWord = 1;
+
+  static __device__ Word from_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+  static __device__ Word greater(Word a, Word b) { return fmaxf(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return fminf(a, b); }
+  /// Greater for better ones; NaN as the infinity that is as good.
+  static __device__ Word directed(Word x, bool smallest) {
+    // Of a number and NaN the minimum is the number.
+    return __fmul_rn(fminf(x, __uint_as_float(0x7f800000u)), smallest ? -1.0f : 1.0f);
+  }
+  static __device__ Word zero() { return 0.0f; }
+  static __device__ Word add_magnitude(Word sum, Word x) { return __fadd_rn(sum, fabsf(x)); }
+  static __device__ bool has_nan(Word x) { return x != x; }
+  static __device__ bool is_infinite(Word kth) { return fabsf(kth) == __uint_as_float(0x7f800000u); }
+
+  // The sign of a difference is a mark that needs no predicate, and the subtraction runs on another pipe than comparisons
+  // do. What is equal, and infinity less infinity, which is the NaN without a sign, leave it clear; so do two zeros, whatever
+  // their signs, if the border's is chosen well.
+
+  /// A bit for each of 32 elements, the first one's highest: whether it is at or above the border.
+  static __device__ unsigned at_least(const Word (&x)[32], Word kth) {
+    const float negated = __fadd_rn(-kth, 0.0f);  // of zero: +0
+    unsigned less = 0;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) less = __funnelshift_l(__float_as_uint(__fadd_rn(x[i], negated)), less, 1);
+    return ~less;
+  }
+  /// The same for what is above the border.
+  static __device__ unsigned above(const Word (&x)[32], Word kth) {
+    const float positive = __fadd_rn(kth, 0.0f);
+    unsigned greater = 0;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) greater = __funnelshift_l(__float_as_uint(__fadd_rn(positive, -x[i])), greater, 1);
+    return greater;
+  }
+  static __device__ unsigned is_nan(const Word (&x)[32]) {
+    unsigned marks = 0;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      marks = __funnelshift_l((__float_as_uint(x[i]) & 0x7fffffffu) + 0x007fffffu, marks, 1);  // a carry into the sign
+    }
+    return marks;
+  }
+};
+
+template <>
+struct TournamentElement<std::int32_t> {
+  using Word = std::int32_t;
+  static constexpr int kPerWord = 1;
+
+  static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
+  static __device__ Word greater(Word a, Word b) { return max(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return min(a, b); }
+  static __device__ Word directed(Word x, bool smallest) { return smallest ? ~x : x; }
+  static __device__ Word zero() { return 0; }
+  static __device__ Word add_magnitude(Word, Word) { return 0; }
+  static __device__ bool has_nan(Word) { return false; }
+  static __device__ bool is_infinite(Word) { return false; }
+
+  static __device__ unsigned at_least(const Word (&x)[32], Word kth) {
+    unsigned marks = 0;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) marks |= x[i] >= kth ? 0x80000000u >> i : 0u;
+    return marks;
+  }
+  static __device__ unsigned above(const Word (&x)[32], Word kth) {
+    unsigned marks = 0;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) marks |= x[i] > kth ? 0x80000000u >> i : 0u;
+    return marks;
+  }
+  static __device__ unsigned is_nan(const Word (&)[32]) { return 0; }
+};
+
+/// Two of 16 bits in a word, whose operations `Pair` has.
+template <class Pair>
+struct TournamentPairs {
+  using Word = typename Pair::Word;
+  static constexpr int kPerWord = 2;
+
+  static __device__ std::uint32_t bits(Word x) { return *reinterpret_cast<const std::uint32_t*>(&x); }
+  static __device__ Word from_bits(std::uint32_t bits) { return *reinterpret_cast<const Word*>(&bits); }
+  static __device__ Word greater(Word a, Word b) { return __hmax2(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return __hmin2(a, b); }
+  static __device__ Word directed(Word x, bool smallest) {
+    return from_bits(bits(__hmin2(x, from_bits(Pair::kInfinity))) ^ (smallest ? 0x80008000u : 0u));
+  }
+  static __device__ Word zero() { return from_bits(0); }
+  static __device__ Word add_magnitude(Word sum, Word x) { return __hadd2_rn(sum, __habs2(x)); }
+  static __device__ bool has_nan(Word x) { return (nan_signs(x) & 0x80008000u) != 0; }
+  /// Of a border, which both halves have.
+  static __device__ bool is_infinite(Word kth) { return (bits(kth) & 0x7fffu) == (Pair::kInfinity & 0x7fffu); }
+  static __device__ Word halves_swapped(Word x) { return from_bits(__byte_perm(bits(x), 0, 0x1032)); }
+
+  static __device__ unsigned at_least(const Word (&x)[16], Word kth) {
+    const Word negated = __hadd2_rn(__hneg2(kth), zero());
+    return ~signs(x, [&](Word one) { return bits(__hadd2_rn(one, negated)); });
+  }
+  static __device__ unsigned above(const Word (&x)[16], Word kth) {
+    const Word positive = __hadd2_rn(kth, zero());
+    return signs(x, [&](Word one) { return bits(__hsub2_rn(positive, one)); });
+  }
+  static __device__ unsigned is_nan(const Word (&x)[16]) {
+    return signs(x, [](Word one) { return nan_signs(one); });
+  }
+
+ private:
+  /// What is greater than infinity's bits carries into the sign.
+  static __device__ std::uint32_t nan_signs(Word x) {
+    return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);
+  }
+
+  /// The signs of 32 differences, the first one's highest. Those of four are spread to bytes, 0 or -1; a sum of four products
+  /// puts them in their places, all of them negative until the end.
+  template <class Difference>
+  static __device__ unsigned signs(const Word (&x)[16], Difference difference) {
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < 16; i += 4) {
+      sum = add_signs<0x10204080u>(sum * 256, difference(x[i]), difference(x[i + 1]));
+      sum = add_signs<0x01020408u>(sum, difference(x[i + 2]), difference(x[i + 3]));
+    }
+    return 0u - sum;
+  }
+  template <std::uint32_t kPlaces>
+  static __device__ std::uint32_t add_signs(std::uint32_t sum, std::uint32_t first, std::uint32_t second) {
+    std::uint32_t spread;
+    asm("prmt.b32 %0, %1, %2, 0xfdb9;" : "=r"(spread) : "r"(first), "r"(second));
+    asm("dp4a.s32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(spread), "n"(kPlaces));
+    return sum;
+  }
+};
+
+struct TournamentHalves {
+  using Word = __half2;
+  static constexpr std::uint32_t kInfinity = 0x7c007c00u;
+};
+struct TournamentBrains {
+  using Word = __nv_bfloat162;
+  static constexpr std::uint32_t kInfinity = 0x7f807f80u;
+};
+template <>
+struct TournamentElement<core::F16> : TournamentPairs<TournamentHalves> {};
+template <>
+struct TournamentElement<core::BF16> : TournamentPairs<TournamentBrains> {};
+
+}  // namespace rtopk::cuda

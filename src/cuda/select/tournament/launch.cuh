@@ -1,0 +1,25 @@
+// cuda_tournament: picks the kernel that a plan and a call need.
+#pragma once
+
+#include "cuda/select/launch.hpp"
+#include "cuda/select/tournament/select.cuh"
+
+namespace rtopk::cuda {
+
+template <class T>
+cudaError_t launch_tournament(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+  cudaError_t error = cudaErrorInvalidValue;
+  for_tournament_variants<T>([&]<int G, int R>() {
+    if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+    static std::atomic<std::uint64_t> allowed[3];
+    switch (tournament_list(args.k)) {
+      case 2: error = launch(&tournament_kernel<T, G, R, 2>, allowed[0], grid, args); break;
+      case 4: error = launch(&tournament_kernel<T, G, R, 4>, allowed[1], grid, args); break;
+      default: error = launch(&tournament_kernel<T, G, R, 8>, allowed[2], grid, args); break;
+    }
+    return true;
+  });
+  return error;
+}
+
+}  // namespace rtopk::cuda

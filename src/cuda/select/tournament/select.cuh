@@ -1,0 +1,306 @@
+// cuda_tournament: the few best elements of short rows, without a search. A row has G lanes of a warp, each of which owns R
+// neighbouring elements.
+//
+// Every lane sorts its elements K at a time and keeps the K best, K being k rounded up to a power of two; then lanes of a row
+// compare their lists. All of that is minima and maxima in a fixed order, so it takes the same time whatever the data. The
+// k-th of the last list is the border; what reaches it is marked, and pushed to a list that leaves for all rows of the warp at
+// once. If more than k elements reach it, the first of those that equal it are taken.
+#pragma once
+
+#include "cuda/select/tournament/element.cuh"
+#include "cuda/select/tournament/tile.cuh"
+
+namespace rtopk::cuda {
+
+/// Lists of K words in descending order; each half of a word is a list of its own.
+template <class E, int K>
+struct TournamentList {
+  using Word = typename E::Word;
+
+  static __device__ void exchange(Word& first, Word& second) {
+    const Word a = first;
+    const Word b = second;
+    first = E::greater(a, b);
+    second = E::lesser(a, b);
+  }
+
+  /// Batcher's odd-even merge sort.
+  static __device__ void sort(Word (&list)[K]) {
+#pragma unroll
+    for (int size = 1; size < K; size *= 2) {
+#pragma unroll
+      for (int distance = size; distance > 0; distance /= 2) {
+#pragma unroll
+        for (int i = 0; i + distance < K; ++i) {
+          const bool in_turn = i >= distance % size && (i - distance % size) / distance % 2 == 0;
+          if (in_turn && i / (2 * size) == (i + distance) / (2 * size)) exchange(list[i], list[i + distance]);
+        }
+      }
+    }
+  }
+
+  /// The K greatest of both, in an order that `tidy` needs: first falling, then rising, from wherever one starts.
+  static __device__ void take_greatest(Word (&list)[K], const Word (&other)[K]) {
+#pragma unroll
+    for (int i = 0; i < K; ++i) list[i] = E::greater(list[i], other[K - 1 - i]);
+  }
+
+  static __device__ void tidy(Word (&list)[K]) {
+#pragma unroll
+    for (int distance = K / 2; distance > 0; distance /= 2) {
+#pragma unroll
+      for (int i = 0; i < K; ++i) {
+        if ((i & distance) == 0) exchange(list[i], list[i + distance]);
+      }
+    }
+  }
+
+  /// The k-th, of a list that is not tidy.
+  static __device__ Word at_rank(Word (&list)[K], int k) {
+    Word kth;
+    if (k == K) {
+      kth = list[0];
+#pragma unroll
+      for (int i = 1; i < K; ++i) kth = E::lesser(kth, list[i]);
+    } else {
+      tidy(list);
+      kth = list[0];
+#pragma unroll
+      for (int i = 1; i < K - 1; ++i) kth = i < k ? list[i] : kth;
+    }
+    return kth;
+  }
+};
+
+template <class T, int G, int R, int K>
+class TournamentSelect {
+ public:
+  using E = TournamentElement<T>;
+  using Word = typename E::Word;
+  using List = TournamentList<E, K>;
+  using Tile = TournamentTile<T, G, R, K>;
+  using Group = LaneGroup<G>;
+  static constexpr int kWords = R / E::kPerWord;
+  static constexpr int kMasks = R / 32;
+
+  __device__ explicit TournamentSelect(const SelectArguments& args) : plain_(!args.smallest) {}
+
+  /// Selects from the rows of a tile, and writes what it has selected.
+  __device__ void select(const Tile& tile) {
+    // Where a NaN is, others are likely to follow.
+    if (plain_) plain_ = select_as<true>(tile);
+    if (!plain_) select_directed(tile.args, tile.stage, tile.first_row);
+  }
+
+ private:
+  /// Not inlined, so that the other way has the registers to itself.
+  static __device__ __noinline__ void select_directed(const SelectArguments& args, int stage, std::int64_t first_row) {
+    select_as<false>(Tile{args, stage, first_row});
+  }
+
+  /// Elements as they are, or directed. False, and nothing is done, if they must be directed.
+  template <bool kPlain>
+  static __device__ bool select_as(const Tile& tile) {
+    Word kth;
+    const bool nan = find_kth<kPlain>(tile, kth);
+    if (kPlain && core::is_floating<T> && __any_sync(kFullWarp, nan)) return false;
+    unsigned marks[kMasks];
+    mark<kPlain>(tile, kth, marks, [](const auto& x, Word at) { return E::at_least(x, at); });
+    unsigned before = Group::inclusive_sum(count(marks));
+    if (__any_sync(kFullWarp, Group::from_lane(before, G - 1) != static_cast<unsigned>(tile.k()))) {
+      break_ties<kPlain>(tile, kth, marks);
+      before = Group::inclusive_sum(count(marks));
+    }
+    tile.write(marks, static_cast<int>(before - count(marks)));
+    return true;
+  }
+
+  /// This lane's words from number `first` on.
+  template <bool kPlain, int N>
+  static __device__ void load(const Tile& tile, int first, Word (&x)[N]) {
+    const auto* from = reinterpret_cast<const uint4*>(tile.elements_of(Tile::lane())) + first / 4;
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      const uint4 four = from[i / 4];
+      x[i] = E::from_bits(four.x);
+      x[i + 1] = E::from_bits(four.y);
+      x[i + 2] = E::from_bits(four.z);
+      x[i + 3] = E::from_bits(four.w);
+    }
+    if constexpr (!kPlain) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = E::directed(x[i], tile.args.smallest);
+    }
+  }
+
+  /// Whether this lane has met a NaN, which makes the border worthless.
+  template <bool kPlain>
+  static __device__ bool find_kth(const Tile& tile, Word& kth) {
+    constexpr int kUnit = 8;
+    const int words = tile.share() / E::kPerWord;
+    Word magnitudes = E::zero();
+    Word best[K];
+#pragma unroll
+    for (int unit = 0; unit < kWords; unit += kUnit) {
+      if (unit == 0 || unit < words) {
+        Word x[kUnit];
+        load<kPlain>(tile, unit, x);
+        if constexpr (kPlain) {
+#pragma unroll
+          for (int i = 0; i < kUnit; ++i) magnitudes = E::add_magnitude(magnitudes, x[i]);
+        }
+#pragma unroll
+        for (int part = 0; part < kUnit; part += K) {
+          const int first = unit + part;
+          Word list[K];
+#pragma unroll
+          for (int i = 0; i < K; ++i) list[i] = x[part + i];
+          List::sort(list);
+          if (first == 0) {
+#pragma unroll
+            for (int i = 0; i < K; ++i) best[i] = list[i];
+          } else {
+            if (first > K) List::tidy(best);
+            List::take_greatest(best, list);
+          }
+        }
+      }
+    }
+    Word other[K];
+#pragma unroll
+    for (int distance = 1; distance < G; distance *= 2) {
+      List::tidy(best);
+#pragma unroll
+      for (int i = 0; i < K; ++i) other[i] = __shfl_xor_sync(kFullWarp, best[i], distance);
+      List::take_greatest(best, other);
+    }
+    if constexpr (E::kPerWord == 2) {
+      List::tidy(best);
+#pragma unroll
+      for (int i = 0; i < K; ++i) other[i] = E::halves_swapped(best[i]);
+      List::take_greatest(best, other);
+    }
+    kth = List::at_rank(best, tile.k());
+    return E::has_nan(magnitudes);
+  }
+
+  template <bool kPlain, class Marks>
+  static __device__ void mark(const Tile& tile, Word kth, unsigned (&marks)[kMasks], Marks f) {
+    // Loaded again: registers that kept the elements until here would cost half of the warps that find room.
+    asm volatile("" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      marks[i] = 0;
+      if (i == 0 || i * 32 < tile.share()) {
+        Word x[32 / E::kPerWord];
+        load<kPlain>(tile, i * 32 / E::kPerWord, x);
+        // What lies behind this lane's columns is no element, whatever the border is.
+        const int left = tile.own_cols() - i * 32;
+        marks[i] = f(x, kth) & (left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left));
+      }
+    }
+  }
+
+  static __device__ unsigned count(const unsigned (&marks)[kMasks]) {
+    int sum = __popc(marks[0]);
+    if constexpr (kMasks == 2) sum += __popc(marks[1]);
+    return static_cast<unsigned>(sum);
+  }
+
+  /// Leaves k of the marks in every row: what is above the border, and the first of what equals it.
+  template <bool kPlain>
+  static __device__ void break_ties(const Tile& tile, Word kth, unsigned (&marks)[kMasks]) {
+    unsigned above[kMasks];
+    mark<kPlain>(tile, kth, above, [](const auto& x, Word at) { return E::above(x, at); });
+    unsigned equal[kMasks];
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) equal[i] = marks[i] & ~above[i];
+    int quota = tile.k() - static_cast<int>(Group::from_lane(Group::inclusive_sum(count(above)), G - 1));
+    if (!kPlain && core::is_floating<T> && __any_sync(kFullWarp, E::is_infinite(kth))) {
+      // NaN was taken for infinity: those of the two that are better come first.
+      const bool infinite = E::is_infinite(kth);
+      unsigned nan[kMasks];
+      mark<true>(tile, kth, nan, [](const auto& x, Word) { return E::is_nan(x); });
+      unsigned better[kMasks];
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) {
+        better[i] = infinite ? equal[i] & (tile.args.smallest ? ~nan[i] : nan[i]) : 0u;
+        equal[i] &= ~better[i];
+      }
+      quota = keep_first(better, quota);
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) above[i] |= better[i];
+    }
+    keep_first(equal, quota);
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) marks[i] = above[i] | equal[i];
+  }
+
+  /// Of the row's marks the first `quota`. How many of the quota are left.
+  static __device__ int keep_first(unsigned (&marks)[kMasks], int quota) {
+    const int mine = static_cast<int>(count(marks));
+    const int inclusive = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine)));
+    const int kept = max(0, min(mine, quota - (inclusive - mine)));
+    if (kept == 0) {
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) marks[i] = 0;
+    } else {
+#pragma unroll 1
+      for (int surplus = mine - kept; surplus > 0; --surplus) {
+        // The last one is the lowest bit.
+        if (kMasks == 1 || marks[kMasks - 1] == 0) {
+          marks[0] &= marks[0] - 1;
+        } else {
+          marks[kMasks - 1] &= marks[kMasks - 1] - 1;
+        }
+      }
+    }
+    return max(0, quota - Group::from_lane(inclusive, G - 1));
+  }
+
+  bool plain_;  ///< Whether elements are compared as they are.
+};
+
+template <class T, int G, int R, int K>
+__global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G, R>::blocks_per_multiprocessor(K)))
+    tournament_kernel(const __grid_constant__ SelectArguments args) {
+  using Config = TournamentConfig<T, G, R>;
+  using Tile = TournamentTile<T, G, R, K>;
+  constexpr int kAhead = Config::kStages - 1;
+
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kTournamentWarps + threadIdx.x / 32;
+  const std::int64_t first_row = warp * args.batch_length * Config::kRows;
+  const std::int64_t rows = max(std::int64_t{0}, min(args.rows - first_row, args.batch_length * Config::kRows));
+  const int tiles = static_cast<int>((rows + Config::kRows - 1) / Config::kRows);
+  const bool without_gaps = args.access_bytes == 16 && args.cols == Config::kCols && args.stride == Config::kCols;
+  const int whole_tiles = without_gaps ? static_cast<int>(rows / Config::kRows) : 0;
+  const T* from = static_cast<const T*>(args.input) + first_row * Config::kCols + Tile::lane() * Config::kVector;
+  const auto fetch = [&](int number) {
+    const int stage = number % Config::kStages;
+    const std::int64_t row = first_row + number * Config::kRows;
+    if (number < whole_tiles) {
+      Tile{args, stage, row}.fetch_whole(from + static_cast<std::int64_t>(number) * (Config::kRows * Config::kCols));
+    } else if (number < tiles) {
+      Tile{args, stage, row}.fetch_any();
+    }
+    commit_copies();
+  };
+
+  if (args.cols < Config::kCols) {
+#pragma unroll 1
+    for (int stage = 0; stage < Config::kStages; ++stage) Tile{args, stage, 0}.pad();
+  }
+#pragma unroll 1
+  for (int number = 0; number < kAhead; ++number) fetch(number);
+  TournamentSelect<T, G, R, K> rows_of_tile(args);
+#pragma unroll 1
+  for (int number = 0; number < tiles; ++number) {
+    fetch(number + kAhead);
+    wait_for_copies<kAhead>();
+    __syncwarp();
+    rows_of_tile.select(Tile{args, number % Config::kStages, first_row + number * Config::kRows});
+    __syncwarp();
+  }
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,189 @@
+// The results of a row in order by value, for cuda_warp: a bitonic network over the lanes of the row.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/select/warp/row.cuh"
+
+namespace rtopk::cuda {
+
+template <class T, int G, int R>
+class WarpOrder {
+ public:
+  using Row = WarpRow<T, G, R>;
+  using Config = typename Row::Config;
+  using Group = typename Row::Group;
+  using Word = typename Row::E::SortKey;
+
+  __device__ explicit WarpOrder(const Row& row) : row_(row), k_(row.k()) {}
+
+  /// Puts the list of the row's columns in order, best first.
+  __device__ void order() const { order_up_to<std::max(1, Config::kSortedPerLane / 8)>(); }
+
+  /// The same with little code and few registers, for rows that are rare: the network's exchanges are made in the list.
+  __device__ void order_in_place() const {
+#pragma unroll 1
+    for (int size = 2; size < 2 * k_; size *= 2) {
+#pragma unroll 1
+      for (int stride = size; stride > 1; stride /= 2) exchange_in_list(stride, stride == size);
+    }
+  }
+
+ private:
+  static constexpr int kColumnBits = std::bit_width(static_cast<unsigned>(Config::kCols - 1));
+  static constexpr Word kColumnMask = (Word{1} << kColumnBits) - 1;
+
+  /// With C results for each lane, or twice as many, and so on.
+  template <int C>
+  __device__ void order_up_to() const {
+    if constexpr (C < Config::kSortedPerLane) {
+      if (k_ > G * C) return order_up_to<2 * C>();
+    }
+    order_by_words<C>();
+  }
+
+  /// A word has a key's distance from the least of them, from the highest bit on that any has, and in its last bits the column,
+  /// so that the lower one comes first. What had no room there is looked at again.
+  template <int C>
+  __device__ void order_by_words() const {
+    const int first = Group::lane() * C;
+    const int mine = k_ - first;
+    Columns<C> columns;
+    columns.load(row_.list + first);
+    // A place without a result takes another one's column: it changes neither the least nor the greatest key.
+    const unsigned another = row_.list[0];
+    Word words[C];
+    Word least = ~Word{0};
+    Word greatest = 0;
+#pragma unroll
+    for (int j = 0; j < C; ++j) words[j] = key(j < mine ? columns.of[j] : another);
+#pragma unroll
+    for (int j = 0; j < C; ++j) {
+      least = words[j] < least ? words[j] : least;
+      greatest = words[j] > greatest ? words[j] : greatest;
+    }
+    least = Group::least(least);
+    const int shift = leading_zeros(Group::greatest(greatest) - least);
+#pragma unroll
+    for (int j = 0; j < C; ++j) {
+      const Word word = (((words[j] - least) << shift) & ~kColumnMask) | (~Word{columns.of[j]} & kColumnMask);
+      // 0 comes last. A result with this word has the column that 0 stands for.
+      words[j] = j < mine ? word : Word{0};
+    }
+    Group::sort_descending(words);
+    const bool cut = alike(words) && shift < kColumnBits;  // all lanes take part in alike()
+#pragma unroll
+    for (int j = 0; j < C; ++j) columns.of[j] = static_cast<std::uint16_t>(~words[j] & kColumnMask);
+    __syncwarp();
+    columns.store(row_.list + first);
+    __syncwarp();
+    if (__any_sync(kFullWarp, cut)) {
+      while (exchange_neighbours()) {
+      }
+    }
+  }
+
+  /// The columns of neighbouring ranks, in as few accesses as can be.
+  template <int C>
+  union Columns {
+    using Access =
+        std::conditional_t<C >= 8, uint4,
+                           std::conditional_t<C == 4, uint2, std::conditional_t<C == 2, std::uint32_t, std::uint16_t>>>;
+    static constexpr int kAccesses = 2 * C / static_cast<int>(sizeof(Access));
+
+    std::uint16_t of[C];
+    Access access[kAccesses];
+
+    __device__ void load(const std::uint16_t* list) {
+#pragma unroll
+      for (int i = 0; i < kAccesses; ++i) access[i] = reinterpret_cast<const Access*>(list)[i];
+    }
+    __device__ void store(std::uint16_t* list) const {
+#pragma unroll
+      for (int i = 0; i < kAccesses; ++i) reinterpret_cast<Access*>(list)[i] = access[i];
+    }
+  };
+
+  __device__ Word key(int column) const {
+    return static_cast<Word>(directed_key(row_.tile[Row::place(column)], row_.args.smallest));
+  }
+
+  /// Not more than can be shifted by.
+  static __device__ int leading_zeros(Word word) {
+    if constexpr (sizeof(Word) == 8) return min(__clzll(static_cast<long long>(word)), 63);
+    return min(__clz(static_cast<int>(word)), 31);
+  }
+
+  /// Whether neighbours differ in nothing but their columns.
+  template <int C>
+  static __device__ bool alike(const Word (&words)[C]) {
+    const Word above = __shfl_up_sync(kFullWarp, words[C - 1], 1, G);
+    bool found = Group::lane() > 0 && (above ^ words[0]) <= kColumnMask && words[0] != 0;
+#pragma unroll
+    for (int j = 1; j < C; ++j) found = found || ((words[j - 1] ^ words[j]) <= kColumnMask && words[j] != 0);
+    return found;
+  }
+
+  /// One round of exchanges between neighbours. False if all were in order already, in all rows of the warp.
+  __device__ bool exchange_neighbours() const {
+    bool exchanged = false;
+#pragma unroll 1
+    for (int odd = 0; odd < 2; ++odd) {
+#pragma unroll 1
+      for (int i = 2 * Group::lane() + odd; i + 1 < k_; i += 2 * G) exchanged |= exchange(i, i + 1);
+      __syncwarp();
+    }
+    return __any_sync(kFullWarp, exchanged);
+  }
+
+  /// A step of the network: within every `span` ranks, those of the first half against those of the second, or their mirror image.
+  /// Ranks without a result would be last, where they are.
+  __device__ void exchange_in_list(int span, bool mirrored) const {
+#pragma unroll 1
+    for (int pair = Group::lane(); pair < k_; pair += G) {
+      const int within = pair & (span / 2 - 1);
+      const int begin = 2 * (pair - within);
+      const int first = begin + within;
+      const int second = mirrored ? begin + span - 1 - within : first + span / 2;
+      if (second < k_) exchange(first, second);
+    }
+    __syncwarp();
+  }
+
+  /// Puts two ranks of the list in order.
+  __device__ bool exchange(int first, int second) const {
+    const std::uint16_t first_column = row_.list[first];
+    const std::uint16_t second_column = row_.list[second];
+    const Word first_key = key(first_column);
+    const Word second_key = key(second_column);
+    if (first_key > second_key || (first_key == second_key && first_column < second_column)) return false;
+    row_.list[first] = second_column;
+    row_.list[second] = first_column;
+    return true;
+  }
+
+  const Row& row_;
+  int k_;
+};
+
+/// What a kernel does about order by value. It is compiled in where it may be wanted, and once where registers count.
+enum class Ordering { none, fast, in_place };
+
+/// Writes what was chosen of a row in the form that is wanted.
+template <Ordering kOrdering, class T, int G, int R>
+__device__ void write_chosen(const WarpRow<T, G, R>& row, const Marks<R>& chosen) {
+  if (row.args.form == Form::dense) return row.write_dense(chosen);
+  if (row.args.form == Form::mask) return row.write_mask(chosen);
+  row.list_chosen(chosen);
+  if (kOrdering != Ordering::none && row.args.by_value) {
+    const WarpOrder<T, G, R> results(row);
+    if constexpr (kOrdering == Ordering::fast) results.order();
+    if constexpr (kOrdering == Ordering::in_place) results.order_in_place();
+  }
+  row.write_list();
+}
+
+}  // namespace rtopk::cuda

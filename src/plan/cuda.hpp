@@ -1,0 +1,34 @@
+// Plans for the CUDA backend. Host code that every build has: a plan for a GPU can be made and checked without one, and without nvcc.
+#pragma once
+
+#include <optional>
+
+#include <rtopk/gnn/aggregate.hpp>
+#include <rtopk/gnn/norm.hpp>
+#include <rtopk/gnn/product.hpp>
+#include <rtopk/select.hpp>
+
+#include "internal/linear.hpp"
+
+namespace rtopk::cuda {
+
+// make_plan picks the family and its config for a problem that was checked. check_plan says whether run() can carry a plan out: plans
+// are plain values and may have been changed.
+
+/// If no family is wanted, picks one.
+Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept;
+Status check_plan(const Plan& plan) noexcept;
+
+Status make_plan(const gnn::Aggregation& problem, gnn::AggregationPlan& plan) noexcept;
+Status check_plan(const gnn::AggregationPlan& plan) noexcept;
+
+Status make_plan(const gnn::Product& problem, const Traits& traits, gnn::ProductPlan& plan) noexcept;
+Status check_plan(const gnn::ProductPlan& plan) noexcept;
+
+Status make_plan(const gnn::Norm& problem, const Traits& traits, gnn::NormPlan& plan) noexcept;
+Status check_plan(const gnn::NormPlan& plan) noexcept;
+
+Status make_plan(const gnn::Linear& problem, const Traits& traits, gnn::LinearPlan& plan) noexcept;
+Status check_plan(const gnn::LinearPlan& plan) noexcept;
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,143 @@
+// Which CPU family runs a problem, and with which numbers.
+#include "plan/select/cpu.hpp"
+
+#include <algorithm>
+
+#include "core/checks.hpp"
+#include "core/sizes.hpp"
+#include "plan/select/tuning_cpu.hpp"
+#include "plan/select/tuning_tile.hpp"
+
+namespace rtopk::cpu {
+namespace {
+
+/// Elements that a task takes at a time: small enough to balance rows of different cost, large enough that taking a block
+/// costs nothing. Independent of the number of threads, so that what one row learns from the one before it (where to look
+/// first) and the reported passes are the same for any number.
+constexpr std::int64_t kElementsPerBlock = 32768;
+
+/// Long rows too come in blocks of a few, so that a row can learn from the one before it, where there are enough rows.
+constexpr std::int64_t kRowsPerBlock = 8;
+
+/// Below this many elements per thread, waking it costs more than it wins (about 20 us against 0.5 ns an element).
+constexpr std::int64_t kElementsPerThread = 65536;
+
+/// Both for cpu_lanes, which takes 2 to 10 ns an element and learns nothing from row to row. Blocks are large enough that
+/// working out the exchanges, up to 3 us for each, does not count.
+constexpr std::int64_t kSortedElementsPerBlock = 16384;
+constexpr std::int64_t kSortedElementsPerThread = 32768;
+
+/// From this length on, and selecting at most this share of a row (1/8), it pays to discard most of it in the first pass
+/// and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream: 256 columns, k = 8:
+/// 1.39, 1.61; 512 columns, k = 16: 1.23, 1.11; k = 64: 1.36, 1.40; 1024 columns, k = 64: 1.25, 1.00; k = 204: 1.38, 1.39.
+constexpr std::int64_t kStreamedColumns = 448;
+constexpr std::int64_t kStreamedShare = 8;
+
+/// Elements that cpu_stream's buffer must hold. Twice k, so that a prune, which costs a few passes over the buffer, happens
+/// at most every k candidates; then one more listing.
+std::int64_t candidate_capacity(const Problem& problem) {
+  return std::min(problem.cols, 2 * problem.k + 256) + static_cast<std::int64_t>(kListedAtOnce);
+}
+
+/// And the most that it may hold: no memory has more.
+constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
+
+/// Rows of a group from which on it fills the lanes of most vectors.
+constexpr std::int64_t kMinLanesGroup = 16;
+
+/// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
+/// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more.
+/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 173 by value and 24, 145
+/// unsorted; 32 columns, k = 8: 150, 229 and 159, 171; k = 16: 206, 298 and 232, 186; 48 columns, k = 12: 284, 289 and 311,
+/// 197; 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839, all by value. Lanes of 16-bit elements are half as wide
+/// and compared by fewer instructions, those of 64-bit elements have columns beside them: bf16, 128 columns, k = 32: 587,
+/// 512 by value; k = 64: 823, 959; f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
+bool sorts_in_lanes(const Problem& problem) {
+  const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
+  if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
+  if (together < problem.rows && together < kMinLanesGroup) return false;
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
+  if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= (size == 8 ? 32 : 48);
+  // Most of a row: the other family would have to put that into order after the search.
+  const bool most = size == 2 ? 2 * problem.k >= problem.cols : 4 * problem.k >= 3 * problem.cols;
+  return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
+}
+
+Family pick_family(const Problem& problem, const Kernels& kernels) {
+  if (!kernels.simd) return Family::reference;
+  if (core::bisects(problem)) return Family::cpu_bisection;
+  if (sorts_in_lanes(problem)) return Family::cpu_lanes;
+  const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
+  return streams ? Family::cpu_stream : Family::cpu_row;
+}
+
+/// Whether a family can take a problem, however slowly. `argument` is what the family is called in the error.
+Status check_family(Family family, const Problem& problem, const Kernels& kernels, const char* argument) {
+  if (family == Family::reference) return {};
+  if (!kernels.simd) {
+    return core::status(StatusCode::not_supported,
+                        "%s is %s, and this build has no SIMD kernels for this CPU; accepted: reference", argument,
+                        name(family));
+  }
+  const bool lanes = problem.cols <= kMaxLanesColumns;
+  const bool takes = core::bisects(problem) ? family == Family::cpu_bisection
+                                            : family == Family::cpu_row || family == Family::cpu_stream ||
+                                                  (family == Family::cpu_lanes && lanes);
+  if (takes) return {};
+  return core::status(StatusCode::not_supported, "%s is %s; accepted for this problem on a CPU: %s or reference",
+                      argument, name(family),
+                      core::bisects(problem) ? "cpu_bisection"
+                      : lanes                ? "cpu_lanes, cpu_row, cpu_stream"
+                                             : "cpu_row, cpu_stream");
+}
+
+}  // namespace
+
+Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, const Kernels& kernels,
+                 Plan& plan) noexcept {
+  Plan made{.problem = problem, .family = wanted.value_or(pick_family(problem, kernels))};
+  if (Status status = check_family(made.family, problem, kernels, "family"); !status.ok()) return status;
+  const bool sorts = made.family == Family::cpu_lanes;
+  made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / problem.cols,
+                                  std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  const std::int64_t tile = std::max(tile_rows(problem), std::int64_t{1});
+  made.rows_per_block = (made.rows_per_block + tile - 1) / tile * tile;
+  if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
+  made.scratch_bytes = kernels.scratch_bytes(made);
+  const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;
+  const std::int64_t worthwhile = problem.rows * problem.cols / (sorts ? kSortedElementsPerThread : kElementsPerThread);
+  made.threads = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
+  made.workspace_bytes = core::bytes_of(made.threads, made.scratch_bytes);
+  if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
+  plan = made;
+  return {};
+}
+
+Status check_plan(const Plan& plan, const Kernels& kernels) noexcept {
+  if (Status status = check_family(plan.family, plan.problem, kernels, "plan.family"); !status.ok()) return status;
+  if (plan.threads < 1 || plan.rows_per_block < 1) {
+    return core::status(StatusCode::invalid_argument,
+                        "plan.threads is %d and plan.rows_per_block %lld; accepted: 1 or more", plan.threads,
+                        static_cast<long long>(plan.rows_per_block));
+  }
+  const std::int64_t least = candidate_capacity(plan.problem);
+  if (plan.family == Family::cpu_stream &&
+      (plan.candidate_capacity < least || plan.candidate_capacity > std::max(least, kMaxCandidates))) {
+    return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: %lld to 2^48",
+                        static_cast<long long>(plan.candidate_capacity), static_cast<long long>(least));
+  }
+  const std::size_t scratch = kernels.scratch_bytes(plan);
+  if (plan.scratch_bytes < scratch || plan.workspace_bytes < core::bytes_of(plan.threads, plan.scratch_bytes) ||
+      plan.workspace_bytes > core::kMaxBytes) {
+    return core::status(
+        StatusCode::invalid_argument,
+        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
+        "of %d threads, less than 2^63",
+        plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
+  }
+  return {};
+}
+
+}  // namespace rtopk::cpu

@@ -1,0 +1,528 @@
+// Which CUDA family runs a problem, and with which config.
+#include <algorithm>
+
+#include "core/checks.hpp"
+#include "core/dispatch.hpp"
+#include "core/sizes.hpp"
+#include "plan/cuda.hpp"
+#include "plan/select/tuning_block.hpp"
+#include "plan/select/tuning_cluster.hpp"
+#include "plan/select/tuning_filter.hpp"
+#include "plan/select/tuning_gather.hpp"
+#include "plan/select/tuning_radix.hpp"
+#include "plan/select/tuning_scan.hpp"
+#include "plan/select/tuning_tournament.hpp"
+#include "plan/select/tuning_warp.hpp"
+#include "plan/select/workspace.hpp"
+
+namespace rtopk::cuda {
+namespace {
+
+constexpr std::int64_t kMaxBlocks = 0x7fffffff;
+constexpr std::int64_t kMaxRowsPerBlock = 0x7fffffff;
+constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
+
+/// Workers take rows in batches: long enough that a row learns from those before it and that copies run ahead, short enough that the
+/// last batches do not leave the device idle.
+std::int64_t batch_length(std::int64_t units, std::int64_t workers, std::int64_t longest) {
+  std::int64_t length = std::clamp(units / workers, std::int64_t{1}, longest);
+  while (core::ceil_div(units, length) > kMaxBlocks && length < kMaxTilesPerWarp) length *= 2;
+  return length;
+}
+
+/// The length of a warp's batch. About 20 warps find room on a multiprocessor. Measured.
+std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
+  const std::int64_t of_each = tiles / multiprocessors;
+  const std::int64_t fewest =
+      core::ceil_div(tiles, kMaxBlocks);  // at four warps to a block, far more than is ever needed
+  return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 100 ? 2 : 1});
+}
+
+template <class Config>
+std::int64_t warp_shared_bytes(const Problem& problem) {
+  return static_cast<std::int64_t>(Config::shared_bytes(problem.k, problem.order == Order::by_value));
+}
+
+/// A warp, or a part of one, for each row.
+bool plan_warp(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  return core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    return for_warp_variants<T>([&]<int G, int R>() {
+      using Config = WarpConfig<T, G, R>;
+      if (problem.cols > Config::kCols || warp_shared_bytes<Config>(problem) > traits.shared_bytes_per_block)
+        return false;
+      // Lanes list their results one after the other, and sort what each of them has: where there are many, 8 lanes of 32 elements
+      // are quicker (256 columns, bf16, k 128: 1.19 and 1.42 times the floor; k 32: 1.63 and 1.47).
+      constexpr std::int64_t kMaxResultsPerLane = 16;
+      const bool many = problem.k > kMaxResultsPerLane * G || problem.form == Form::dense ||
+                        problem.form == Form::mask || problem.order == Order::by_value;
+      if (G == 4 && R == 64 && many) return false;
+      const std::int64_t tiles = std::max(core::ceil_div(problem.rows, Config::kRows), std::int64_t{1});
+      const std::int64_t batch = tiles_per_warp(tiles, traits.multiprocessors);
+      if (core::ceil_div(tiles, batch * kWarpsPerBlock) > kMaxBlocks) return false;
+      plan.family = Family::cuda_warp;
+      plan.lanes_per_row = G;
+      plan.elements_per_lane = R;
+      plan.threads = 32 * kWarpsPerBlock;
+      plan.shared_bytes = static_cast<std::size_t>(warp_shared_bytes<Config>(problem));
+      plan.rows_per_block = batch * kWarpsPerBlock * Config::kRows;
+      plan.blocks = core::ceil_div(tiles, batch * kWarpsPerBlock);
+      return true;
+    });
+  });
+}
+
+/// The same for small k: no search.
+bool plan_tournament(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  if (problem.k > kTournamentMaxK) return false;
+  return core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    return for_tournament_variants<T>([&]<int G, int R>() {
+      // In a batch copies run ahead, but long batches leave the device idle at the end: three tiles were best of 1 to 16, and one
+      // where there are few.
+      constexpr std::int64_t kWarpsPerMultiprocessor = 160;
+      constexpr std::int64_t kLongestBatch = 3;
+      using Config = TournamentConfig<T, G, R>;
+      const std::int64_t shared_bytes = Config::shared_bytes(tournament_list(problem.k));
+      if (problem.cols > Config::kCols || shared_bytes > traits.shared_bytes_per_block) return false;
+      const std::int64_t tiles = std::max(core::ceil_div(problem.rows, Config::kRows), std::int64_t{1});
+      const std::int64_t batch = batch_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestBatch);
+      if (core::ceil_div(tiles, batch * kTournamentWarps) > kMaxBlocks) return false;
+      plan.family = Family::cuda_tournament;
+      plan.lanes_per_row = G;
+      plan.elements_per_lane = R;
+      plan.threads = 32 * kTournamentWarps;
+      plan.shared_bytes = static_cast<std::size_t>(shared_bytes);
+      plan.rows_per_block = batch * kTournamentWarps * Config::kRows;
+      plan.blocks = core::ceil_div(tiles, batch * kTournamentWarps);
+      return true;
+    });
+  });
+}
+
+/// Threads of cuda_block's block for rows of `cols`, and its shared memory; 0 if they are too long for this device.
+struct BlockLaunch {
+  std::int32_t threads = 0;
+  std::size_t shared_bytes = 0;
+  std::int32_t blocks_per_multiprocessor = 1;
+  std::int64_t cols = 0;  ///< The longest row.
+};
+
+BlockLaunch block_launch(DType dtype, std::int64_t cols, std::int64_t k, std::int64_t shared_bytes_per_block) {
+  BlockLaunch config;
+  core::with_element_type(dtype, [&]<class T>(T*) {
+    for_block_variants([&]<int W>() {
+      using Config = BlockConfig<T, W>;
+      if (cols > Config::kCols || Config::shared_bytes(k) > shared_bytes_per_block) return false;
+      config = {Config::kThreads, static_cast<std::size_t>(Config::shared_bytes(k)), Config::kBlocksPerMultiprocessor,
+                Config::kCols};
+      return true;
+    });
+  });
+  return config;
+}
+
+/// A block for each row.
+bool plan_block(const Traits& traits, Plan& plan) {
+  constexpr std::int64_t kLongestBatch = 16;
+  const Problem& problem = plan.problem;
+  const BlockLaunch config = block_launch(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block);
+  if (config.threads == 0) return false;
+  const std::int64_t workers = std::int64_t{config.blocks_per_multiprocessor} * traits.multiprocessors;
+  const std::int64_t batch = batch_length(problem.rows, workers, kLongestBatch);
+  if (core::ceil_div(problem.rows, batch) > kMaxBlocks) return false;
+  plan.family = Family::cuda_block;
+  plan.threads = config.threads;
+  plan.lanes_per_row = config.threads;
+  plan.shared_bytes = config.shared_bytes;
+  plan.rows_per_block = batch;
+  plan.blocks = std::max(core::ceil_div(problem.rows, batch), std::int64_t{1});
+  return true;
+}
+
+/// The shared memory of cuda_cluster's block.
+std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
+  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, element).capacity;
+  std::int64_t bytes = 0;
+  core::with_element_type(problem.dtype, [&]<class T>(T*) { bytes = ClusterConfig<T>::shared_bytes(capacity, part); });
+  return bytes;
+}
+
+/// Whether cuda_cluster is the fastest: little of a row is selected.
+bool prefers_cluster(const Problem& problem) {
+  // Measured, 1342 rows of 50000, k 5000: cuda_cluster 6.0 times the floor, cuda_radix 4.3.
+  constexpr std::int64_t kMaxK = 4096;
+  return problem.k <= std::min(kMaxK, problem.cols / 8);
+}
+
+/// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: whatever it costs.
+bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  constexpr std::int64_t kMinPartCols = 4096;
+  // A longer row by itself should be done sooner by cuda_radix, with blocks on all multiprocessors. Not measured yet.
+  constexpr std::int64_t kMaxPartBytesOfFew = 1 << 20;
+  const Problem& problem = plan.problem;
+  if (problem.cols > kClusterMaxCols) return false;
+  const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  // As few blocks for a row as keep two on every multiprocessor nearly all the time, with which enough is on its way; if there
+  // are none such, those that come nearest. More have to be clearly better: blocks that share a row wait for each other.
+  constexpr std::int64_t kBlocks = 2;
+  constexpr double kClearly = 1.15;
+  double best = 0;
+  for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kClusterMaxParts : 1); parts *= 2) {
+    const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
+    const std::int64_t bytes = cluster_shared_bytes(problem, parts);
+    if (parts > 1 && part < kMinPartCols) break;
+    if (part > kClusterMaxPartCols || bytes > traits.shared_bytes_per_block || rows > kMaxBlocks / parts) continue;
+    if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) continue;
+    const std::int64_t places =
+        std::min(kBlocks, (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
+    const std::int64_t of_each = std::max(kBlocks, core::ceil_div(rows * parts, traits.multiprocessors));
+    const double busy =
+        static_cast<double>(rows * parts * places) / static_cast<double>(kBlocks * of_each * traits.multiprocessors);
+    if (busy < kClearly * best) continue;
+    best = busy;
+    plan.family = Family::cuda_cluster;
+    plan.parts = parts;
+    plan.threads = kClusterThreads;
+    plan.lanes_per_row = static_cast<std::int32_t>(parts) * kClusterThreads;
+    plan.shared_bytes = static_cast<std::size_t>(bytes);
+    plan.blocks = rows * parts;
+    if (7 * busy >= 6) break;
+  }
+  return best > 0;
+}
+
+/// The shared memory of cuda_filter's block, and how many of them find room.
+struct FilterLaunch {
+  std::size_t shared_bytes = 0;
+  std::int64_t blocks_per_multiprocessor = 0;
+};
+
+FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_bytes_per_block) {
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  FilterLaunch config;
+  core::with_element_type(dtype, [&]<class T>(T*) {
+    using Config = FilterConfig<T>;
+    const std::int64_t bytes = Config::shared_bytes(k);
+    config.shared_bytes = static_cast<std::size_t>(bytes);
+    config.blocks_per_multiprocessor = std::min(std::int64_t{Config::blocks_per_multiprocessor(k)},
+                                                (shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
+  });
+  return config;
+}
+
+/// Whether cuda_filter is the fastest: rows are many, and little of them is selected.
+bool prefers_filter(const Traits& traits, const Problem& problem) {
+  constexpr std::int64_t kMinCols = 2048;
+  constexpr std::int64_t kMaxBlockCols = 8192;  // of dense rows and masks: cuda_block writes them well up to here
+  constexpr std::int64_t kMaxK = 2048;          // the list of candidates must leave room for other warps
+  constexpr std::int64_t kMinRowsPerMultiprocessor = 8;  // with fewer, too little is on its way at a time
+  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
+  if (writes_rows && problem.cols <= kMaxBlockCols &&
+      block_launch(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block).threads != 0) {
+    return false;
+  }
+  if (problem.cols < kMinCols || problem.k > kMaxK) return false;
+  // Measured, f32, times the floor, cuda_filter and cuda_block: 2048 columns, k 64: 1.37 and 1.67, 256: 1.58 and 1.52; 4096,
+  // 512: 1.26 and 1.42; 8192, 2048: 1.77 and 1.29.
+  if (problem.k > problem.cols / (problem.cols < 4096 ? 10 : 8)) return false;
+  if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
+  return filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block).blocks_per_multiprocessor >= 2;
+}
+
+/// A warp for each row.
+bool plan_filter(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  if (problem.cols > kMaxFilteredCols) return false;
+  const FilterLaunch config = filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block);
+  if (config.blocks_per_multiprocessor < 1) return false;
+  plan.family = Family::cuda_filter;
+  plan.threads = 32 * kFilterWarpsPerBlock;
+  plan.lanes_per_row = 32;
+  plan.shared_bytes = config.shared_bytes;
+  // As many warps as find room, but none with one row more than most have.
+  const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  const std::int64_t warps = config.blocks_per_multiprocessor * kFilterWarpsPerBlock * traits.multiprocessors;
+  plan.rows_per_block = core::ceil_div(rows, warps) * kFilterWarpsPerBlock;
+  plan.blocks = core::ceil_div(rows, plan.rows_per_block);
+  return true;
+}
+
+/// The paper's search, a block for each row.
+template <int kBytes>
+void plan_scan(Plan& plan) {
+  const ScanLaunch config = scan_launch<kBytes>(plan.problem.rows, plan.problem.cols);
+  plan.family = Family::cuda_scan;
+  plan.threads = config.threads;
+  plan.lanes_per_row = config.threads;
+  plan.blocks = config.blocks;
+  plan.shared_bytes = config.shared_bytes;
+}
+
+/// Digit by digit: any length, any k.
+template <int kBytes>
+void plan_radix(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  const RadixLaunch config = radix_launch<kBytes>(
+      problem.rows, problem.cols, radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors),
+      traits.multiprocessors);
+  plan.family = Family::cuda_radix;
+  plan.parts = config.parts;
+  plan.threads = config.threads;
+  plan.lanes_per_row = config.threads;
+  plan.blocks = config.blocks;
+  plan.shared_bytes = config.shared_bytes;
+}
+
+template <int kBytes>
+void plan_any_length(const Traits& traits, Family family, Plan& plan) {
+  if (family == Family::cuda_scan) return plan_scan<kBytes>(plan);
+  plan_radix<kBytes>(traits, plan);
+}
+
+/// Sets the config of a family that the plan's search admits; false if rows are too long for it, or k is too large.
+bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
+  switch (family) {
+    case Family::cuda_warp: return plan_warp(traits, plan);
+    case Family::cuda_tournament: return plan_tournament(traits, plan);
+    case Family::cuda_block: return plan_block(traits, plan);
+    case Family::cuda_filter: return plan_filter(traits, plan);
+    case Family::cuda_cluster: return plan_cluster(traits, wanted, plan);
+    default: break;
+  }
+  switch (size_of(plan.problem.dtype)) {
+    case 2: plan_any_length<2>(traits, family, plan); break;
+    case 4: plan_any_length<4>(traits, family, plan); break;
+    default: plan_any_length<8>(traits, family, plan);
+  }
+  return true;
+}
+
+/// Picks the family. All that are tried take the problem; the first that is fast enough wins.
+void pick_family(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
+  if (core::bisects(problem)) {
+    if (!takes(Family::cuda_warp)) takes(Family::cuda_scan);
+    return;
+  }
+  const bool planned = takes(Family::cuda_tournament) || takes(Family::cuda_warp) ||
+                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) || takes(Family::cuda_block) ||
+                       (prefers_cluster(problem) && takes(Family::cuda_cluster));
+  if (!planned) takes(Family::cuda_radix);
+}
+
+/// Whether a family does the search that a problem asks for. `argument` is what the family is called in the error.
+Status check_search(Family family, const Problem& problem, const char* argument) {
+  const bool exact = !core::bisects(problem);
+  switch (family) {
+    case Family::cuda_warp: return {};
+    case Family::cuda_scan:
+      if (!exact) return {};
+      break;
+    case Family::cuda_tournament:
+    case Family::cuda_block:
+    case Family::cuda_filter:
+    case Family::cuda_cluster:
+    case Family::cuda_radix:
+      if (exact) return {};
+      break;
+    default: break;
+  }
+  return core::status(StatusCode::not_supported, "%s is %s; accepted for this search on a GPU: %s", argument,
+                      name(family),
+                      exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
+                            : "cuda_warp or cuda_scan");
+}
+
+/// What a family takes, for the error where it does not take a problem.
+const char* limits_of(Family family) {
+  switch (family) {
+    case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
+    case Family::cuda_tournament: return "k up to 8 and rows of up to 1024 columns, not of f64";
+    case Family::cuda_block: return "rows that fit twice into the shared memory of a block, up to 16384 columns";
+    case Family::cuda_filter:
+      return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";
+    default:
+      return "k up to what leaves room for the list of candidates in shared memory, up to 2^19 columns for each block "
+             "of a cluster";
+  }
+}
+
+/// The plan with the family that the caller wants.
+Status plan_wanted(const Traits& traits, Family wanted, Plan& plan) {
+  if (Status status = check_search(wanted, plan.problem, "family"); !status.ok()) return status;
+  if (plan_family(traits, wanted, true, plan)) return {};
+  return core::status(StatusCode::not_supported, "family is %s, with %lld columns and k = %lld of %s; it takes %s",
+                      name(wanted), static_cast<long long>(plan.problem.cols), static_cast<long long>(plan.problem.k),
+                      name(plan.problem.dtype), limits_of(wanted));
+}
+
+/// Whether blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this shape.
+template <class Config>
+bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) {
+  const std::int64_t unit = warps * Config::kRows;
+  return plan.problem.cols <= Config::kCols && plan.threads == 32 * warps &&
+         static_cast<std::int64_t>(plan.shared_bytes) >= shared_bytes && plan.rows_per_block % unit == 0 &&
+         plan.rows_per_block / unit <= kMaxTilesPerWarp;
+}
+
+/// Whether there is a kernel of cuda_warp or cuda_tournament for the plan's tiles.
+bool tiles_are_known(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  bool known = false;
+  core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    if (plan.family == Family::cuda_warp) {
+      for_warp_variants<T>([&]<int G, int R>() {
+        using Config = WarpConfig<T, G, R>;
+        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+        known = tiles_fit<Config>(plan, kWarpsPerBlock, warp_shared_bytes<Config>(problem));
+        return true;
+      });
+    } else {
+      for_tournament_variants<T>([&]<int G, int R>() {
+        using Config = TournamentConfig<T, G, R>;
+        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+        known = tiles_fit<Config>(plan, kTournamentWarps, Config::shared_bytes(tournament_list(problem.k)));
+        return true;
+      });
+    }
+  });
+  return known;
+}
+
+/// Whether rows that must be gathered are, and no others.
+Status check_chunk(const Plan& plan) {
+  const std::int64_t rows = std::max(plan.problem.rows, std::int64_t{1});
+  if (!is_gathered(plan.problem)) {
+    return plan.chunk_rows == 0 ? Status{} : core::invalid("plan.chunk_rows", plan.chunk_rows, "0 for these strides");
+  }
+  if (plan.chunk_rows >= 1 && plan.chunk_rows <= std::min(rows, kMaxChunkRows)) return {};
+  return core::status(StatusCode::invalid_argument, "plan.chunk_rows is %lld; accepted for these strides: 1 to %lld",
+                      static_cast<long long>(plan.chunk_rows), static_cast<long long>(std::min(rows, kMaxChunkRows)));
+}
+
+/// Whether the numbers of a plan fit its family; the kernels trust them.
+Status check_config(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  if (plan.blocks < 1 || plan.blocks > kMaxBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2147483647");
+  if (plan.rows_per_block < 1) return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 or more");
+  // A launch keeps 32 bits of it. The device refuses what it does not have.
+  if (plan.shared_bytes > kMaxSharedBytes) {
+    return core::status(StatusCode::invalid_argument, "plan.shared_bytes is %zu; accepted: at most %zu",
+                        plan.shared_bytes, kMaxSharedBytes);
+  }
+  if (plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament) {
+    if (plan.family == Family::cuda_tournament && problem.k > kTournamentMaxK) {
+      return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");
+    }
+    if (!tiles_are_known(plan)) {
+      return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "the config that make_plan gave");
+    }
+    if (plan.blocks < core::ceil_div(rows, plan.rows_per_block))
+      return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
+    return {};
+  }
+  if (plan.family == Family::cuda_filter) {
+    if (problem.cols > kMaxFilteredCols)
+      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_filter");
+    if (plan.threads != 32 * kFilterWarpsPerBlock) return core::invalid("plan.threads", plan.threads, "64");
+    if (plan.shared_bytes < filter_launch(problem.dtype, problem.k, 0).shared_bytes) {
+      return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
+                           "the number that make_plan gave");
+    }
+    return {};
+  }
+  if (plan.family == Family::cuda_cluster) {
+    const bool power = plan.parts >= 1 && plan.parts <= kClusterMaxParts && (plan.parts & (plan.parts - 1)) == 0;
+    if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
+    const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+    if (problem.cols > kClusterMaxCols || cluster_part_cols(problem.cols, plan.parts, element) > kClusterMaxPartCols) {
+      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_cluster");
+    }
+    if (plan.threads != kClusterThreads) return core::invalid("plan.threads", plan.threads, "256");
+    if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
+    if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts)) {
+      return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
+                           "the number that make_plan gave");
+    }
+    return {};
+  }
+  if (plan.family == Family::cuda_block) {
+    // The kernel multiplies it with the number of a block.
+    if (plan.rows_per_block > kMaxRowsPerBlock) {
+      return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 to 2147483647 for cuda_block");
+    }
+    const BlockLaunch most = block_launch(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
+    if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
+        most.threads == 0) {
+      return core::invalid("plan.threads", plan.threads, "the number that make_plan gave");
+    }
+    const BlockLaunch config =
+        block_launch(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);
+    if (plan.shared_bytes < config.shared_bytes) {
+      return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
+                           "the number that make_plan gave");
+    }
+    if (plan.blocks < core::ceil_div(rows, plan.rows_per_block)) {
+      return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
+    }
+    return {};
+  }
+  if (plan.threads < 32 || plan.threads > 1024 || plan.threads % 32 != 0) {
+    return core::invalid("plan.threads", plan.threads, "a multiple of 32 up to 1024");
+  }
+  if (plan.family == Family::cuda_radix && (plan.parts < 1 || plan.parts > plan.blocks)) {
+    return core::invalid("plan.parts", plan.parts, "1 to plan.blocks");
+  }
+  if (plan.family == Family::cuda_radix && plan.parts < core::ceil_div(problem.cols, kRadixMaxPart)) {
+    return core::invalid("plan.parts", plan.parts, "one for every 2^30 columns");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept {
+  if (traits.multiprocessors < 1 || traits.shared_bytes_per_block < 48 * 1024 || traits.compute_capability < 80) {
+    return core::status(
+        StatusCode::invalid_argument,
+        "traits have compute_capability %d, %d multiprocessors and %lld shared_bytes_per_block; accepted: "
+        "80 or more, 1 or more, 49152 or more",
+        traits.compute_capability, traits.multiprocessors, static_cast<long long>(traits.shared_bytes_per_block));
+  }
+  const std::int64_t chunk_rows = is_gathered(problem) ? chunk_rows_of(problem) : 0;
+  Plan made{.problem = chunk_rows > 0 ? core::tight(problem, chunk_rows) : problem};
+  if (!wanted) {
+    pick_family(traits, made);
+  } else if (Status status = plan_wanted(traits, *wanted, made); !status.ok()) {
+    return status;
+  }
+  made.problem = problem;
+  made.chunk_rows = chunk_rows;
+  made.workspace_bytes = workspace_of(made).bytes;
+  if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
+  plan = made;
+  return {};
+}
+
+Status check_plan(const Plan& plan) noexcept {
+  if (Status status = check_search(plan.family, plan.problem, "plan.family"); !status.ok()) return status;
+  if (Status status = check_chunk(plan); !status.ok()) return status;
+  const Plan as_run = plan.chunk_rows > 0 ? chunk_plan(plan, plan.chunk_rows) : plan;
+  if (Status status = check_config(as_run); !status.ok()) return status;
+  const std::size_t needed = workspace_of(plan).bytes;
+  if (Status status = core::check_workspace(plan.problem, needed); !status.ok()) return status;
+  if (plan.workspace_bytes < needed) {
+    return core::status(StatusCode::invalid_argument, "plan.workspace_bytes is %zu; accepted: at least %zu",
+                        plan.workspace_bytes, needed);
+  }
+  return {};
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,73 @@
+// The numbers of the sort by value, for the plan and for the launch.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/sizes.hpp"
+
+namespace rtopk::cuda {
+
+/// What is sorted is one word of key and index where both fit in 64 bits, else two. Blocks take `kItems` for each
+/// thread.
+template <int kKeyBytes, bool kWide>
+struct SortConfig {
+  static constexpr int kEntryBytes = kWide ? 16 : 8;
+  static constexpr int kItems = kWide ? 4 : 8;
+  static constexpr int kMaxThreads = 1024;  ///< Of a block that sorts a whole row.
+  static constexpr int kTileThreads = 512;  ///< Of a block that sorts, or merges, a tile of a longer one.
+  static constexpr int kTile = kTileThreads * kItems;
+  static constexpr std::int64_t kMaxAtOnce = kMaxThreads * kItems;
+  /// One entry in kItems + 1 stays free, so that threads that read neighbouring items do not meet in the same bank.
+  static constexpr std::size_t shared_bytes(int threads) {
+    return static_cast<std::size_t>(threads) * (kItems + 1) * kEntryBytes;
+  }
+};
+
+/// Whether the indices leave too little room beside a key.
+template <int kKeyBytes>
+constexpr bool sort_is_wide(std::int64_t cols) {
+  if (kKeyBytes == 2) return cols > std::int64_t{1} << 48;
+  return kKeyBytes == 8 || cols > std::int64_t{1} << 32;
+}
+
+struct SortLaunch {
+  bool wide;
+  std::int64_t tiles;  ///< Of a row; 1: a block sorts the whole row.
+  std::int64_t rows;   ///< At a time, if tiles > 1.
+  std::int32_t threads;
+  std::size_t shared_bytes;
+  std::size_t buffer_bytes;     ///< Of one of the two buffers between which runs are merged.
+  std::size_t workspace_bytes;  ///< 0 if tiles is 1.
+};
+
+template <int kKeyBytes, bool kWide>
+constexpr SortLaunch sort_launch_of(std::int64_t rows, std::int64_t k) {
+  using Config = SortConfig<kKeyBytes, kWide>;
+  constexpr std::int64_t kEntriesAtOnce = std::int64_t{1} << 22;
+  SortLaunch config{};
+  config.wide = kWide;
+  if (k <= Config::kMaxAtOnce) {
+    config.tiles = 1;
+    config.rows = rows;
+    config.threads = static_cast<std::int32_t>(((k + Config::kItems - 1) / Config::kItems + 31) / 32 * 32);
+  } else {
+    config.tiles = (k + Config::kTile - 1) / Config::kTile;
+    config.rows = std::clamp(kEntriesAtOnce / k, std::int64_t{1}, std::max(rows, std::int64_t{1}));
+    config.threads = Config::kTileThreads;
+    config.buffer_bytes = core::round_up(core::bytes_of(config.rows * k, Config::kEntryBytes), 256);
+    config.workspace_bytes = core::times(2, config.buffer_bytes);
+  }
+  config.shared_bytes = Config::shared_bytes(config.threads);
+  return config;
+}
+
+/// The numbers of a sort of the k results of each of `rows` rows of `cols` elements.
+template <int kKeyBytes>
+constexpr SortLaunch sort_launch(std::int64_t rows, std::int64_t cols, std::int64_t k) {
+  return sort_is_wide<kKeyBytes>(cols) ? sort_launch_of<kKeyBytes, true>(rows, k)
+                                       : sort_launch_of<kKeyBytes, false>(rows, k);
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,51 @@
+// What a plan's numbers mean for a product of dense matrices, for host and kernel. It is C = A B: A is m x depth, B depth x n.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "internal/linear.hpp"
+
+namespace rtopk::cuda {
+
+/// Of a block: a warpgroup, which has a tile of C in its registers.
+inline constexpr std::int32_t kLinearThreads = 128;
+inline constexpr std::int32_t kLinearTileM = 64;
+inline constexpr std::int32_t kLinearTileN = 128;
+inline constexpr std::int32_t kLinearStep = 32;  ///< Of depth that a block has in shared memory.
+/// One takes a step apart while the other multiplies.
+inline constexpr std::int32_t kLinearBlocksPerMultiprocessor = 2;
+
+// A step of B in shared memory: units of eight bf16, eight of which make a matrix that tensor cores read at once, 128 bytes. They
+// lie 144 bytes apart, or groups of them 32 more than they are large, so that a quarter of a warp writes to different banks.
+inline constexpr std::int32_t kLinearUnits = kLinearStep * kLinearTileN / 8;
+inline constexpr std::int32_t kLinearPartBytes = kLinearUnits / 8 * 144;
+inline constexpr std::int32_t kLinearStepBytes = 3 * kLinearPartBytes;
+inline constexpr std::size_t kLinearSharedBytes = 2 * std::size_t{kLinearStepBytes};
+
+struct LinearShape {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t depth;
+
+  [[nodiscard]] constexpr std::int64_t tiles_n() const noexcept { return (n + kLinearTileN - 1) / kLinearTileN; }
+  [[nodiscard]] constexpr std::int64_t tiles() const noexcept {
+    return (m + kLinearTileM - 1) / kLinearTileM * tiles_n();
+  }
+  /// Depth of each of some parts; whole steps.
+  [[nodiscard]] constexpr std::int64_t depth_of_part(std::int64_t parts) const noexcept {
+    const std::int64_t steps = (depth + kLinearStep - 1) / kLinearStep;
+    return (steps + parts - 1) / parts * kLinearStep;
+  }
+};
+
+[[nodiscard]] constexpr LinearShape shape_of(const gnn::Linear& problem) noexcept {
+  switch (problem.term) {
+    case gnn::LinearTerm::product: return {problem.rows, problem.outputs, problem.inputs};
+    case gnn::LinearTerm::input_gradient: return {problem.rows, problem.inputs, problem.outputs};
+    case gnn::LinearTerm::matrix_gradient: break;
+  }
+  return {problem.outputs, problem.inputs, problem.rows};
+}
+
+}  // namespace rtopk::cuda
