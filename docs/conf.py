@@ -113,9 +113,8 @@ class Headers(SphinxDirective):
     has_content = True
 
     def run(self):
-        found = dict.fromkeys(path for pattern in self.content for path in sorted(HEADERS.glob(pattern)))
         text = []
-        for path in found:
+        for path in (path for pattern in self.content for path in sorted(HEADERS.glob(pattern))):
             name = path.relative_to(HEADERS.parent).as_posix()
             text += [f"## {name}", "", *opening_comment(path), f"```{{doxygenfile}} {path.name}", SECTIONS, "```", ""]
         section = nodes.section()
