@@ -35,7 +35,7 @@ demo: program
 	@$(PYTHON) scripts/demo.py
 
 paper: program
-	@$(PYTHON) bench/paper.py $(if $(QUICK),--quick)
+	@$(PYTHON) paper/page/reproduce.py $(if $(QUICK),--quick)
 
 # What demo and paper run. Without a GPU nobody waits minutes for nvcc: a new build folder is then one without the CUDA
 # backend, and one that is there stays as it is. `make build` and `make test` put the backend in.
@@ -75,7 +75,7 @@ lint: build
 	@.venv/bin/clang-format --dry-run --Werror $(SOURCES)
 	@.venv/bin/ruff format -q --check . && .venv/bin/ruff check -q .
 	@$(PYTHON) tests/packaging/include_rules.py
-	@scripts/setup.sh lint && run-clang-tidy -quiet -p build "$(CURDIR)/(src|tools|tests)/.*"
+	@scripts/setup.sh lint && run-clang-tidy -quiet -p build "$(CURDIR)/(src|tools|paper|tests)/.*"
 
 setup:
 	@mkdir -p build

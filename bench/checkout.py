@@ -1,4 +1,4 @@
-"""Which state of the sources a measurement belongs to."""
+"""The commit that a measurement was made at."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def commit():
-    """RTOPK_COMMIT if that is set, else the commit that is checked out, with "+" where files differ from it."""
+    """RTOPK_COMMIT if it is set; else the commit that is checked out, followed by "+" if files differ from it."""
     if "RTOPK_COMMIT" in os.environ:
         return os.environ["RTOPK_COMMIT"]
 

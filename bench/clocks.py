@@ -1,5 +1,5 @@
-"""Medians of what takes turns: on the CPU by its clock; on a GPU by events, with the caches overwritten before, and the
-host's time apart from the GPU's."""
+"""Median times of functions that alternate. On a GPU, events measure the GPU's time with cold caches, and the host's
+time is measured separately."""
 
 import statistics
 import sys
@@ -9,12 +9,12 @@ import torch
 
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
-# A second of a GPU.
-MOST_SLEEP_CYCLES = 2_000_000_000
+# One second at 2 GHz.
+MAX_SLEEP_CYCLES = 2_000_000_000
 
 
 class CpuClock:
-    """The time of the parts of a function; the host's own."""
+    """Times the parts of a function on the host."""
 
     def __init__(self):
         self.host_spans = []
@@ -30,7 +30,7 @@ class CpuClock:
 
     @staticmethod
     def _run(parts, after=lambda _: None):
-        """Runs the parts one after the other; what each took of the host, in microseconds."""
+        """Runs the parts in order. Returns the host's time for each, in microseconds."""
         times = []
         for number, part in enumerate(parts):
             start = time.perf_counter()
@@ -41,10 +41,10 @@ class CpuClock:
 
 
 class GpuClock(CpuClock):
-    """The time of the GPU, and apart from it that of the host.
+    """Times the parts of a function on the GPU, and separately on the host.
 
-    The GPU sleeps until everything has been called. So the host's time stays out of the GPU's, and no function finds a
-    host that is further ahead than another one's because the function before it took the GPU longer.
+    The GPU sleeps until the host has called everything. So the GPU's time does not include the host's, and a function
+    gains nothing from the GPU still being busy with the one before it.
     """
 
     flushed = None
@@ -65,8 +65,8 @@ class GpuClock(CpuClock):
             host_times = self._run(parts, lambda number: events[number + 1].record())  # noqa: B023
             if not events[0].query():
                 break
-            if GpuClock.sleep_cycles > MOST_SLEEP_CYCLES:
-                sys.exit("the host does not get ahead of the GPU: what is measured waits for it")
+            if GpuClock.sleep_cycles > MAX_SLEEP_CYCLES:
+                sys.exit("a measured function waits for the GPU, so its times cannot be separated from the host's")
             GpuClock.sleep_cycles *= 2
         self.host_spans.append(host_times)
         self.events.append(events)
@@ -85,11 +85,11 @@ def medians_of(spans):
 
 
 def interleaved(device, functions, repeats, warm_up=3):
-    """Two dictionaries of median microseconds of each function's parts: of the device, and of the host. The functions
-    take turns."""
+    """Two dictionaries with the median microseconds of each function's parts: on the device, and on the host. The
+    functions alternate."""
     clock = GpuClock if device == "cuda" else CpuClock
     clocks = {name: clock() for name in functions}
-    # What is loaded and compiled in first calls would pass for a host that cannot get ahead.
+    # First calls load and compile code, during which the host could not get ahead of the GPU.
     for parts in functions.values():
         for part in parts():
             part()

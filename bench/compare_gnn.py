@@ -1,24 +1,22 @@
 #!/usr/bin/env python3
-"""Times the sum over neighbours on compact rows (CBSR) beside torch's own sparse product on dense ones.
+"""Times the sum over neighbours: rtopk on compact rows (CBSR), torch's sparse product on dense rows.
 
     python bench/compare_gnn.py --json bench/results/gnn-h200.json
     python bench/compare_gnn.py --graphs flickr reddit --dtype f32 bf16 --cols 64 256 512 --k 8 16 32 64 128 --repeats 3
     python bench/compare_gnn.py --device cpu --scale 0.02
 
-Graphs with the sizes and the degree skew of four published ones are made on the device from a seed: log-normal degrees
-whose spread gives the published greatest degree, in both directions, and ends picked at random. What is compared, with
-256 features of which 32 are kept unless told otherwise:
+The graphs are random, with the sizes and the greatest degrees of four published ones: degrees are log-normal in both
+directions, and edges end at random nodes. By default a node has 256 features, of which 32 are kept. The columns:
 
 - forward: Y = A X. torch: a CSR matrix times dense features (cuSPARSE on a GPU). rtopk: aggregate on CBSR.
 - backward: A^T dY. torch: the transposed CSR matrix, made beforehand, times the dense gradient. rtopk: at the selectors
   alone, by atomic additions (the default on a GPU) and in a fixed order (deterministic).
-- bound: the bytes that the forward pass on CBSR has to move, at the speed of a copy: every edge's column, values and
-  selectors, and the result once.
+- bound: the time of a copy of the bytes that forward has to move on CBSR: column, values and selectors of every edge,
+  and the result.
 
-Every combination of --dtype, --cols and --k is measured of which half of the features or fewer are kept. All times are
-medians in ms; what is compared takes turns, and caches are overwritten before every repetition. The time of the
-transposition, once for a graph, is printed with them. Results are checked first: rows picked at random and the
-longest one against sums in float64.
+Every combination of --dtype, --cols and --k with k <= cols / 2 is measured. All times are medians in ms; the compared
+functions alternate, and caches are overwritten before every repetition. The time of the transposition, which is needed
+once for a graph, is printed too. Results are checked first: random rows and the longest one against sums in float64.
 """
 
 import argparse
@@ -46,8 +44,8 @@ CHECKED_ROWS = 48
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a published graph. `spread` is the standard deviation of the degrees' logarithm with which the greatest of so
-    many log-normal degrees is about the published one."""
+    """The size of a published graph. `spread` is the standard deviation of the degrees' logarithm; it is chosen so that
+    the greatest degree is about the published one."""
 
     nodes: int
     edges: int
@@ -68,7 +66,7 @@ SHAPES = {
 
 
 def make_graph(nodes, edges, spread, device, seed=97):
-    """A graph without weights, with int32 indices and its transpose, and the seconds that the transposition took."""
+    """A graph without weights, with int32 indices; its transpose; and how many seconds the transposition took."""
     generator = torch.Generator(device).manual_seed(seed)
 
     def shares():
@@ -110,7 +108,7 @@ def synchronize(device):
 
 
 def check(name, ours, starts, ends, expected_of):
-    """Rows picked at random and the longest one, against `expected_of(row, its ends)` and the sum of magnitudes."""
+    """Compares random rows and the longest one with `expected_of(row, its ends)`, relative to the sum of magnitudes."""
     degrees = starts.diff()
     picked = torch.randint(len(degrees), (CHECKED_ROWS,), device=degrees.device)
     unit = torch.finfo(ours.dtype).eps / 2
@@ -144,7 +142,7 @@ def check_all(graph, values, selectors, grad, forward, backwards):
 
 
 def copy_bandwidth(device):
-    """Bytes per second, read and written, of a copy of 1 GiB (a tenth on a CPU)."""
+    """Bytes per second, read plus written, of a copy of 1 GiB (a tenth of that on a CPU)."""
     source = torch.empty((1 << 30) if device == "cuda" else (1 << 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     times, _ = interleaved(device, {"copy": lambda: [lambda: target.copy_(source)]}, 5)
@@ -214,16 +212,16 @@ def line(shape, cell):
 
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", nargs="+", choices=SHAPES, default=list(SHAPES), help="which; all by default")
+    parser.add_argument("--graphs", nargs="+", choices=SHAPES, default=list(SHAPES), help="default: all of them")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--dtype", nargs="+", choices=DTYPES, default=["f32"], help="of the features")
-    parser.add_argument("--cols", nargs="+", type=int, default=[256], help="features of a node")
-    parser.add_argument("--k", nargs="+", type=int, default=[32], help="features that are kept, at most half")
+    parser.add_argument("--dtype", nargs="+", choices=DTYPES, default=["f32"], help="element types of the features")
+    parser.add_argument("--cols", nargs="+", type=int, default=[256], help="features per node")
+    parser.add_argument("--k", nargs="+", type=int, default=[32], help="features that are kept per node, at most half")
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="of the graphs: 0.01 for a hundredth of nodes and edges"
+        "--scale", type=float, default=1.0, help="size of the graphs: 0.01 is a hundredth of the nodes and edges"
     )
-    parser.add_argument("--repeats", type=int, default=15, help="of every measurement")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--repeats", type=int, default=15, help="repetitions of every measurement")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
     if arguments.device == "cpu" and arguments.dtype != ["f32"]:
         parser.error("--dtype: torch's sparse product on a CPU takes f32 alone")

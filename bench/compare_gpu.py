@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Times rtopk's CUDA backend against the floor and torch.topk, in one run, and holds it against its targets.
+"""Times rtopk's CUDA backend against the floor and torch.topk, in one run, and compares it with its targets.
 
 The floor is a device-to-device copy that moves the same bytes: the input read once, k values and k int32 indices (or
 the dense matrix) written once. All times are medians of CUDA events, with the caches overwritten before every
-repetition; floor, rtopk and what it is compared with take turns. Before it is timed, every result is checked, in full,
-against torch.topk and against the rule that the lowest indices win ties (early stopping: rows of it against the CPU
-backend), and after it against the result that was checked.
+repetition; floor, rtopk and torch.topk alternate. Before the timing, every result is checked in full against torch.topk
+and the rule that the lowest indices win ties (with early stopping: some rows against the CPU backend). After it, the
+result must still be the same.
 
-The JSON is written as the run goes along. A cell that hangs or crashes ends the run; --resume goes on behind it.
+The JSON is written after every cell. A cell that hangs or crashes ends the run; --resume continues after that cell.
 
     python bench/compare_gpu.py --json bench/results/gpu.json
     python bench/compare_gpu.py --json bench/results/gpu.json --seconds 60 --resume
@@ -35,7 +35,7 @@ from gpu_report import Outcome, Report, print_heading, print_outcome, print_tabl
 
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
-# A cell takes a fraction of a second; one that takes so long never ends.
+# A cell takes a fraction of a second; after this long it counts as hanging.
 CELL_LIMIT_SECONDS = 12
 
 
@@ -47,13 +47,13 @@ class WrongResult(Exception):
 
 
 class DeviceLost(Exception):
-    """The GPU refuses to work any longer: what comes after would fail too."""
+    """The GPU has failed and does not recover, so all further cells would fail too."""
 
 
 class Gpu:
-    # Elements that are checked at a time: the check needs some 30 bytes for each.
+    # Elements to check at a time: the check needs about 30 bytes for each.
     CHECKED_AT_A_TIME = 1 << 27
-    # Rows of an early-stopped selection that the CPU repeats.
+    # Rows of an early-stopped selection that are compared with the CPU backend.
     CPU_SAMPLE_ROWS = 256
 
     def __init__(self, library_path, repeats, torch_repeats, with_torch, seed, distributions=DISTRIBUTIONS):
@@ -99,7 +99,7 @@ class Gpu:
             return None
 
     def warm_up(self):
-        """Half a second of copies, for the clocks."""
+        """Copies for half a second, so that the GPU raises its clocks."""
         other = self.torch.empty_like(self.flushed)
         end = time.monotonic() + 0.5
         while time.monotonic() < end:
@@ -114,7 +114,7 @@ class Gpu:
             outcome = Outcome(cell, error=in_one_line(error))
         try:
             self.torch.cuda.synchronize()
-            self.torch.cuda.empty_cache()  # it may have been too full
+            self.torch.cuda.empty_cache()  # the cell may have run out of memory
         except RuntimeError as error:
             raise DeviceLost(f"{outcome.error}; the GPU is lost: {in_one_line(error)}") from error
         return outcome
@@ -128,8 +128,8 @@ class Gpu:
         return Outcome(cell, self.checked_times(works), plan=works["rtopk"].family)
 
     def checked_times(self, works):
-        """Median times in microseconds of every work, by its name; of the first one's floor; and, if it has a peer
-        there, of torch.topk. The results are checked before they are timed, and are the same afterwards."""
+        """Median microseconds of every work by name, of the first work's floor, and of torch.topk where it can do the
+        same. Results are checked before the timing and must be the same after it."""
         first = next(iter(works.values()))
         functions = {"floor": self.copy_of(first.cell.floor_bytes)} | {name: work.run for name, work in works.items()}
         repeats = dict.fromkeys(functions, self.repeats)
@@ -168,7 +168,7 @@ class Gpu:
         return lambda: torch.topk(matrix, k, dim=1, sorted=in_order, out=(values, indices))
 
     def interleaved(self, functions, repeats):
-        """Median time of each function in microseconds. The host runs ahead: its own time stays out of it."""
+        """Median microseconds of each function on the GPU. The host runs ahead, so its time is not included."""
         event = self.torch.cuda.Event
         spans = {name: [] for name in functions}
         for turn in range(1 + self.repeats):
@@ -180,7 +180,7 @@ class Gpu:
                 begin.record()
                 function()
                 end.record()
-                if turn > 0:  # the first one loads code and warms up
+                if turn > 0:  # the first turn loads code and warms up
                     spans[name].append((begin, end))
         self.torch.cuda.synchronize()
         return {
@@ -193,7 +193,7 @@ class Gpu:
 
 
 class Work:
-    """A selection with its memory."""
+    """A selection and its memory."""
 
     def __init__(self, gpu, cell, matrix):
         torch = gpu.torch
@@ -227,7 +227,7 @@ class Work:
         )
 
     def checked_result(self):
-        """Runs, checks, and returns a copy of the outputs' bits."""
+        """Runs the selection, checks its results, and returns a copy of their bits."""
         for tensor in self.outputs.values():
             self.gpu.as_bits(tensor).fill_(-1)
         self.workspace.fill_(0x5A)
@@ -245,7 +245,7 @@ class Work:
     def check_rows(self, rows):
         torch, k = self.gpu.torch, self.cell.k
         matrix = self.matrix[rows]
-        best = torch.topk(matrix, k, dim=1, sorted=False).values.sort(dim=1).values  # NaN comes last, as the greatest
+        best = torch.topk(matrix, k, dim=1, sorted=False).values.sort(dim=1).values  # ascending, with NaN last
         border = best[:, :1]
         nan_border = border.isnan()
         above = (matrix > border) | (matrix.isnan() & ~nan_border)
@@ -253,7 +253,7 @@ class Work:
         wanted_ties = k - above.sum(dim=1, keepdim=True, dtype=torch.int32)
         selected = above | (tied & (tied.cumsum(dim=1, dtype=torch.int32) <= wanted_ties))
         if not (selected.sum(dim=1) == k).all():
-            raise WrongResult("torch.topk contradicts itself: no check is possible")
+            raise WrongResult("torch.topk's values and indices contradict each other, so nothing can be checked")
         if self.cell.form == "dense":
             dense = torch.where(selected, matrix, torch.zeros((), dtype=matrix.dtype, device=matrix.device))
             self.expect_same(self.outputs["dense"][rows], dense, "the dense matrix")
@@ -276,7 +276,7 @@ class Work:
             raise WrongResult("the order of the results is wrong")
 
     def check_validity(self):
-        """For selections that need not be the best."""
+        """Checks that a selection is valid; it need not be the best one."""
         torch = self.gpu.torch
         values, indices = self.outputs["values"], self.outputs["indices"]
         if int(indices.min()) < 0 or int(indices.max()) >= self.cell.cols:
@@ -313,7 +313,7 @@ def same_numbers(first, second):
 
 
 def plan_in_short(text):
-    """The family and the numbers that describe how it runs: cuda_warp lanes_per_row=32 elements_per_lane=8."""
+    """The family and its config: cuda_warp lanes_per_row=32 elements_per_lane=8."""
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = ("threads", "lanes_per_row", "elements_per_lane", "rows_per_block", "blocks", "parts", "workspace_bytes")
     return " ".join([fields.get("family", "?")] + [f"{name}={fields[name]}" for name in names if name in fields])
@@ -348,26 +348,35 @@ def shape(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grids", nargs="+", choices=GRIDS, help="default: all of them")
-    parser.add_argument("--shape", type=shape, nargs="+", default=[], metavar="ROWSxCOLSxK", help="these instead")
-    parser.add_argument("--dtype", nargs="+", choices=ELEMENT_BYTES, default=["f32"], help="of --shape")
+    parser.add_argument(
+        "--shape",
+        type=shape,
+        nargs="+",
+        default=[],
+        metavar="ROWSxCOLSxK",
+        help="measure these shapes instead of grids",
+    )
+    parser.add_argument("--dtype", nargs="+", choices=ELEMENT_BYTES, default=["f32"], help="element types for --shape")
     parser.add_argument("--order", nargs="+", choices=["unsorted", "by_value", "by_index"], default=["unsorted"],
                         help="of --shape")  # fmt: skip
-    parser.add_argument("--form", nargs="+", choices=["pairs", "dense"], default=["pairs"], help="of --shape")
-    parser.add_argument("--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="of --shape")
+    parser.add_argument("--form", nargs="+", choices=["pairs", "dense"], default=["pairs"], help="forms for --shape")
+    parser.add_argument(
+        "--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="distributions for --shape"
+    )
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
     parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
-    parser.add_argument("--repeats", type=int, help="of floor and rtopk; default 15, with --quick 9")
-    parser.add_argument("--torch-repeats", type=int, default=3, help="default %(default)s")
+    parser.add_argument("--repeats", type=int, help="of the floor and rtopk; default 15, with --quick 9")
+    parser.add_argument("--torch-repeats", type=int, default=3, help="of torch.topk; default %(default)s")
     parser.add_argument("--seed", type=int, help="default: a different one in every run")
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
-    parser.add_argument("--seconds", type=float, help="begin no further cell after this long; until then, some of"
-                        " every set")  # fmt: skip
-    parser.add_argument("--json", type=Path, help="write everything to this file")
-    parser.add_argument("--resume", action="store_true", help="only the cells that the file of --json does not have")
-    parser.add_argument("--dry-run", action="store_true", help="no GPU: made-up times, real cells and tables")
+    parser.add_argument("--seconds", type=float, help="start no cell after this many seconds; all sets share"
+                        " the time")  # fmt: skip
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--resume", action="store_true", help="measure only cells that the file of --json lacks")
+    parser.add_argument("--dry-run", action="store_true", help="real cells and tables, made-up times; needs no GPU")
     arguments = parser.parse_args()
     if arguments.resume and not arguments.json:
-        parser.error("--resume needs --json")
+        parser.error("--resume needs --json FILE")
     return arguments
 
 
@@ -386,12 +395,12 @@ def chosen_cells(arguments):
 
 
 def without_folders(argument):
-    """A path without those of this machine."""
+    """A path without the folders of this machine."""
     return Path(argument).name if Path(argument).is_absolute() else argument
 
 
 def measure_all(gpu, report, positions, seconds):
-    """Returns what ended it before its time, or None."""
+    """Measures every cell. Returns why it ended early, or None."""
     for position in positions:
         if seconds is not None and time.monotonic() - report.start > seconds:
             return None

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Times linear maps of dense float32 rows and their derivatives beside torch's, and how far either is off.
+"""Times linear maps of dense float32 rows and their derivatives beside torch's, and compares the errors of both.
 
     python bench/compare_linear.py --json bench/results/linear-h200.json
     python bench/compare_linear.py --rows 89250 --inputs 500 --outputs 256
 
-Rows are as many as the nodes of four published graphs. `torch` multiplies in float32, `TF32` is torch with factors
-rounded to it, which rtopk does not do. Times are medians in us; what is compared takes turns, with cold caches. Errors
-are against float64: the root of the mean square of (result - exact) / sum of magnitudes, in units of 2^-24, half of
-what float32 resolves; of normal factors, and of factors in [0, 1), whose errors do not cancel.
+By default there are as many rows as four published graphs have nodes. `torch` multiplies in float32; `TF32` is torch
+with factors rounded to TF32, which rtopk does not do. Times are medians in us with cold caches; the compared functions
+alternate. An error is the root mean square of (result - exact) / (sum of magnitudes), where exact is computed in
+float64, in units of 2^-24, half the resolution of float32. It is given for normal factors, and for factors in [0, 1),
+whose errors do not cancel.
 """
 
 import argparse
@@ -26,12 +27,12 @@ from clocks import interleaved
 OPS = torch.ops.rtopk
 GRAPHS = {"flickr": 89_250, "yelp": 716_847, "reddit": 232_965, "products": 2_449_029}
 CHECKED_ROWS = 512
-# Of a right result, in these units.
-MOST_ERROR = 16.0
+# The error of a correct result is below this.
+MAX_ERROR = 16.0
 
 
 def products(x, weight, grad):
-    """What is compared: rtopk's and torch's, by name."""
+    """The functions of rtopk and torch to compare, by name."""
     return {
         "product": (lambda: OPS._linear(x, weight, None), lambda: F.linear(x, weight)),
         "input gradient": (lambda: OPS._linear_input_gradient(grad, weight), lambda: grad @ weight),
@@ -40,7 +41,7 @@ def products(x, weight, grad):
 
 
 def exact(name, x, weight, grad):
-    """Some rows of the exact result and of the sums of magnitudes, and which they are."""
+    """Some rows of the exact result, of the sums of magnitudes, and their numbers."""
     if name == "weight gradient":
         rows = torch.arange(grad.shape[1], device=x.device)[::37]
         left, right = grad[:, rows].t(), x
@@ -60,7 +61,7 @@ def errors(name, factors):
 
 
 def rounding(function):
-    """The same with factors rounded to TF32."""
+    """The same function with factors rounded to TF32."""
 
     def rounded():
         torch.backends.cuda.matmul.fp32_precision = "tf32"
@@ -82,7 +83,7 @@ def measure(rows, inputs, outputs, repeats):
     for name, (ours, torchs) in products(*factors).items():
         off[name]["normal"] = errors(name, factors)
         for kind, (error, _) in off[name].items():
-            if not error <= MOST_ERROR:
+            if not error <= MAX_ERROR:
                 sys.exit(f"{name} of {kind} factors is wrong: off by {error}")
         functions = {"rtopk": ours, "torch": torchs, "tf32": rounding(torchs)}
         times, _ = interleaved("cuda", {key: lambda f=f: [f] for key, f in functions.items()}, repeats)
@@ -95,14 +96,16 @@ def measure(rows, inputs, outputs, repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=list(GRAPHS.values()), help="default: of the graphs")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=list(GRAPHS.values()), help="default: those of the graphs"
+    )
     parser.add_argument("--inputs", type=int, default=256, help="a multiple of 4; default %(default)s")
     parser.add_argument("--outputs", type=int, default=256, help="a multiple of 4; default %(default)s")
-    parser.add_argument("--repeats", type=int, default=11, help="of every measurement; default %(default)s")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--repeats", type=int, default=11, help="repetitions of every measurement; default %(default)s")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
-        sys.exit("no GPU of compute capability 9.0, which these products are made for")
+        sys.exit("a GPU of compute capability 9.0 is needed, for which these products are made")
     torch.backends.cuda.matmul.fp32_precision = "ieee"
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {arguments.inputs} x {arguments.outputs}")
     print(f"{'rows':>9} {'':16}{'torch':>9}{'rtopk':>9}{'ratio':>8}{'TF32':>9} |{'torch':>8}{'rtopk':>8}  errors")

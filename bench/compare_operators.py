@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Times rtopk as PyTorch users meet it, beside torch.topk: small calls, operator and kernel, columns, models.
+"""Times rtopk's PyTorch operators beside torch.topk: small calls, operator and kernel, columns, models.
 
     python bench/compare_operators.py --json bench/results/torch-h200.json      # on the GPU if there is one
     python bench/compare_operators.py --device cpu --quick
 
-- Small calls: what a call on a tiny tensor takes of the host. On a GPU the work itself runs behind the host's back.
-- The operator: rtopk.topk against the library's own call with the same outputs, on a GPU (--library).
-- Columns: selections along a dimension that is not the last one, whose elements do not lie side by side.
-- Models: forward and backward pass of networks that select with torch.topk, with rtopk.topk sorted and unsorted, with
-  rtopk.maxk where they want a dense result, and with torch.topk under rtopk.accelerate(), the model unchanged.
+- Small calls: the host's time of a call on a tiny tensor. On a GPU the host does not wait for the work.
+- The operator: rtopk.topk beside the library's C function with the same outputs, on a GPU (--library).
+- Columns: selections along a dimension other than the last, whose elements are not contiguous.
+- Models: forward and backward of networks that select with torch.topk; with rtopk.topk, sorted and unsorted; with
+  rtopk.maxk where they need a dense result; and with torch.topk under rtopk.accelerate(), the model unchanged.
 
-All times are medians; what is compared takes turns. On a GPU the caches are overwritten before every repetition, and
-the host calls everything before the GPU begins: the times are the GPU's own, and the host's stand in a table of their
-own. A step takes as long as the longer of the two. accelerate() comes last: after its first use torch.topk goes through
-a wrapper, which the others must not pay for.
+All times are medians; the compared functions alternate. On a GPU the caches are overwritten before every repetition,
+and the host calls everything before the GPU begins, so that times are the GPU's alone; the host's times have their own
+table. A step takes as long as the longer of the two. accelerate() comes last: after its first use torch.topk goes
+through a wrapper, which must not slow down the others.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from clocks import interleaved
 
 
 def host_time(function, calls, device):
-    """Microseconds of the host for one call."""
+    """The host's microseconds for one call."""
     if device == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -83,7 +83,7 @@ def small_calls(device, quick):
 
 
 def operator_and_kernel(path, repeats, quick):
-    """The operator against the library's C interface, both with int64 indices, for many rows."""
+    """Times the operator and the library's C function, both with int64 indices, for many rows."""
     library = librtopk.Library(path)
     results = []
     for rows, cols, k in [(65536, 256, 32), (65536, 1024, 64)] + (
@@ -119,7 +119,7 @@ def operator_and_kernel(path, repeats, quick):
 
 
 def columns(device, repeats, quick):
-    """Both with results sorted by value, as torch.topk has them."""
+    """Times selections along columns, with results sorted by value as torch.topk returns them."""
     shapes = [((8, 4096, 64), 8, 1), ((8, 4096, 64), 64, 1), ((64, 128, 256), 16, 1), ((4096, 256), 4, 0)]
     if device == "cuda":
         shapes += [((64, 4096, 64), 8, 1), ((4, 19, 512, 512), 1, 1)]
@@ -191,7 +191,7 @@ class Autoencoder(torch.nn.Module):
 
 
 class Router(torch.nn.Module):
-    """Weights of the chosen experts."""
+    """An expert router: returns the weights of the chosen experts."""
 
     def __init__(self, width, experts, k, select):
         super().__init__()
@@ -235,7 +235,7 @@ def cases(device, quick):
             Case("SAE, 65536 latents", Autoencoder, DENSE, 4096 // few, 768, 65536, 64, bf16),
             Case("router, 256 experts", Router, ROUTED, 65536 // few, 1024, 256, 8, bf16),
         ]
-    # f32: many CPUs multiply bf16 matrices a hundred times more slowly, and nothing else would be seen.
+    # f32, because on many CPUs bf16 products take a hundred times longer and would hide all other times.
     few = 8 if quick else 1
     return [
         Case("MaxK MLP", Mlp, DENSE, 8192 // few, 256, 256, 32, f32),
@@ -246,7 +246,7 @@ def cases(device, quick):
 
 
 def steps_of(model, x):
-    """One training step as two parts to be timed."""
+    """One training step, as two parts to time."""
     state = {}
 
     def forward():
@@ -260,7 +260,7 @@ def steps_of(model, x):
 
 
 def check(case, x, device):
-    """Selected values are torch's."""
+    """Exits unless the selected values are torch's."""
     model = case.build(lambda scores, k: scores, device)
     with torch.no_grad():
         scores = (
@@ -331,8 +331,10 @@ def parse_arguments():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if rtopk.info()["gpus"] else "cpu")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions")
     parser.add_argument("--repeats", type=int, help="default 15, with --quick 5")
-    parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH, help="librtopk.so, for the bare kernel")
-    parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument(
+        "--library", type=Path, default=librtopk.DEFAULT_PATH, help="librtopk.so, to time its C function"
+    )
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args()
 
 

@@ -3,9 +3,9 @@
 
     python bench/compare_small_calls.py [--device cuda] [--processes 15]
 
-What counts is the host. A call takes a few microseconds, and up to half as much again by where the libraries happen to
-lie in memory: so there are several processes, and every time is the median of theirs. In a process it is the median of
-short runs; what is compared takes turns.
+Times are the host's. A call takes a few microseconds, and up to 50 % more depending on where the libraries are loaded
+in memory. Therefore several processes measure, and each time is the median over processes. Within a process it is the
+median of short runs, in which the compared functions alternate.
 """
 
 import argparse
@@ -21,7 +21,7 @@ HEADS = ["shape, k", "torch.topk, us", "rtopk.topk", "unsorted", "with a gradien
 
 
 def medians(functions, device):
-    """Microseconds of the host for one call of each."""
+    """The host's median microseconds for one call of each function."""
     import torch
 
     times = [[] for _ in functions]
@@ -38,7 +38,7 @@ def medians(functions, device):
 
 
 def measured(device):
-    """Times for each shape: pairs of torch.topk's and ours, in the order of HEADS."""
+    """The times of each shape: pairs of torch.topk's and ours, in the order of HEADS."""
     import torch
 
     import rtopk
@@ -67,7 +67,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--processes", type=int, default=15)
-    parser.add_argument("--once", action="store_true", help="in this process, and as JSON")
+    parser.add_argument("--once", action="store_true", help="measure in this process and print JSON")
     options = parser.parse_args()
     if options.once:
         json.dump(measured(options.device), sys.stdout)

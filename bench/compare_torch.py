@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times rtopk's CPU backend against torch.topk(sorted=False) with the same number of threads, in the same run.
 
-Every cell is one shape: rows x cols elements in all, k of cols selected. rtopk, torch.topk and a copy of the matrix
-take turns over fresh random matrices; times are medians. rtopk's results are checked against torch's first.
+A cell is one shape: rows x cols elements, k selected from each row. rtopk, torch.topk and a copy of the matrix
+alternate over fresh random matrices; times are medians. rtopk's results are first checked against torch's.
 
     .venv/bin/python bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json
 """
@@ -20,8 +20,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# OpenMP's threads spin for a while after their work, on the CPUs that rtopk's threads need next. This has to be said
-# before torch starts them.
+# OpenMP's threads spin after their work, on the CPUs that rtopk's threads need next. The variable has to be set before
+# torch starts them.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch  # noqa: E402
@@ -70,17 +70,17 @@ def timed(function, matrix):
 
 
 def check(matrix, values, indices, expected):
-    """rtopk's selection holds the same values as torch's, from distinct places of the row where they stand."""
+    """Raises WrongResult unless the values are torch's and the indices are distinct and lead to them."""
     if not torch.equal(values.sort(dim=1).values, expected.sort(dim=1).values):
         raise WrongResult("values differ from torch.topk")
     if not torch.equal(matrix.gather(1, indices), values):
-        raise WrongResult("indices do not lead to the values")
+        raise WrongResult("an index does not lead to its value")
     if values.shape[1] > 1 and not (indices.sort(dim=1).values.diff(dim=1) > 0).all():
         raise WrongResult("an index occurs twice in a row")
 
 
 def interleaved(functions, matrices, repeats, warm_up=1):
-    """Median time of each function; they take turns, so that a busy moment of the machine strikes all of them."""
+    """Median time of each function. They alternate, so that a busy moment of the machine hits all of them."""
     times = {name: [] for name in functions}
     for turn in range(warm_up + repeats):
         matrix = matrices[turn % len(matrices)]
@@ -92,7 +92,7 @@ def interleaved(functions, matrices, repeats, warm_up=1):
 
 
 def measure(library, matrices, k, dtype, threads, repeats, extra=None):
-    """One cell: a Cell, and the median times of the `extra` functions of a matrix, by name."""
+    """Measures one shape: a Cell, and the median times of the `extra` functions by name. Those take a matrix."""
     rows, cols = matrices[0].shape
     selection = library.topk(rows, cols, k, dtype, threads)
     ours = torch.empty(rows, k, dtype=matrices[0].dtype), torch.empty(rows, k, dtype=torch.int64)
@@ -171,7 +171,7 @@ def parse_arguments():
     parser.add_argument("--matrices", type=int, default=3, help="fresh matrices per shape, default %(default)s")
     parser.add_argument("--seed", type=int, help="default: a different one in every run")
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
-    parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args()
 
 

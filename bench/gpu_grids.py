@@ -1,4 +1,4 @@
-"""What compare_gpu.py measures: the grids of cells, the data in them, and how good each set should be."""
+"""What compare_gpu.py measures: the grids of cells, their data, and the target of each set."""
 
 import math
 import random
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "i32": 4}
 INDEX_BYTES = 4
-# Two medians of the same kernel differ by up to this much: "never slower" means no slower than this.
+# Two medians of the same kernel differ by up to this share, which "never slower" therefore allows.
 TIMING_NOISE = 0.02
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One selection. With a `baseline`, its time is held against that selection's time instead of the floor."""
+    """One selection. With a `baseline`, its time is compared with that selection's time instead of the floor."""
 
     set: str
     rows: int
@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def floor_bytes(self):
-        """What has to be read and written."""
+        """Bytes that have to be read and written."""
         size = ELEMENT_BYTES[self.dtype]
         matrix = self.rows * self.cols * size
         return matrix + (matrix if self.form == "dense" else self.rows * self.k * (size + INDEX_BYTES))
@@ -56,7 +56,7 @@ class Cell:
         return replace(self, baseline=replace(self, **changes))
 
 
-# ---- What is measured, and how good it should be ----
+# ---- Grids and targets ----
 
 
 def powers_of_two(first, last):
@@ -148,7 +148,7 @@ def adversarial_cells():
 
 
 def other_cells():
-    """Shapes and types that no target names: torch.topk must not win anywhere."""
+    """Shapes and types without a target of their own: torch.topk must not be faster in any."""
     cells = []
     for cols in (10, 50, 100, 300, 1000, 3000, 10000, 50000, 250007, 3000017):
         rows = max((1 << 26) // cols, 1)
@@ -215,7 +215,7 @@ AGAINST_TORCH = Target("all exact cells / torch.topk", to="torch", worst=1.0, no
 
 
 def thinned(cells):
-    """A third of the cells, the same ones in every run, and every one that is alone in its set."""
+    """A third of each set, 4 to 16 cells (or all, if it has fewer); the same in every run."""
     kept = []
     for name in dict.fromkeys(cell.set for cell in cells):
         of_set = [cell for cell in cells if cell.set == name]
@@ -226,7 +226,7 @@ def thinned(cells):
 
 
 def spread(cells):
-    """Positions of all cells, in an order in which every set is equally far along at any time."""
+    """The positions of all cells, ordered so that all sets advance at the same rate."""
     places = []
     for name in dict.fromkeys(cell.set for cell in cells):
         of_set = [position for position, cell in enumerate(cells) if cell.set == name]
@@ -261,7 +261,7 @@ def some_nan(torch, normal, generator):
 
 
 def shared_bits(torch, normal, generator):
-    """Eight different values (f32), all ties."""
+    """Eight different values in f32, so that most elements are ties."""
     return normal.uniform_(0, 2.0**-20, generator=generator).add_(1)
 
 
@@ -269,7 +269,7 @@ def shared_exponent(torch, normal, generator):
     return normal.uniform_(0, 2.0**-10, generator=generator).add_(1)
 
 
-# Functions of normal numbers, which they may overwrite.
+# Functions that turn normal numbers into others, and may overwrite their argument.
 DISTRIBUTIONS = {
     "normal": lambda torch, normal, generator: normal,
     "all_equal": lambda torch, normal, generator: normal.fill_(1.25),

@@ -1,4 +1,4 @@
-"""What compare_gpu.py found out: the times of a cell, the summary of a set, and the file that holds them."""
+"""The results of compare_gpu.py: the times of a cell, the summary of a set, and the file with both."""
 
 import json
 import math
@@ -16,7 +16,7 @@ class Outcome:
     """Median times of a cell in microseconds, or why there are none."""
 
     cell: Cell
-    times: dict = field(default_factory=dict)  # floor, rtopk, and where measured torch, baseline
+    times: dict = field(default_factory=dict)  # of floor and rtopk; of torch and baseline if they were measured
     plan: str = ""
     error: str = ""
 
@@ -40,12 +40,12 @@ class Outcome:
 
 
 def identity(record):
-    """What tells a cell from all others, from its record."""
+    """The members of a record that identify its cell."""
     return tuple(record.get(part.name, part.default) for part in fields(Cell) if part.name != "baseline")
 
 
 class Report:
-    """All outcomes, and their file, which is whole at any time: a cell that ends the process is in there."""
+    """All outcomes, and their file. The file is always complete: it names even a cell that ends the process."""
 
     def __init__(self, path, facts, cells):
         self.path, self.facts, self.cells = path, facts, cells
@@ -55,7 +55,7 @@ class Report:
         self._texts = {}
 
     def resume(self):
-        """Takes over what an earlier run left in the file. Returns whether there was one."""
+        """Reads the outcomes of an earlier run from the file. Returns whether there was such a file."""
         if self.path is None or not self.path.exists():
             return False
         before = json.loads(self.path.read_text())
@@ -76,7 +76,7 @@ class Report:
         self._set(position, outcome)
 
     def forget_unfinished(self, position):
-        """Nothing is known about a cell that was interrupted from outside."""
+        """Removes the cell that was running: the run was interrupted from outside, so the cell did not fail."""
         if position in self.outcomes and self.outcomes[position].error == UNFINISHED:
             del self.outcomes[position], self._texts[position]
 
@@ -94,7 +94,7 @@ class Report:
         return [outcome for outcome in self.in_order() if outcome.error]
 
     def write(self, finished=False):
-        """`finished`: a run that resumes this one would begin no further cell, unless it has more time."""
+        """`finished`: no cell is left to start, or no time for one."""
         self.facts["seconds"] = round(self.seconds_before + time.monotonic() - self.start, 1)
         self.facts["finished"] = finished
         if self.path is None:
@@ -106,7 +106,7 @@ class Report:
 
 
 def as_text(head, cells):
-    """The JSON of a record: its head, and the texts of its cells, one on a line."""
+    """The JSON of a record, with each cell on a line."""
     cells = ",\n  ".join(cells)
     return f'{json.dumps(head, indent=1).removesuffix("}").rstrip()},\n "cells": [\n  {cells}\n ]\n}}\n'
 

@@ -1,4 +1,4 @@
-"""rtopk's C interface (include/rtopk/rtopk.h) through ctypes: enough of it to time and check selections."""
+"""rtopk's C interface (include/rtopk/rtopk.h) through ctypes, as far as benchmarks need it."""
 
 import ctypes
 from pathlib import Path
@@ -44,7 +44,7 @@ class Launch(ctypes.Structure):
 
 
 class Library:
-    """librtopk.so. Matrices are addresses, so that tensors and arrays of any framework will do."""
+    """librtopk.so. Matrices are passed as addresses, so that arrays of any framework can be used."""
 
     def __init__(self, path=DEFAULT_PATH):
         self._library = ctypes.CDLL(str(path))
@@ -75,17 +75,17 @@ class Library:
         return self._library.rtopk_version().decode()
 
     def topk(self, rows, cols, k, dtype, threads):
-        """On the CPU: a selection of (values, int64 indices) that can be run many times."""
+        """A selection on the CPU of values and int64 indices. It can be run many times."""
         return Selection(self._library, self._problem(rows, cols, k, dtype), threads)
 
     def topk_cuda(self, rows, cols, k, dtype, ordinal=0, **options):
-        """On a GPU; `options` are those of topk_cpu(). The caller brings `workspace_bytes` of device memory."""
+        """A selection on a GPU with the options of topk_cpu(). run() needs `workspace_bytes` of device memory."""
         problem = self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options)
         problem.device_kind, problem.device_ordinal = DEVICES["cuda"], ordinal
         return Selection(self._library, problem)
 
     def topk_cpu(self, rows, cols, k, dtype, **options):
-        """The selection of topk_cuda() on the CPU: order, form, index_type (i32), max_iter, epsilon, search."""
+        """A selection on the CPU. Options: order, form, index_type (default i32), max_iter, epsilon, search."""
         return Selection(self._library, self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options))
 
     def _problem(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i64", max_iter=0, epsilon=0.0,
@@ -131,7 +131,7 @@ class Selection:
         self.bound(matrix, values, indices, dense, workspace, stream)()
 
     def bound(self, matrix, values=None, indices=None, dense=None, workspace=None, stream=None):
-        """run() with these arguments as a function without any: less of Python's time in every call."""
+        """run() with these arguments as a function without arguments, which takes less time in Python."""
         run, check, plan = self._library.rtopk_run, self._check, ctypes.byref(self._plan)
         output = ctypes.byref(Output(values=values, indices=indices, dense=dense))
         launch = ctypes.byref(Launch(stream=stream))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts what compare_operators.py measured on a GPU into the documentation, between its two marks.
+"""Writes the GPU results of compare_operators.py into the documentation, between two marker lines.
 
 python bench/operator_tables.py [bench/results/torch-h200.json] [docs/python.md]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `make demo` shows: a selection, its check, its time beside what people use today, and a picture of that."""
+"""`make demo`: selects, checks the result, compares the time with torch.topk and NumPy, and draws a chart."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def progress(text):
 
 
 def argpartition(matrix):
-    """The selection as people write it in numpy."""
+    """The usual way to select in NumPy."""
     import numpy
 
     array = matrix.numpy()
@@ -73,55 +73,48 @@ def measure():
 
 
 def draw(times, speedups, threads, cpu):
-    import matplotlib
+    import charts
+    from charts import Bars, Level, Panel, Point
 
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    ours, other, floor, ink = "#0b7a75", "#9aa5b1", "#d9dde2", "#3b4650"
-    pyplot.rcParams.update({"font.size": 11, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink})
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.2), layout="constrained", width_ratios=[1.2, 1])
-    figure.get_layout_engine().set(wspace=0.06)
-    figure.suptitle(f"The {K} largest of every row, with their indices: f32, {threads} threads, {cpu}", fontsize=13)
-
-    milliseconds = [seconds * 1e3 for seconds in times.values()]
-    bars = left.barh(list(times), milliseconds, color=[ours, other, other, floor])
-    labels = [f"{value:.1f} ms = {value / milliseconds[0]:.1f} × rtopk" for value in milliseconds]
-    labels[0] = f"{milliseconds[0]:.1f} ms"
-    left.bar_label(bars, labels, padding=5)
-    left.invert_yaxis()
-    left.set_xlim(0, max(milliseconds) * 1.5)
-    left.set_xlabel("time in milliseconds (shorter is better)")
-    left.set_title(f"{ROWS} rows of {COLS}", fontsize=11)
-
-    bars = right.bar([str(cols) for cols in speedups], list(speedups.values()), color=ours)
-    right.bar_label(bars, [f"{value:.1f}" for value in speedups.values()], padding=3)
-    right.axhline(1, color=ink, linewidth=1, linestyle="--")
-    right.tick_params(axis="x", labelsize=10)
-    right.set_ylim(0, max(*speedups.values(), 1) * 1.12)
-    right.set_xlabel("row length")
-    right.set_ylabel("times as fast as torch.topk (dashed)")
-    right.set_title(f"2^{SWEEP_ELEMENTS.bit_length() - 1} elements in longer and shorter rows", fontsize=11)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(ROOT / PICTURE)
+    milliseconds = {name: seconds * 1e3 for name, seconds in times.items()}
+    styles = {"rtopk": "ours", "copy (the floor)": "floor"}
+    bars = []
+    for i, (name, value) in enumerate(milliseconds.items()):
+        ratio = "" if name == "rtopk" else f" ({value / milliseconds['rtopk']:.1f} ×)"
+        bars.append(Bars(name, styles.get(name, "torch"), [Point(i, value, text=f"{value:.1f} ms{ratio}")]))
+    above = 1.1  # of the highest bar: room for its text
+    left = Panel(
+        charts.category_axis("", list(milliseconds)),
+        charts.linear_axis("milliseconds (times rtopk)", [above * max(milliseconds.values())]),
+        bars,
+        f"{ROWS} rows of {COLS}",
+    )
+    faster = [Point(i, value, text=f"{value:.1f}") for i, value in enumerate(speedups.values())]
+    right = Panel(
+        charts.category_axis("row length", [str(cols) for cols in speedups]),
+        charts.linear_axis("times as fast as torch.topk", [above * max(*speedups.values(), 1)]),
+        [Bars("rtopk", "ours", faster), Level("torch.topk", "floor", 1)],
+        f"2^{SWEEP_ELEMENTS.bit_length() - 1} elements in rows of different lengths",
+    )
+    title = f"The {K} largest of every row, with their indices: f32, {threads} threads, {cpu}"
+    (ROOT / PICTURE).write_text(charts.picture([left, right], title, size=(500, 320)))
 
 
 def main():
     start = time.monotonic()
     if not PROGRAM.exists():
-        sys.exit("the program was not built: `make demo` has said above what is missing")
+        sys.exit("the program was not built; the messages above say what is missing")
     title(f"Select the {K} largest of each of {ROWS} rows of {COLS}")
     program("select", *MATRIX, "-k", str(K), "-o", RESULT)
     title("Check the saved selection against the contract")
     program("verify", RESULT)
-    title("Time it against what people use today, results compared in the same run")
+    title("Time it beside torch.topk and NumPy, and compare the results")
     try:
         measured = measure()
         title("Draw it")
         draw(*measured)
     except ImportError as missing:
-        print(f"left out: {missing}")
+        print(f"left out, since a Python package is missing: {missing}")
     else:
         print(f"the picture is {PICTURE}")
     print(f"\ndone in {time.monotonic() - start:.0f} s; next: build/bin/rtopk --help, README.md")

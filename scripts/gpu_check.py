@@ -144,7 +144,7 @@ def soak(arguments):
     """Random problems on the GPU, each row checked on the CPU."""
     program = BUILD / "bin" / "rtopk"
     if not program.exists():
-        return Result(skipped=[("soak", "the program was not built: CLI11, fmt or nlohmann-json is missing")])
+        return Result(skipped=[("soak", "the program was not built: CLI11, fmt, nlohmann-json or zlib is missing")])
     return soaked(program, "cuda", min(arguments.soak_seconds, max(Clock.left() - RESERVE_SECONDS, 1)))
 
 

@@ -24,7 +24,7 @@ python3 python3
 clang++ clang'
 
 # Headers and libraries, and a graph to train on.
-libraries='libhwy-dev libgtest-dev libcli11-dev libfmt-dev nlohmann-json3-dev libclang-rt-dev wordnet-base'
+libraries='libhwy-dev libgtest-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libclang-rt-dev wordnet-base'
 
 missing_packages() {
   echo "$tools" | while read -r command package; do
@@ -54,7 +54,7 @@ apt_install() {
 setup_system() {
   if ! command -v apt-get >/dev/null; then
     say "not Debian or Ubuntu: going on with what is here (wanted: a C++20 compiler, cmake >= 3.25, Highway, GoogleTest," \
-      "CLI11, fmt, nlohmann-json)"
+      "CLI11, fmt, nlohmann-json, zlib)"
     return
   fi
   packages=$(missing_packages | tr '\n' ' ')
@@ -85,7 +85,7 @@ setup_python() {
   else
     # What the machine's own Python has is better than nothing.
     python3 -m venv --system-site-packages .venv || exit 1
-    for module in numpy torch pytest hypothesis matplotlib jinja2; do
+    for module in numpy torch pytest hypothesis jinja2; do
       .venv/bin/python -c "import $module" 2>/dev/null || say "still missing: Python package $module - going on without"
     done
   fi

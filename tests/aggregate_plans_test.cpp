@@ -200,7 +200,12 @@ TEST(AggregateRefusals, OfAGpuWhereItWasNotBuilt) {
   gnn::AggregationPlan plan;
   expect_refused(gnn::make_plan(problem, plan), "device is cuda");
   ASSERT_TRUE(gnn::make_plan(problem, {.device = gpu}, plan).ok());  // planning needs no backend
-  EXPECT_EQ(gnn::run(plan, {}).code(), rtopk::StatusCode::not_supported);
+  alignas(16) static std::byte memory[5][4096];
+  std::vector<std::byte> workspace(plan.workspace_bytes);
+  const gnn::AggregationCall call{
+      .graph = {memory[0], memory[1]}, .values = memory[2], .selectors = memory[3], .result = memory[4]};
+  const rtopk::Status status = gnn::run(plan, call, {workspace.data(), workspace.size()});
+  EXPECT_EQ(status.code(), rtopk::StatusCode::not_supported) << status.text();
   rtopk::gnn::TranspositionPlan transposition;
   expect_refused(gnn::make_plan(rtopk::gnn::Transposition{.device = gpu}, transposition), "device is cuda");
 }

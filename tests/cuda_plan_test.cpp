@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include <rtopk/rtopk.hpp>
@@ -271,6 +272,52 @@ TEST(CudaPlans, AreRefusedForADeviceThatIsNotTheTraits) {
   Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem_of(10, 10, 2), Traits{}, plan);
   EXPECT_EQ(status.code(), rtopk::StatusCode::invalid_argument) << status.text();
+}
+
+using rtopk::Family;
+
+TEST(CudaPlans, OfAFamilyThatIsAskedForAreSoundOrSayWhatItTakes) {
+  const Traits h200 = kGpus[2];
+  std::map<Family, int> made;
+  for_every_problem([&](const Problem& problem) {
+    for (const Family family : {Family::cuda_warp, Family::cuda_tournament, Family::cuda_block, Family::cuda_filter,
+                                Family::cuda_cluster, Family::cuda_radix, Family::cuda_scan}) {
+      Plan plan;
+      const rtopk::Status status = rtopk::make_plan(problem, h200, family, plan);
+      if (!status.ok()) {
+        const std::string text = status.text();
+        ASSERT_TRUE(text.starts_with(std::string("family is ") + rtopk::name(family)) || text.starts_with("rows"))
+            << text;
+        continue;
+      }
+      ++made[family];
+      ASSERT_EQ(plan.family, family);
+      // What make_plan makes, run takes: what is missing is memory.
+      const rtopk::Status refusal = rtopk::run(plan, nullptr, {});
+      ASSERT_FALSE(std::string(refusal.text()).starts_with("plan.")) << refusal.text() << rtopk::to_string(plan);
+    }
+  });
+  EXPECT_EQ(made.size(), 7u);
+}
+
+TEST(CudaPlans, SayWhyAFamilyCannotTakeAProblem) {
+  const auto refusal = [](const Problem& problem, Family family) {
+    Plan plan;
+    return std::string(rtopk::make_plan(problem, kGpus[2], family, plan).text());
+  };
+  EXPECT_EQ(refusal(problem_of(100, 64, 9), Family::cuda_tournament),
+            "family is cuda_tournament, with 64 columns and k = 9 of f32; it takes k up to 8 and rows of up to 1024 "
+            "columns, not of f64");
+  EXPECT_EQ(refusal(problem_of(100, 64, 8), Family::cuda_scan),
+            "family is cuda_scan; accepted for this search on a GPU: cuda_warp, cuda_tournament, cuda_block, "
+            "cuda_filter, cuda_cluster or cuda_radix");
+  EXPECT_EQ(refusal(problem_of(100, 64, 8), Family::reference),
+            "family is reference; accepted for this search on a GPU: cuda_warp, cuda_tournament, cuda_block, "
+            "cuda_filter, cuda_cluster or cuda_radix");
+  Problem stopped = problem_of(100, 64, 8);
+  stopped.max_iter = 4;
+  EXPECT_EQ(refusal(stopped, Family::cuda_radix),
+            "family is cuda_radix; accepted for this search on a GPU: cuda_warp or cuda_scan");
 }
 
 }  // namespace

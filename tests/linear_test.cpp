@@ -312,7 +312,6 @@ TEST(LinearRefusals, Problems) {
   rtopk::Traits other = kTraits;
   other.device.ordinal = 1;
   expect_refused(gnn::make_plan(sound, other, plan), "traits.device");
-  if (!rtopk::build_info().cuda) return;
   refused("rows", [](gnn::Linear& p) {
     p.rows = 0x7fffffff;
     p.outputs = 65536;
@@ -326,10 +325,6 @@ TEST(LinearRefusals, Problems) {
 
 TEST(LinearRefusals, CallsAndPlans) {
   gnn::LinearPlan plan;
-  if (!rtopk::build_info().cuda) {
-    expect_refused(gnn::make_plan(problem_of(gnn::LinearTerm::product, 3, 8, 8), kTraits, plan), "device is cuda");
-    return;
-  }
   // Every call here is refused before a device is looked for.
   alignas(16) static std::byte memory[5][1024];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };

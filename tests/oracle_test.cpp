@@ -239,8 +239,7 @@ TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
   for (std::string target; targets >> target;) {
     expected.insert("cpu " + target);
     if (!rtopk::build_info().highway) continue;
-    expected.insert("cpu " + target + ", the other family");
-    expected.insert("cpu " + target + ", in lanes");
+    for (const char* family : {"cpu_lanes", "cpu_row", "cpu_stream"}) expected.insert("cpu " + target + ", " + family);
   }
   std::set<std::string> there;
   for (const Runner* runner : host_runners()) there.insert(runner->name());
@@ -253,8 +252,12 @@ TEST(Runners, CoverTheGpu) {
   if (!rtopk::query_traits({rtopk::DeviceKind::cuda, 0}, traits).ok())
     GTEST_SKIP() << "no GPU, or a build without CUDA";
   if (std::getenv("RTOPK_TEST_RUNNERS") != nullptr) GTEST_SKIP() << "RTOPK_TEST_RUNNERS chooses the runners";
-  EXPECT_TRUE(
-      std::any_of(runners().begin(), runners().end(), [](const auto& runner) { return runner->name() == "cuda"; }));
+  std::set<std::string> there;
+  for (const auto& runner : runners()) there.insert(runner->name());
+  for (const char* name : {"cuda", "cuda, cuda_warp", "cuda, cuda_tournament", "cuda, cuda_block", "cuda, cuda_filter",
+                           "cuda, cuda_cluster", "cuda, cuda_radix", "cuda, cuda_scan"}) {
+    EXPECT_TRUE(there.contains(name)) << name;
+  }
 }
 
 TEST(Patterns, HoldWhatTheyPromise) {

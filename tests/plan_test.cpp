@@ -15,6 +15,7 @@
 namespace rtopk_test {
 namespace {
 
+using rtopk::Family;
 using rtopk::Plan;
 using rtopk::Problem;
 
@@ -128,7 +129,6 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
     problem.order = order;
     return plan_of(problem).family;
   };
-  using rtopk::Family;
   using rtopk::Order;
   for (const rtopk::Order order : {Order::unsorted, Order::by_value, Order::by_index}) {
     EXPECT_EQ(family_of(4096, 8, 2, order), Family::cpu_lanes);
@@ -141,26 +141,30 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
   EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), Family::cpu_row);
 }
 
-TEST(Plans, MayTakeLanesUpTo256Columns) {
+TEST(Plans, TakeTheFamilyThatIsAskedFor) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
-  const auto run_in_lanes = [](std::int64_t cols) {
-    Problem problem = some_problem();
-    problem.rows = 3;
-    problem.cols = cols;
-    Plan plan = plan_of(problem, 1);
-    plan.family = rtopk::Family::cpu_lanes;
-    plan.scratch_bytes = plan.workspace_bytes = std::size_t{1} << 20;
-    const std::vector<float> input(static_cast<std::size_t>(3 * cols), 1.0f);
-    std::vector<float> values(3 * 32);
-    std::vector<std::int64_t> indices(3 * 32);
-    std::vector<std::byte> workspace(plan.workspace_bytes);
-    rtopk::Output output;
-    output.values = values.data();
-    output.indices = indices.data();
-    return rtopk::run(plan, input.data(), output, {workspace.data(), workspace.size()});
+  Problem problem = some_problem();
+  problem.cols = 256;
+  for (const Family family : {Family::reference, Family::cpu_lanes, Family::cpu_row, Family::cpu_stream}) {
+    Plan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, family, plan);
+    ASSERT_TRUE(status.ok()) << status.text();
+    EXPECT_EQ(plan.family, family);
+  }
+  const auto refusal = [](const Problem& asked, Family family) {
+    Plan plan;
+    return std::string(rtopk::make_plan(asked, family, plan).text());
   };
-  EXPECT_TRUE(run_in_lanes(256).ok()) << run_in_lanes(256).text();
-  EXPECT_STREQ(run_in_lanes(257).text(), "plan.family is cpu_lanes; accepted for this problem: cpu_row or reference");
+  EXPECT_EQ(refusal(problem, Family::cpu_bisection),
+            "family is cpu_bisection; accepted for this problem on a CPU: cpu_lanes, cpu_row, cpu_stream or reference");
+  EXPECT_EQ(refusal(problem, Family::cuda_warp),
+            "family is cuda_warp; accepted for this problem on a CPU: cpu_lanes, cpu_row, cpu_stream or reference");
+  problem.cols = 257;
+  EXPECT_EQ(refusal(problem, Family::cpu_lanes),
+            "family is cpu_lanes; accepted for this problem on a CPU: cpu_row, cpu_stream or reference");
+  problem.max_iter = 3;
+  EXPECT_EQ(refusal(problem, Family::cpu_row),
+            "family is cpu_row; accepted for this problem on a CPU: cpu_bisection or reference");
 }
 
 /// The text as its lines.

@@ -404,7 +404,11 @@ TEST(ProductRefusals, OfAGpuWhereItWasNotBuilt) {
   const rtopk::Traits traits{
       .device = gpu, .compute_capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
   ASSERT_TRUE(gnn::make_plan(problem, traits, plan).ok());  // planning needs no backend
-  EXPECT_EQ(gnn::run(plan, {}).code(), rtopk::StatusCode::not_supported);
+  static float memory[5][64];
+  std::vector<std::byte> workspace(plan.workspace_bytes);
+  const rtopk::Status status =
+      gnn::run(plan, {memory[0], memory[1], memory[2], memory[3], memory[4]}, {workspace.data(), workspace.size()});
+  EXPECT_EQ(status.code(), rtopk::StatusCode::not_supported) << status.text();
 }
 
 TEST(ProductRefusals, OfPlansForAGpu) {

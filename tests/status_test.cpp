@@ -330,7 +330,10 @@ TEST(Cuda, IsNotSupportedWhereItWasNotBuilt) {
   traits = {
       .device = problem.device, .compute_capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
   ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());  // planning needs no backend
-  expect_refusal(rtopk::run(plan, nullptr, {}), StatusCode::not_supported, "cuda");
+  alignas(16) static std::byte memory[5][4096];
+  const rtopk::Output output{
+      .values = memory[1], .indices = memory[2], .passes = reinterpret_cast<std::int32_t*>(memory[3])};
+  expect_refusal(rtopk::run(plan, memory[0], output, {memory[4], sizeof memory[4]}), StatusCode::not_supported, "cuda");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // The threads of the program rtopk: as many as there can be, and none that takes a signal.
-#include "thread_pool.hpp"
+#include "system/thread_pool.hpp"
 
 #include <gtest/gtest.h>
 

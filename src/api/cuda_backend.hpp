@@ -7,26 +7,19 @@
 
 #include "cuda/backend.hpp"
 
-namespace rtopk::cuda {
-
-/// Whether this build can run plans for a GPU.
-inline Status check_backend() noexcept { return {}; }
-
-}  // namespace rtopk::cuda
-
 #else
 
 namespace rtopk::cuda {
 
-inline Status check_backend() noexcept {
+inline Status refuse() noexcept {
   return {StatusCode::not_supported,
           "device is cuda, and this build has no CUDA backend; accepted: cpu, or a build that has it"};
 }
-inline Status query_traits(Device, Traits&) noexcept { return check_backend(); }
-inline Status make_plan(const gnn::Transposition&, gnn::TranspositionPlan&) noexcept { return check_backend(); }
+inline Status query_traits(Device, Traits&) noexcept { return refuse(); }
+inline Status make_plan(const gnn::Transposition&, gnn::TranspositionPlan&) noexcept { return refuse(); }
 template <class... Arguments>
 Status run(Arguments&&...) noexcept {
-  return check_backend();
+  return refuse();
 }
 
 }  // namespace rtopk::cuda

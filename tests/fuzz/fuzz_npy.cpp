@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include <npy.hpp>
+#include <files/npy.hpp>
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include <crc32.hpp>
-#include <failure.hpp>
-#include <saved_selection.hpp>
+#include <files/crc32.hpp>
+#include <selection/saved.hpp>
+#include <terminal/failure.hpp>
 
 namespace {
 
@@ -68,7 +68,7 @@ void use_meta(const NpzArrays& arrays) {
   require_that(meta->problem.rows >= 0 && meta->problem.cols >= 0 && meta->problem.k >= 0);
   require_that(meta->problem.max_iter >= 0);
   Plan plan;
-  if (!make_reference_plan(meta->problem, plan).ok()) return;
+  if (!make_plan(meta->problem, Traits{}, Family::reference, plan).ok()) return;
   if (meta->provenance.file.size() < max_path) {
     const MetaArray again(meta_text(meta->problem, meta->provenance));
     const std::optional<Meta> twice = read_meta(again.arrays());
@@ -109,7 +109,7 @@ void use_file(Bytes file) {
     try {
       const Problem problem = guess_problem(arrays, rows, 5, DType::f32);
       Plan plan;
-      if (make_reference_plan(problem, plan).ok()) static_cast<void>(find_results(arrays, problem, {rows}));
+      if (make_plan(problem, Traits{}, Family::reference, plan).ok()) static_cast<void>(find_results(arrays, problem, {rows}));
     } catch (const Failure& failure) {
       require_a_line(failure.what());
     }

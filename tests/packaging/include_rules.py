@@ -36,6 +36,7 @@ LAYERS = {
     ),
     "src/api": Layer(layers=(*COMMON, "src/plan", "src/cpu", "src/cuda")),
     "tools": Layer(layers=("include",), outside=("*",)),
+    "paper": Layer(layers=("include", "tools"), outside=("*",)),
     "bindings": Layer(layers=("include",), outside=("*",)),
     "bindings/torch": Layer(layers=("include", "src/internal"), outside=("*", "torch/", "ATen/", "c10/")),
     "python": Layer(layers=("include",), outside=("*",)),

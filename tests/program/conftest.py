@@ -13,7 +13,7 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("RTOPK_PROGRAM", REPOSITORY / "build" / "bin" / "rtopk"))
-# How much the tests do that draw at random or go through many cases.
+# Scales the number of random draws and of cases.
 SCALE = float(os.environ.get("RTOPK_TEST_SCALE", "1"))
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "faults"))
@@ -26,7 +26,7 @@ def pytest_configure(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """How much was done, where a test has counted it."""
+    """Prints the counts that tests have recorded."""
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties if report.when == "call" else ():
             terminalreporter.write_line(f"{report.nodeid.split('::')[-1]}: {name} {value}")
@@ -47,7 +47,7 @@ def needs_gpu(gpus):
 
 @pytest.fixture
 def rtopk():
-    """Calls the program and returns what it did; checks the exit code unless told not to."""
+    """Runs the program and returns the result. Checks the exit code unless code=None."""
 
     def call(*arguments, code=0, **options):
         command = [str(PROGRAM), *map(str, arguments)]
@@ -60,7 +60,7 @@ def rtopk():
 
 @pytest.fixture
 def refused(rtopk, tmp_path):
-    """Calls the program with something it must refuse: exit code 2, one line on stderr, nothing else, no file left."""
+    """Runs the program with input that it must refuse: exit code 2, one line on stderr, no other output, no file."""
 
     def call(*arguments, says="", **options):
         before = sorted(tmp_path.iterdir())
@@ -79,7 +79,7 @@ needs_shim = pytest.mark.skipif(faults.library() is None, reason="there is no C 
 
 
 def require_tmpfile(folder):
-    """Skips a test of what only files without a name can do."""
+    """Skips the test if the file system has no files without a name."""
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
     except OSError as error:
@@ -88,7 +88,7 @@ def require_tmpfile(folder):
 
 @contextlib.contextmanager
 def stopped(arguments, kind, n, under, tmpfile=True, **options):
-    """The program, stopped at its n-th call of a kind for files below a folder. It goes on when the block ends."""
+    """The program, stopped at its n-th call of a kind for files below a folder. It continues when the block ends."""
     environment = faults.environment(kind, n, signal=signal.SIGSTOP, under=under, tmpfile=tmpfile)
     process = subprocess.Popen(
         [str(PROGRAM), *map(str, arguments)],

@@ -1,6 +1,6 @@
-"""A file that changes while it is read: no output, no judgement, one clear line.
+"""A file that changes while it is read: no output, no verdict, one clear line.
 
-The program is stopped at a call that it makes while it reads, so that every change comes at the same moment.
+The program is stopped at a call that it makes while it reads, so that every change happens at the same moment.
 """
 
 import os
@@ -18,12 +18,12 @@ ROWS, COLS = 3000, 64
 def matrix(tmp_path):
     path = tmp_path / "in.npy"
     np.save(path, np.random.default_rng(1).standard_normal((ROWS, COLS)).astype(np.float32))
-    os.utime(path, (1e9, 1e9))  # long ago: two writes within one tick of the clock would look like one
+    os.utime(path, (1e9, 1e9))  # an old time, because two writes within one tick of the clock have the same time
     return path
 
 
 def cut(path):
-    """Within the last page, where the system reads zeros instead of raising an alarm."""
+    """Shortens the file within its last page, where reading gives zeros and no SIGBUS."""
     size = path.stat().st_size
     assert size % os.sysconf("SC_PAGESIZE") > 4
     os.truncate(path, size - 4)
@@ -80,7 +80,7 @@ def test_preview(tmp_path, matrix, change):
 def test_verify(rtopk, tmp_path, matrix, change, which):
     out = tmp_path / "out.npz"
     rtopk("select", matrix, "-k", 4, "-o", out)
-    with out.open("ab") as file:  # a comment that zip files may have: bytes that nobody reads
+    with out.open("ab") as file:  # a zip comment, which the program does not read
         file.seek(-2, os.SEEK_END)
         file.truncate()
         file.write(b"\x08\0" + b"12345678")
@@ -89,7 +89,7 @@ def test_verify(rtopk, tmp_path, matrix, change, which):
     result = changed(["verify", matrix, out], "map", 2, tmp_path, CHANGES[change], tmp_path / which)
     if which == "in.npy":
         refused(result, which)
-    else:  # its end may make it unusable before that is asked
+    else:  # the changed end may make it unusable before the change is noticed
         assert result[0] == 2 and result[2].count("\n") == 1, result
 
 
@@ -116,7 +116,7 @@ def replace(path):
 
 @pytest.mark.parametrize("change", [lambda path: None, replace, os.unlink], ids=["nothing", "replace", "unlink"])
 def test_the_file_itself_stays_as_it_is(rtopk, tmp_path, matrix, change):
-    """What becomes of its name does not matter."""
+    """Renaming or removing the file does not matter."""
     out = tmp_path / "out.npz"
     rtopk("select", matrix, "-k", 4, "-o", out)
     expected = out.read_bytes()

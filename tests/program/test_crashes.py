@@ -1,6 +1,6 @@
-"""The program is killed while it writes, again and again: what is there is always a whole file, the old or the new one.
+"""Kills the program while it writes, many times: the file is always complete, either the old one or the new one.
 
-RTOPK_TEST_SCALE makes it more often.
+RTOPK_TEST_SCALE scales how often.
 """
 
 import collections
@@ -23,7 +23,7 @@ KILLS = 60
 
 @pytest.fixture(params=["new", "replaces", "named"])
 def situation(request, tmp_path, rtopk):
-    """What the program is told to do, and what it may leave behind."""
+    """A command, and what it may leave behind when it is killed."""
     np.save(tmp_path / "in.npy", np.random.default_rng(1).standard_normal((2000, 64)).astype(np.float32))
     folder = tmp_path / "out"
     folder.mkdir()
@@ -56,11 +56,11 @@ class Situation:
         return subprocess.Popen(self.command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def judge(self):
-        """Says which file is there, and what else; fails if it is neither."""
+        """Which file is there, and what else. Fails if it is neither the old nor the new one."""
         content = self.target.read_bytes() if self.target.exists() else None
         assert content in (self.old, self.new), f"{len(content)} bytes"
         more = [path for path in self.folder.iterdir() if path != self.target]
-        # Only where files have names all the time, or for the moment between a link and a rename.
+        # Only if the file has a temporary name: always, or between a link and a rename.
         assert len(more) <= self.replaces, more
         for path in more:
             assert path.name.startswith(".rtopk-")

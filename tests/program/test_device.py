@@ -1,4 +1,4 @@
-"""--device: what it takes, what is the default, and what is said where there is no GPU."""
+"""--device: what it accepts, its default, and the error without a GPU."""
 
 import json
 

@@ -1,8 +1,8 @@
-"""Every allocation, thread start and file operation of the program's main paths fails once, and from then on.
+"""Makes every allocation, thread start and file operation of the main commands fail: once, and from then on.
 
-Each time the program must end in success, with the same results as ever, or with exit code 2 and one line. A file is
-then the old one or the new one, whole, and nothing else is left in its folder. RTOPK_TEST_SCALE takes more of the
-allocations.
+Each time the program must either succeed with the usual results, or end with exit code 2 and one line. The output file
+is then the old or the new one, complete, and nothing else is left in its folder. RTOPK_TEST_SCALE scales the number of
+allocations that fail.
 """
 
 import collections
@@ -23,7 +23,7 @@ from conftest import PROGRAM, SCALE, needs_shim
 
 pytestmark = needs_shim
 
-ALLOCATIONS = 60  # per command, of those that there are; every one of the other calls
+ALLOCATIONS = 60  # allocations per command that fail; of other calls, all do
 ROWS = 16000  # enough for two threads in each of two chunks
 OLD = b"what was there before"
 COMMANDS = {
@@ -40,7 +40,7 @@ COMMANDS = {
 
 
 def steady(text):
-    """Without numbers and the spaces around them: times differ from run to run."""
+    """The text without numbers and the spaces around them, since times differ from run to run."""
     return re.sub(r"[\s\d.~]+", " ", re.sub(r"[\d.]+ [mu]?s\b", "", text))
 
 
@@ -59,7 +59,7 @@ def same_output(name, content, expected):
 
 
 class Folder:
-    """Where one run happens: its inputs, and a file that its output replaces."""
+    """The folder of one run: its inputs, and a file that its output replaces."""
 
     def __init__(self, template, replaces):
         self.path = Path(tempfile.mkdtemp(prefix="faults-", dir=template.parent))
@@ -87,7 +87,7 @@ def template(tmp_path_factory):
 
 
 def numbers(kind, count, share):
-    """Which calls of a kind fail: all of them, or of very many the first, the last and a spread."""
+    """Which calls of a kind fail: all, or if there are many, the first, the last and some between."""
     most = max(1, round(ALLOCATIONS * share * SCALE))
     if kind != "malloc" or count <= most:
         return range(1, count + 1)
@@ -142,7 +142,7 @@ def test_every_fault(template, record_property, name, way):
             return "succeeded"
         assert done.returncode == 2, where
         assert done.stderr.startswith("rtopk: ") and done.stderr.count("\n") == 1 and len(done.stderr) > 10, where
-        # When the file is there, its folder may still fail, or the memory for the last line.
+        # After the file has its name, syncing its folder or printing the last line may still fail.
         late = kind in ("malloc", "fsync")
         assert content == (OLD if replaces else None) or (late and same_output(name, content, expected)), where
         return "refused"

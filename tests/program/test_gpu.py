@@ -1,4 +1,4 @@
-"""The commands on a GPU. Every selection must be the CPU's, bit for bit, and must be found right by `rtopk verify`."""
+"""The commands on a GPU. Every selection must equal the CPU's bit for bit, and `rtopk verify` must accept it."""
 
 import json
 import os

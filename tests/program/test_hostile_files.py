@@ -1,4 +1,4 @@
-"""Files made to do harm: what they cost and what they say on a terminal."""
+"""Hostile files: they must cost little time and memory, and print nothing harmful on a terminal."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from conftest import top_indices
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\r\n\x7f\u009b2J\u202e"
-MEMORY = 500 << 20  # of the program's own: mapped files do not count
+MEMORY = 500 << 20  # of its own memory, without mapped files
 
 
 def limited():
@@ -20,7 +20,7 @@ def limited():
 
 
 def is_harmless(text):
-    """Nothing but printable characters and the line's end."""
+    """Whether a text has printable characters and line ends only."""
     return text.endswith("\n") and all(c.isprintable() for c in text[:-1])
 
 
@@ -227,7 +227,7 @@ def test_entries_that_nobody_asked_for_are_not_read(rtopk, tmp_path, matrix):
 
 
 def test_an_array_of_another_size_is_not_read(refused, tmp_path, matrix):
-    """What it holds is not even checked: its header says that it is not what was asked for."""
+    """Not even its checksum is computed: its header already shows that it does not fit."""
     out = tmp_path / "out.npz"
     np.savez(out, **(good_arrays(matrix) | {"indices": np.zeros((1000, 3), np.int64)}))
     content = bytearray(out.read_bytes())

@@ -118,7 +118,7 @@ def as_user(identity):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="being somebody else needs root")
 def test_group_that_cannot_be_kept_passes_nothing_on():
-    """Who may write to a file by its `other` bits cannot give it its group back: ours gets no more than all others."""
+    """Write access by the `other` bits does not allow keeping the group. The new group gets the rights of others."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         folder.chmod(0o777)
@@ -139,7 +139,7 @@ def test_group_that_cannot_be_kept_passes_nothing_on():
 
 
 def test_read_only_is_not_replaced(refused, tmp_path):
-    """To root neither: who takes the last write bit away wants to keep the file."""
+    """Not even by root: a file without any write bit is meant to be kept."""
     source = small(tmp_path)
     (tmp_path / "out.npz").write_bytes(b"old")
     (tmp_path / "out.npz").chmod(0o444)
@@ -175,7 +175,7 @@ def test_relative_path(rtopk, tmp_path):
 
 @pytest.mark.parametrize("limit", [0, 100, 4096, 100_000, 900_000])
 def test_no_room(refused, tmp_path, limit):
-    """A limit on the size of files is the full disk that needs no privileges."""
+    """A limit on the size of files acts like a full disk and needs no privileges."""
     (tmp_path / "out.npz").write_bytes(b"what was there before")
     refused(
         "select",
@@ -219,7 +219,7 @@ SELECT = ["select", "--random", "3000x64", "-k", "2", "--chunk-rows", "1000", "-
 MIDDLE = 4  # of the writes: the space and the first chunk are written
 
 
-# Where files have names all the time, nobody is left to remove one after a SIGKILL: test_crashes.py.
+# A file with a temporary name stays after SIGKILL: test_crashes.py.
 ENDS = [
     (number, tmpfile)
     for number in ("INT", "TERM", "HUP", "QUIT", "ALRM", "USR1", "XCPU", "SEGV", "ABRT", "RTMAX", "KILL")
@@ -236,7 +236,7 @@ def test_interrupted(tmp_path, number, tmpfile):
     if tmpfile:
         require_tmpfile(tmp_path)
     (tmp_path / "out.npz").write_bytes(b"what was there before")
-    # The program leaves alone what it was started to ignore, as under nohup; here it is started to listen.
+    # The program keeps ignoring signals that were ignored at its start (nohup), so they are set to their default here.
     listen = None if number == signal.SIGKILL else lambda: signal.signal(number, signal.SIG_DFL)
     with stopped([*SELECT, tmp_path / "out.npz"], "write", MIDDLE, tmp_path, tmpfile, preexec_fn=listen) as process:
         assert len(list(tmp_path.iterdir())) == (1 if tmpfile else 2)
@@ -261,7 +261,7 @@ def sparse_matrix(path, rows, cols):
 @needs_shim
 @pytest.mark.parametrize("threads", ["1", "4"])
 def test_input_shortened_meanwhile(tmp_path, threads):
-    """By whole pages, which the system notices: a bus error. test_changed_input.py has the rest."""
+    """By whole pages, so that reading raises SIGBUS. test_changed_input.py has the other cases."""
     sparse_matrix(tmp_path / "in.npy", 100_000, 1024)
     command = ["select", tmp_path / "in.npy", "-k", "1", "--device", "cpu", "-o", tmp_path / "out.npz"]
     with stopped([*command, "--threads", threads], "write", MIDDLE, tmp_path) as process:

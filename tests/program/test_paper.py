@@ -1,4 +1,4 @@
-"""`make paper` without make: what it measures, what it derives, and the page in a browser."""
+"""`make paper` without make: its measurements, what it derives from them, and the page in a browser."""
 
 import html
 import json
@@ -13,14 +13,14 @@ import pytest
 
 from conftest import PROGRAM, REPOSITORY
 
-BENCH = REPOSITORY / "bench"
+SCRIPT = REPOSITORY / "paper" / "page" / "reproduce.py"
 BUILD = PROGRAM.parent.parent
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
 
 def paper(*arguments, code=0):
-    command = [sys.executable, BENCH / "paper.py", "--build", BUILD, *arguments]
+    command = [sys.executable, SCRIPT, "--build", BUILD, *arguments]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
@@ -40,7 +40,7 @@ def files(folder):
 
 
 def at(files, place):
-    """What a data-at attribute leads to."""
+    """The value in the JSON that a data-at attribute names."""
     name, path = place.split("#")
     found = files[name]
     for key in path.strip("/").split("/"):
@@ -49,7 +49,7 @@ def at(files, place):
 
 
 class Numbers(HTMLParser):
-    """The elements with data-at and their texts; and what the cells of tables hold besides."""
+    """Collects the elements with data-at and their texts, and all other text in the cells of tables."""
 
     VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -180,7 +180,7 @@ addEventListener("load", () => {
 
 @pytest.mark.skipif(browser() is None, reason="there is no chromium or chrome")
 def test_page_in_a_browser(folder, tmp_path):
-    """Without a word on the console, every figure with a size, nothing wider than the screen: of a desk, of a phone."""
+    """No message on the console, every figure visible, nothing wider than the screen of a computer or a phone."""
     page = html.escape((folder / "index.html").read_text(), quote=True)
     widths = (1200, 390)
     frames = "".join(f'<iframe style="width:{w}px;height:900px;border:0" srcdoc="{page}"></iframe>' for w in widths)

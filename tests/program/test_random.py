@@ -16,7 +16,7 @@ def matrix(rtopk, tmp_path):
     return make
 
 
-# Written down once; another machine, compiler or number of threads must give the same.
+# Recorded checksums: any machine, compiler and number of threads must give the same.
 HASHES = {
     ("normal", "f32"): "4a89326c5996f234",
     ("normal", "f64"): "c4a1aaee2df76fef",

@@ -128,7 +128,7 @@ def test_early_stopping(rtopk, tmp_path, mode, form):
 
 
 def test_early_stopping_differs_from_exact(rtopk, tmp_path):
-    """One pass is not enough to be right: were it equal, the option would not have arrived."""
+    """One pass cannot give the exact selection, so an equal result would mean that the option is ignored."""
     np.save(tmp_path / "in.npy", np.random.default_rng(4).standard_normal((200, 96)).astype(np.float32))
     rtopk("select", tmp_path / "in.npy", "-k", 12, "--max-iter", 1, "-o", tmp_path / "out.npz")
     done = rtopk("verify", tmp_path / "in.npy", tmp_path / "out.npz", "--max-iter", 0, code=1)
@@ -203,7 +203,7 @@ def test_one_dimension_in_fortran_order_is_fine(rtopk, tmp_path):
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("padding", [0, 1, 3])
 def test_any_header_length(rtopk, tmp_path, version, padding):
-    """NumPy aligns its data; other writers need not, so elements may lie at any address."""
+    """NumPy aligns its data, other writers may not: elements may be at any address."""
     header = b'{"descr":"<f8","fortran_order":False,"shape":(2L,3)}' + b" " * padding + b"\n"
     length = len(header).to_bytes(2 if version == 1 else 4, "little")
     data = np.array([[1, 5, 3], [9, 7, 8]], np.float64)
@@ -233,7 +233,7 @@ def test_archive_is_sound(rtopk, tmp_path):
             "passes.npy",
             "meta.npy",
         ]
-        for entry in archive.infolist():  # elements can be used where they lie
+        for entry in archive.infolist():  # aligned, so that elements can be used in place
             local = (tmp_path / "out.npz").read_bytes()[entry.header_offset :][:30]
             start = (
                 entry.header_offset

@@ -41,7 +41,7 @@ def middle(low, high):
 
 
 def exits(x, k, epsilon):
-    """How often the loop of Algorithm 1 runs for each row, or until its threshold cannot move any more."""
+    """How often the loop of Algorithm 1 runs for each row. It also ends when the threshold cannot move any more."""
     low, high = x.min(1), x.max(1)
     width = np.float32(epsilon) * high
     iterations = np.zeros(len(x), int)
@@ -60,7 +60,7 @@ def exits(x, k, epsilon):
 
 
 def bounds(x, k, max_iter, end_at_k=False):
-    """Of Algorithm 2; with end_at_k, a row's loop ends at exactly k elements and its bounds stay."""
+    """The bounds of Algorithm 2. With end_at_k, a row's loop ends at exactly k elements and its bounds stay."""
     low, high = x.min(1), x.max(1)
     live = np.ones(len(x), bool)
     for _ in range(max_iter):
@@ -102,14 +102,14 @@ def half_width(sample):
 
 
 def same(estimate, sample):
-    """The numbers of the very same rows."""
+    """Compares numbers from the same rows."""
     assert estimate["value"] == pytest.approx(sample.mean(), rel=1e-9, abs=1e-9)
     assert estimate["high"] - estimate["value"] == pytest.approx(half_width(sample), rel=1e-3, abs=1e-9)
     assert estimate["value"] - estimate["low"] == pytest.approx(half_width(sample), rel=1e-3, abs=1e-9)
 
 
 def near(estimate, sample):
-    """Two samples of one distribution: three of the intervals' half widths, so that chance does not fail a test."""
+    """Compares two samples of one distribution, within three half widths of the intervals, so that tests are stable."""
     both = math.hypot((estimate["high"] - estimate["low"]) / 2, half_width(sample))
     assert abs(estimate["value"] - sample.mean()) <= 3 * both + 1e-9
 
@@ -137,7 +137,7 @@ def test_table1_on_other_rows(study):
 
 
 def test_table1_is_the_published_table_up_to_iteration_14(study):
-    """All the published shares, within chance; not the published averages, which do not belong to them."""
+    """All published shares agree within chance. The published averages do not: they do not follow from the shares."""
     for column in study("table1")["columns"]:
         for at in column["cumulative_percent"]:
             if 3 <= at["iteration"] <= 14:
@@ -268,7 +268,7 @@ def test_text_has_the_numbers_of_the_json(rtopk, tmp_path):
 
 
 def test_division_by_zero(rtopk, study):
-    """Among sixteenths the k-th element is zero for some rows: E2 then has no mean, and says so."""
+    """For elements in sixteenths the k-th one is zero in some rows. E2 then has no mean, and the report says so."""
     cells = study("table2", "--rows", 200, "--dist", "quantized")["cells"]
     nowhere = [cell for cell in cells if cell["e2_percent"]["value"] is None]
     assert nowhere and all(cell["hit_percent"]["value"] > 0 for cell in cells)

@@ -1,4 +1,4 @@
-"""Progress is for a terminal, and only for one."""
+"""Progress is drawn on a terminal, and nowhere else."""
 
 import fcntl
 import os

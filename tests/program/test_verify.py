@@ -19,7 +19,7 @@ def matrix():
 
 @pytest.fixture
 def judge(rtopk, tmp_path, matrix):
-    """Saves input and arrays as anybody could, and has them verified."""
+    """Saves input and arrays with NumPy and verifies them."""
 
     def call(code, says, *flags, **arrays):
         np.save(tmp_path / "in.npy", matrix)
@@ -240,7 +240,7 @@ def test_unusable_files(refused, rtopk, tmp_path):
 
 
 def test_every_damaged_byte_is_noticed(rtopk, tmp_path):
-    """Any one flipped byte: never a crash, and never OK if it is a byte of an array."""
+    """Flips any one byte: never a crash, and never OK if the byte is in an array."""
     matrix = np.random.default_rng(4).standard_normal((3, 8)).astype(np.float32)
     np.save(tmp_path / "in.npy", matrix)
     rtopk("select", tmp_path / "in.npy", "-k", 2, "-o", tmp_path / "out.npz")
@@ -256,7 +256,7 @@ def test_every_damaged_byte_is_noticed(rtopk, tmp_path):
         (tmp_path / "bad.npz").write_bytes(bad)
         done = rtopk("verify", tmp_path / "in.npy", tmp_path / "bad.npz", code=None)
         assert done.returncode in (0, 1, 2), done
-        if done.returncode == 0:  # then it was padding, a date or the like
+        if done.returncode == 0:  # the byte was padding, a date or the like
             assert not any(begin <= at < end for begin, end in entries), at
 
 

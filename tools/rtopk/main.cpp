@@ -16,11 +16,11 @@
 
 #include <rtopk/rtopk.hpp>
 
-#include "failure.hpp"
-#include "help_formatter.hpp"
-#include "options.hpp"
-#include "signals.hpp"
-#include "text.hpp"
+#include "command_line/help_formatter.hpp"
+#include "commands/commands.hpp"
+#include "system/signals.hpp"
+#include "terminal/failure.hpp"
+#include "terminal/text.hpp"
 
 namespace {
 
@@ -28,7 +28,7 @@ using namespace rtopk::tool;
 
 constexpr const char* no_memory = "not enough memory";
 
-/// One line, whatever is in a file's name. There may be no memory left: it allocates nothing.
+/// Prints one line, whatever characters `text` has. Allocates nothing, since memory may have run out.
 int fail_with(std::string_view text) noexcept {
   std::array<char, 4096> line{};
   std::size_t size = 0;
@@ -48,8 +48,8 @@ int fail_with(std::string_view text) noexcept {
 
 std::terminate_handler abort_with_a_report = nullptr;
 
-/// Where nobody can catch: in objects that are made before main, or in what promises not to throw. That the memory is used
-/// up is no reason for a core dump there either.
+/// Called for exceptions that main cannot catch: in constructors of global objects, or in noexcept functions. If memory
+/// has run out, the program ends with a message there too, not with a core dump.
 [[noreturn]] void end_outside_of_main() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
@@ -62,7 +62,7 @@ std::terminate_handler abort_with_a_report = nullptr;
   std::abort();
 }
 
-// 101: the first number that is not the system's, so before any object is made.
+// 101 is the first priority that programs may use: this runs before the constructors of global objects.
 [[gnu::constructor(101)]] void prepare_to_end() { abort_with_a_report = std::set_terminate(end_outside_of_main); }
 
 int run_program(int argc, char** argv) {
@@ -80,16 +80,16 @@ int run_program(int argc, char** argv) {
   add_soak_command(app, chosen);
   add_info_command(app, chosen);
   app.footer(
-      "`rtopk COMMAND --help` says more about a command.\n"
+      "`rtopk COMMAND --help` describes a command.\n"
       "\n"
       "Examples:\n"
       "  rtopk select scores.npy -k 32 -o top.npz     the 32 largest of every row\n"
-      "  rtopk verify scores.npy top.npz              is that right?\n"
-      "  rtopk select --random 65536x768 -k 32        the same for a random matrix, only shown\n"
-      "  rtopk bench --shape 65536x768x32             how fast, beside a copy and std::nth_element\n"
-      "  rtopk study table1                           a table of the paper, recomputed beside the published numbers\n"
+      "  rtopk verify scores.npy top.npz              check that result\n"
+      "  rtopk select --random 65536x768 -k 32        select from a random matrix and print some rows\n"
+      "  rtopk bench --shape 65536x768x32             time it, beside a copy and std::nth_element\n"
+      "  rtopk study table1                           recompute a table of the paper\n"
       "\n"
-      "Exit codes: 0 success, 1 a selection breaks the contract, 2 bad input (one line on stderr says what).");
+      "Exit codes: 0 success; 1 a selection breaks the contract; 2 bad input (see the line on stderr).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

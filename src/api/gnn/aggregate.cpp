@@ -24,7 +24,6 @@ Status run(const AggregationPlan& plan, const AggregationCall& call, Workspace w
   const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
   if (Status status = on_cuda ? cuda::check_plan(plan) : cpu::check_plan(plan); !status.ok()) return status;
   if (Status status = core::check_launch(launch); !status.ok()) return status;
-  if (Status status = on_cuda ? cuda::check_backend() : Status{}; !status.ok()) return status;
   if (core::is_empty(plan.problem)) return {};
   if (Status status = core::check_call(plan, call, workspace); !status.ok()) return status;
   if (on_cuda) return cuda::run(plan, call, workspace.data, launch.stream);
@@ -43,7 +42,6 @@ Status run(const TranspositionPlan& plan, const Graph& graph, const TransposedGr
            const Launch& launch) noexcept {
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
   const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
-  if (Status status = on_cuda ? cuda::check_backend() : Status{}; !status.ok()) return status;
   if (Status status = core::check_call(plan, graph, transposed, workspace); !status.ok()) return status;
   if (on_cuda) return cuda::run(plan, graph, transposed, workspace.data, launch.stream);
   cpu::run(plan, graph, transposed);

@@ -19,7 +19,6 @@ Status run_on_gpu(const Plan& plan, const Call& call, Workspace workspace, const
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
   if (Status status = cuda::check_plan(plan); !status.ok()) return status;
   if (Status status = core::check_launch(launch); !status.ok()) return status;
-  if (Status status = cuda::check_backend(); !status.ok()) return status;
   if (Status status = core::check_call(plan, call, workspace); !status.ok()) return status;
   return cuda::run(plan, call, workspace.data, launch.stream);
 }

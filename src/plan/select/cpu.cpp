@@ -85,7 +85,7 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                                             : family == Family::cpu_row || family == Family::cpu_stream ||
                                                   (family == Family::cpu_lanes && lanes);
   if (takes) return {};
-  return core::status(StatusCode::not_supported, "%s is %s; accepted for this problem on a CPU: %s or reference",
+  return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this problem on a CPU: %s or reference",
                       argument, name(family),
                       core::bisects(problem) ? "cpu_bisection"
                       : lanes                ? "cpu_lanes, cpu_row, cpu_stream"

@@ -333,7 +333,7 @@ Status check_search(Family family, const Problem& problem, const char* argument)
       break;
     default: break;
   }
-  return core::status(StatusCode::not_supported, "%s is %s; accepted for this search on a GPU: %s", argument,
+  return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this search on a GPU: %s", argument,
                       name(family),
                       exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
                             : "cuda_warp or cuda_scan");
@@ -357,7 +357,7 @@ const char* limits_of(Family family) {
 Status plan_wanted(const Traits& traits, Family wanted, Plan& plan) {
   if (Status status = check_search(wanted, plan.problem, "family"); !status.ok()) return status;
   if (plan_family(traits, wanted, true, plan)) return {};
-  return core::status(StatusCode::not_supported, "family is %s, with %lld columns and k = %lld of %s; it takes %s",
+  return core::status(StatusCode::invalid_argument, "family is %s, with %lld columns and k = %lld of %s; it takes %s",
                       name(wanted), static_cast<long long>(plan.problem.cols), static_cast<long long>(plan.problem.k),
                       name(plan.problem.dtype), limits_of(wanted));
 }
