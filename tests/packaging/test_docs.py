@@ -267,6 +267,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     run(SPHINX, "-q", "-W", "--keep-going", "-d", tmp_path / "cache" / "doctrees", DOCS, tmp_path / "site")
     for page in ("index", "reference/python", "reference/cpp", "reference/c", "log/index", "paper/index", "gnn/index"):
         assert (tmp_path / "site" / f"{page}.html").exists(), page
+    article = (tmp_path / "site" / "index.html").read_text().split("<article", 1)[1].split("</article", 1)[0]
+    for page in ("gnn.html", "paper.html"):  # each has a folder of the same name beside it
+        assert f'href="{page}"' in article, page
     cpp = (tmp_path / "site" / "reference" / "cpp.html").read_text()
     for header in (ROOT / "include").rglob("*.hpp"):
         assert f"{name(header).removeprefix('include/')}<" in cpp, f"{name(header)} is not in the C++ reference"
