@@ -16,13 +16,14 @@ endef
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo paper program test build bench clients gpu-check format lint setup clean
+.PHONY: help demo docs paper program test build bench clients gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
 	@echo 'make paper   the RTop-K paper recomputed beside its published numbers: build/paper/index.html (QUICK=1: less of it)'
 	@echo 'make test    every test that this machine can run, and make lint'
 	@echo 'make build   the library, with CUDA where nvcc is found, the program build/bin/rtopk and the tests'
+	@echo 'make docs    the documentation as a site: build/docs/index.html'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
 	@echo 'make clients  packages that call torch.topk, with accelerate() on and off: docs/clients.md (ARGS="--only timm")'
 	@echo 'make gpu-check  build, test, sanitize and measure on a GPU; ARGS="--only bench --quick" for a part'
@@ -41,6 +42,12 @@ paper: program
 program: setup
 	$(call configure,$(if $(GPU),--preset release,$(if $(CONFIGURED),build,--preset release -DRTOPK_CUDA=OFF)))
 	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
+
+docs:
+	@mkdir -p build
+	@scripts/setup.sh docs
+	@build/docs-venv/bin/sphinx-build -q -W --keep-going -d build/docs-cache/doctrees docs build/docs
+	@echo 'build/docs/index.html'
 
 test: setup
 	@scripts/setup.sh browser

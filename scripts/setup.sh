@@ -4,6 +4,7 @@
 #   scripts/setup.sh system   packages of the distribution, where they are missing
 #   scripts/setup.sh lint     the same for clang-tidy
 #   scripts/setup.sh browser  the same for a browser, in which a test opens the page of `make paper`
+#   scripts/setup.sh docs     the same for Doxygen, and a virtual environment in build/docs-venv with requirements-docs.txt
 #   scripts/setup.sh python   a virtual environment in .venv with requirements-dev.txt
 #
 # Where something cannot be installed (no root, no network) it says what is missing and goes on: the build leaves out what
@@ -90,6 +91,21 @@ setup_python() {
   fi
 }
 
+setup_docs() {
+  tools='doxygen doxygen'
+  libraries=''
+  setup_system
+  if cmp -s requirements-docs.txt build/docs-venv/installed; then return; fi
+  say "Python packages for the documentation into build/docs-venv"
+  if python3 -m venv build/docs-venv &&
+    build/docs-venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements-docs.txt; then
+    cp requirements-docs.txt build/docs-venv/installed
+  else
+    rm -rf build/docs-venv
+    say "still missing: what the documentation is built with - going on without"
+  fi
+}
+
 case "${1:-}" in
   system) setup_system ;;
   lint)
@@ -105,6 +121,7 @@ case "${1:-}" in
     libraries=''
     setup_system
     ;;
+  docs) setup_docs ;;
   python) setup_python ;;
-  *) say "usage: scripts/setup.sh system|lint|browser|python"; exit 2 ;;
+  *) say "usage: scripts/setup.sh system|lint|browser|docs|python"; exit 2 ;;
 esac

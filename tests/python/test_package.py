@@ -71,11 +71,13 @@ def test_examples_in_docstrings(module):
     assert outcome.failed == 0 and outcome.attempted > 0
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/python.md", "docs/gnn.md"])
-def test_examples_in_documents(document, tmp_path):
-    """All of a document's Python blocks, as one script, as typed."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    assert blocks
+PAGES = [page for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))) if "```python\n" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_examples_in_documents(page, tmp_path):
+    """All of a page's Python blocks, as one script, as typed."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     script = f"import sys\nsys.path.insert(0, {str(Path(rtopk.__file__).parents[1])!r})\n" + "\n".join(blocks)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr

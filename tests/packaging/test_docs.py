@@ -1,0 +1,275 @@
+"""The documentation: its links lead somewhere, its samples run, its figures are the measured ones, its site builds.
+
+Samples in Python run with the tests of the Python package: tests/python/test_package.py."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+STARTING = DOCS / "getting-started"
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "paper/**/*.md", "tests/*.md")
+    for path in ROOT.glob(pattern)
+)
+LOG = sorted(set(DOCS.glob("log/*.md")) - {DOCS / "log" / "index.md"})
+SPHINX = ROOT / "build" / "docs-venv" / "bin" / "sphinx-build"
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def run(*command, **options):
+    done = subprocess.run(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+    return done.stdout
+
+
+def blocks(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def table_after(path, header):
+    """The rows of the table with this header."""
+    lines = path.read_text().split(f"\n{header}\n", 1)[1].splitlines()[1:]
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+# ---- Links ----
+
+
+def without_blocks(path):
+    return re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path):
+    """The ids of a page of HTML; the headings of one in Markdown, as GitHub and MyST make anchors of them."""
+    if path.suffix == ".html":
+        return set(re.findall(r'\bid="([^"]+)"', path.read_text()))
+    found = []
+    for heading in re.findall(r"^#+ (.*)$", without_blocks(path), re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
+    return set(found)
+
+
+def broken_links(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "code", without_blocks(page))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if not file.exists():
+            yield f"{target}: there is no such file"
+        elif anchor and anchor not in anchors(file):
+            yield f"{target}: {file.name} has no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links(page):
+    assert list(broken_links(page)) == []
+
+
+def test_broken_links_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A `code` heading\n[1](page.md#a-code-heading) [2](#no) [3](none.md) `[4](x.md)` [5](https://x.y/z)\n"
+    )
+    assert [line.split(": ")[0] for line in broken_links(page)] == ["#no", "none.md"]
+
+
+def test_files_name_files_that_exist():
+    """Comments, messages and pages name other files by their path."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("this is no git checkout")
+    gone = []
+    for file in filter(None, listed.stdout.split("\0")):
+        path = ROOT / file
+        if not path.is_file() or path.suffix in (".json", ".html", ".npy", ".npz"):
+            continue  # results keep the commands that they were made with
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            for named in re.findall(r"(?<![\w/.])(?:docs|bench|scripts)/[\w/-]+\.(?:md|html|svg|py|sh)\b", line):
+                if not (ROOT / named).exists():
+                    gone.append(f"{file}:{number}: {named}")
+    assert gone == []
+
+
+def test_commands_of_make_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for page in PAGES:
+        for target in re.findall(r"(?:^|`|    )make ([a-z-]+)", page.read_text(), re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{name(page)}: make {target}"
+
+
+# ---- What pages say ----
+
+
+def test_readme_is_read_in_a_minute():
+    assert len((ROOT / "README.md").read_text().split()) <= 600
+
+
+def test_readme_has_the_measured_times():
+    """Each row of the table is a cell of the committed result."""
+    cells = {
+        (cell["rows"], cell["cols"], cell["k"]): cell
+        for cell in json.loads((ROOT / "bench/results/gpu-h200.json").read_text())["cells"]
+        if cell["set"] in ("paper", "sweep", "small", "long", "few")
+    }
+    rows = table_after(ROOT / "README.md", "| rows x columns, k | rtopk | torch.topk | rtopk / floor |")
+    assert len(rows) >= 5
+    for shape, rtopk, torch, ratio in rows:
+        cell = cells[tuple(map(int, re.findall(r"\d+", shape)))]
+        for text, microseconds in ((rtopk, cell["microseconds"]["rtopk"]), (torch, cell["microseconds"]["torch"])):
+            number = text.removesuffix(" ms")
+            digits = len(number.replace(".", "").lstrip("0"))
+            assert float(number) == float(f"{microseconds / 1000:.{digits}g}"), f"{shape}: {text}"
+        assert float(ratio) == round(cell["ratios"]["floor"], 2), f"{shape}: {ratio}"
+
+
+def test_results_are_the_measured_ones():
+    summary = json.loads((ROOT / "bench/results/gpu-h200.json").read_text())["summary"]
+    rows = table_after(DOCS / "results.md", "| set | geometric mean | worst | target |")
+    assert len(rows) == len(summary)
+    for (text, mean, worst, target), measured in zip(rows, summary, strict=True):
+        assert float(mean) == round(measured["geometric_mean"], 2), text
+        assert worst.startswith(f"{measured['worst']:.2f}"), text
+        verdict = {True: "met", False: "missed", None: "none"}[measured["met"]]
+        assert target.split(": ")[-1] == verdict, text
+
+
+@pytest.mark.parametrize("page", LOG, ids=name)
+def test_entries_of_the_log_have_four_parts(page):
+    """A heading without parts is one of a group of entries, or of remarks at the end."""
+    entries = [text for text in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE) if "**Change:**" in text]
+    assert entries
+    for entry in entries:
+        assert re.findall(r"^- \*\*(\w+):\*\* \S", entry, re.MULTILINE) == [
+            "Change",
+            "Expected",
+            "Measured",
+            "Decision",
+        ], entry.splitlines()[0]
+
+
+def test_every_kernel_family_is_explained():
+    headers = "".join(path.read_text() for path in (ROOT / "include").rglob("*.hpp"))
+    lists = re.findall(r"enum class \w*Family [^{]*\{(.*?)\n\};", headers, re.DOTALL)
+    families = re.findall(r"^\s+(\w+),\s+///<", "".join(lists), re.MULTILINE)
+    assert {"cuda_warp", "cuda_gather"} <= set(families)
+    page = (DOCS / "kernels.md").read_text()
+    assert [family for family in families if f"`{family}`" not in page] == []
+
+
+def test_every_public_name_of_python_has_a_reference():
+    names = re.search(r"__all__ = \[(.*?)\]", (ROOT / "python/rtopk/__init__.py").read_text(), re.DOTALL).group(1)
+    page = (DOCS / "reference/python.md").read_text()
+    public = set(re.findall(r'"(\w+)"', names)) - {"__version__", "nn"}  # the first is in info(), the second a module
+    assert public == set(re.findall(r"^\.\. auto(?:function|class):: (\w+)$", page, re.MULTILINE))
+    assert ".. automodule:: rtopk.nn" in page
+
+
+# ---- Samples ----
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started/pytorch.md", "docs/python.md", "docs/gnn.md"])
+def test_pages_have_samples_in_python(page):
+    assert blocks(ROOT / page, "python")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The main build, installed as the pages say."""
+    if not (ROOT / "build" / "lib" / "librtopk.so").exists():
+        pytest.skip("there is no main build")
+    prefix = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", ROOT / "build", "--prefix", prefix)
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def environment(installed):
+    library = next(installed.rglob("librtopk.so")).parent
+    path = [str(installed / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+    return os.environ | {
+        "PATH": os.pathsep.join(path),
+        "LD_LIBRARY_PATH": str(library),
+        "PKG_CONFIG_PATH": str(library / "pkgconfig"),
+        "CMAKE_PREFIX_PATH": str(installed),
+    }
+
+
+def has_main(source):
+    return "int main(" in source
+
+
+def test_samples_in_cpp(environment, tmp_path):
+    """The program is built as the page says and prints what it says; the other samples compile."""
+    page = STARTING / "cpp.md"
+    (program,) = filter(has_main, blocks(page, "cpp"))
+    (tmp_path / "main.cpp").write_text(program)
+    (tmp_path / "CMakeLists.txt").write_text(*blocks(page, "cmake"))
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", env=environment)
+    run("cmake", "--build", tmp_path / "build", env=environment)
+    assert run(tmp_path / "build" / "first", env=environment) == blocks(page, "text")[0]
+    for sample in blocks(page, "cpp"):
+        (tmp_path / "sample.cpp").write_text(sample)
+        flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}"]
+        run("c++", *flags, tmp_path / "sample.cpp")
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not here")
+@pytest.mark.parametrize("page, compiler, source", [("cpp.md", "c++", "main.cpp"), ("c.md", "cc", "main.c")])
+def test_samples_by_pkg_config(environment, tmp_path, page, compiler, source):
+    page = STARTING / page
+    (program,) = filter(has_main, blocks(page, source.removeprefix("main.")))
+    (tmp_path / source).write_text(program)
+    (command,) = re.findall(rf"`({re.escape(compiler)} -std=.*?)`", page.read_text())
+    run("sh", "-c", f"{command} -Wall -Wextra -Werror", cwd=tmp_path, env=environment)
+    assert run(tmp_path / "a.out", env=environment) == blocks(page, "text")[0]
+
+
+def test_samples_of_the_program(installed, environment, tmp_path):
+    pytest.importorskip("numpy")
+    if not (installed / "bin" / "rtopk").exists():
+        pytest.skip("the main build has no program")
+    page = STARTING / "program.md"
+    for sample in blocks(page, "sh"):
+        run("sh", "-eu", "-c", sample, cwd=tmp_path, env=environment)
+    table = table_after(page, "| command | does |")
+    commands = re.findall(r"^  (\w+) ", run("rtopk", "--help", env=environment).split("Subcommands:")[1], re.MULTILINE)
+    assert {row[0].strip("`") for row in table} <= set(commands)
+
+
+# ---- The site ----
+
+
+@pytest.mark.skipif(not SPHINX.exists(), reason="Sphinx is not installed: `scripts/setup.sh docs` does it")
+@pytest.mark.skipif(shutil.which("doxygen") is None, reason="Doxygen is not installed: `scripts/setup.sh docs` does it")
+def test_the_site_builds_without_a_warning(tmp_path):
+    run(SPHINX, "-q", "-W", "--keep-going", "-d", tmp_path / "cache" / "doctrees", DOCS, tmp_path / "site")
+    for page in ("index", "reference/python", "reference/cpp", "reference/c", "log/index", "paper/index", "gnn/index"):
+        assert (tmp_path / "site" / f"{page}.html").exists(), page
+    article = (tmp_path / "site" / "index.html").read_text().split("<article", 1)[1].split("</article", 1)[0]
+    for page in ("gnn.html", "paper.html"):  # each has a folder of the same name beside it
+        assert f'href="{page}"' in article, page
+    cpp = (tmp_path / "site" / "reference" / "cpp.html").read_text()
+    for header in (ROOT / "include").rglob("*.hpp"):
+        assert f"{name(header).removeprefix('include/')}<" in cpp, f"{name(header)} is not in the C++ reference"
