@@ -303,7 +303,7 @@ bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   return true;
 }
 
-/// Picks the family: the first in the order of speed that takes the problem.
+/// Picks the family: the first, in this order, that takes the problem and is preferred for it.
 void pick_family(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };

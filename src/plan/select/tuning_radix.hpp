@@ -29,8 +29,8 @@ struct RadixState {
   std::uint32_t unused;
 };
 
-/// Elements of one part of a row: those certainly selected, and those equal to the kth value, which compete for the
-/// remaining places.
+/// Elements of one part of a row: those at or above `sure`, and those that compete for the quota. See Threshold in
+/// cuda/select/row_writer.cuh.
 struct RadixCount {
   std::int64_t sure;
   std::int64_t fill;

@@ -85,7 +85,7 @@ class FilterList {
     const Threshold<Key> kth = list.find(number, static_cast<int>(args.k));
     Result::keep(args, list.elements(), list.columns(number), number, kth);
     FilterThreshold<T> filter_threshold = FilterThreshold<T>::above(kth.edge, args.smallest);
-    // The second time, the row may be ascending. A sample then tells what is still to come.
+    // The list is full for the second time: the row may be ascending. A sample tells what is still to come.
     const bool samples =
         list.peek().pruned == 1 && list.peek().may_sample && filter_threshold.way != FilterThreshold<T>::Way::closed;
     const Key sampled = samples ? list.sample(row, 3.0f) : Key{0};

@@ -48,8 +48,8 @@ struct FilterThreshold {
   T threshold = {};       ///< The value of the key.
   Way way = Way::by_key;  ///< How to compare. Closed: no element reaches the threshold.
 
-  /// Raw comparisons with NaN are true for the largest and false for the smallest. So every threshold can be raw,
-  /// unless its value is NaN: then it would let only NaN pass, or all but NaN, or its key belongs to no value.
+  /// Raw comparisons with NaN are true for the largest and false for the smallest. So every threshold can be compared
+  /// raw unless its value is NaN: then only NaN reaches it, or all but NaN do, or its key belongs to no value.
   static __device__ FilterThreshold at(Key key, bool smallest) {
     const T threshold = FilterKey<T>::value(key, smallest);
     return {key, threshold, E::is_nan(E::value(threshold)) ? Way::by_key : Way::raw};

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
       add_digits<T, kPass>(row, part.begin, part.end, args.smallest, prefix, shift, width, bins);
   if constexpr (kPass == RadixPass::last) {
     const std::int64_t counted = block_sum(greater, scratch);
-    if (threadIdx.x == 0) count = {counted, 0};  // radix_count_kernel adds the elements with the same prefix
+    if (threadIdx.x == 0) count = {counted, 0};  // radix_count_kernel adds those that the last digit decides
   }
   __syncthreads();
 

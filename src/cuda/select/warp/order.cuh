@@ -170,7 +170,7 @@ class WarpOrder {
   int k_;
 };
 
-/// How a kernel sorts by value. Each kernel compiles one way only: the fast one takes registers and code.
+/// How results are sorted by value. `none`: not compiled in. `in_place`: for fallback rows, takes few registers.
 enum class Ordering { none, fast, in_place };
 
 /// Writes the selected elements of a row in the form that is wanted.

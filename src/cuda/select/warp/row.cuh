@@ -39,7 +39,7 @@ struct WarpRow {
   static __device__ int place(int col, int group) {
     constexpr int kRowVectors = G * Config::kVectors;
     int number = col / Config::kVector;
-    // If rows begin at a multiple of all spans, the group does not change the swizzle bits.
+    // If rows begin at a multiple of kSwizzleMask + 1 spans, the group does not change the swizzle bits.
     if (kRowVectors / Config::kSwizzleSpan % (Config::kSwizzleMask + 1) != 0 || kRowVectors < Config::kSwizzleSpan) {
       number += group * kRowVectors;
     }
