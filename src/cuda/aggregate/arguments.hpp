@@ -9,10 +9,10 @@ namespace rtopk::cuda {
 struct GraphView {
   const void* row_starts = nullptr;
   const void* columns = nullptr;
-  const float* weights = nullptr;  ///< Null: 1.
+  const float* weights = nullptr;  ///< Null: all are 1.
   std::int64_t edges = 0;
   std::int32_t rows = 0;
-  std::int32_t nodes = 0;  ///< Columns from 0 to here exist.
+  std::int32_t nodes = 0;  ///< Valid columns are 0 to nodes - 1.
   bool wide = false;       ///< 64-bit starts and columns.
 };
 

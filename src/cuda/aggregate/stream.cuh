@@ -45,8 +45,8 @@ class RowStreamer {
   }
 
  private:
-  static constexpr int kLanes = 32 / S;      ///< Of an edge.
-  static constexpr int kEdges = kAhead * S;  ///< In flight.
+  static constexpr int kLanes = 32 / S;      ///< Lanes of an edge.
+  static constexpr int kEdges = kAhead * S;  ///< Edges in flight.
 
   /// Columns that fit. 8-bit selectors cannot point outside 256.
   [[nodiscard]] __device__ int window() const { return sizeof(Selector) == 1 ? 256 : args_.window; }
@@ -81,7 +81,7 @@ class RowStreamer {
     int row = run.first;
     int row_begin = at;
     int row_end = __shfl_sync(kFullWarp, run.end, row);
-    // Invariant: all edges before `at` are added; edges [loaded_to - kEdges, loaded_to) are in registers.
+    // Invariant: all edges before `at` are added. Once loaded, edges [loaded_to - kEdges, loaded_to) are in registers.
     for (;;) {
       const int until = min(row_end, loaded_to);
       if (at < until) {
@@ -188,7 +188,7 @@ class RowStreamer {
 
   const AggregateArguments& args_;
   float* sums_;
-  std::uint32_t sums_at_;  ///< Its shared address.
+  std::uint32_t sums_at_;  ///< Shared address of `sums_`.
   int lane_;
 };
 

@@ -21,7 +21,7 @@ __device__ inline void show_to_matrix_units() { asm volatile("fence.proxy.async.
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 /// Ends a sequence of products and waits for it. The instructions still read the registers of their factors, but the
-/// compiler believes them free: no other code may come before this.
+/// compiler believes them free: no other code may come between the products and this.
 __device__ inline void finish_products(WarpgroupSums& sums) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");

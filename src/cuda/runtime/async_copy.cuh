@@ -17,14 +17,14 @@ __device__ void copy_async(void* shared, const void* global) {
 
 /// Copies 16 bytes of a row that is read once, from end to end.
 ///
-/// kSparesCache: evicts what it reads from L2 first, before data that was there already. Without it, reading a matrix
-/// about as large as the cache waits for the cache to write back older data. For much larger ones it does not pay.
+/// kSparesCache: L2 evicts these bytes first, before data that was there already. Without it, reading a matrix about
+/// as large as the cache waits for the cache to write back older data. For much larger ones it does not pay.
 template <bool kSparesCache>
 __device__ void copy_async_once(std::uint32_t shared, const void* global) {
   if constexpr (kSparesCache) {
 #if __CUDA_ARCH__ == 900
-    constexpr std::uint64_t policy =
-        0x12f0000000000000;  // what the instruction below gives; as a constant it needs no register
+    // The value that createpolicy below gives. As a constant it needs no register.
+    constexpr std::uint64_t policy = 0x12f0000000000000;
 #else
     std::uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));

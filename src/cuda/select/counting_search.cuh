@@ -17,7 +17,7 @@ template <class Real>
 struct Learnt {
   Real kth = 0;         ///< A threshold that about k elements reach.
   Real step = 0;        ///< The distance from one rank to the next there.
-  float weight = 0.5f;  ///< Of the next row.
+  float weight = 0.5f;  ///< Of the next row in the learnt average.
   bool known = false;
   bool tied = false;  ///< The last row had more elements equal to its kth value than could be selected.
 };

@@ -104,8 +104,7 @@ __device__ Threshold<core::KeyOf<T>> radix_kth(const SelectArguments& args, cons
   std::int64_t needed = args.k;
   passes = 0;
   if (args.k == args.cols) return Threshold<Key>::first_at_least(0, args.k);
-  // Invariant: the kth value begins with the digits in `prefix`, and it is the `needed`-th largest of the elements that
-  // do.
+  // Invariant: `prefix` has the first digits of the kth value, which is the `needed`-th largest element with them.
   for (int pass = 0; pass < Digits::kPasses; ++pass) {
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < Digits::kBins; i += static_cast<int>(blockDim.x)) bins[i] = 0;

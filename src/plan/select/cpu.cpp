@@ -29,14 +29,14 @@ constexpr std::int64_t kSortedElementsPerBlock = 16384;
 constexpr std::int64_t kSortedElementsPerThread = 32768;
 
 /// For rows of at least this length, with at most this share selected (1/8), it pays to discard most of the row in the
-/// first pass and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream: 256
-/// columns, k = 8: 1.39, 1.61; 512 columns, k = 16: 1.23, 1.11; k = 64: 1.36, 1.40; 1024 columns, k = 64: 1.25, 1.00; k
-/// = 204: 1.38, 1.39.
+/// first pass and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream:
+/// 256 columns, k = 8: 1.39, 1.61; 512 columns, k = 16: 1.23, 1.11; k = 64: 1.36, 1.40;
+/// 1024 columns, k = 64: 1.25, 1.00; k = 204: 1.38, 1.39.
 constexpr std::int64_t kStreamedColumns = 448;
 constexpr std::int64_t kStreamedShare = 8;
 
-/// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which costs a few passes over the buffer,
-/// happens at most every k candidates, and the elements that are listed at a time.
+/// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which reads the buffer a few times, happens
+/// at most every k candidates, and the elements that are listed at a time.
 std::int64_t candidate_capacity(const Problem& problem) {
   return std::min(problem.cols, 2 * problem.k + 256) + static_cast<std::int64_t>(kListedAtOnce);
 }
@@ -49,12 +49,14 @@ constexpr std::int64_t kMinLanesGroup = 16;
 
 /// True if sorting many short rows at once, one in each lane, beats searching one after the other. A few rows do not
 /// fill the lanes, and do not pay for working out the exchanges. The sort yields the order by value for free; index
-/// order costs more. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 173
-/// by value and 24, 145 unsorted; 32 columns, k = 8: 150, 229 and 159, 171; k = 16: 206, 298 and 232, 186; 48 columns,
-/// k = 12: 284, 289 and 311, 197; 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839, all by value. 16-bit
-/// elements take half a lane's width and fewer instructions to compare; 64-bit elements carry their columns beside
-/// them: bf16, 128 columns, k = 32: 587, 512 by value; k = 64: 823, 959; f64, 24 columns, k = 8: 247, 271; 32 columns,
-/// k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
+/// order costs more. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row:
+/// f32, by value and unsorted: 8 columns, k = 2: 23, 173 and 24, 145; 32 columns, k = 8: 150, 229 and 159, 171;
+/// k = 16: 206, 298 and 232, 186; 48 columns, k = 12: 284, 289 and 311, 197;
+/// f32, by value: 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839.
+/// Lanes of 16-bit elements are half as wide, and take fewer instructions to compare. Those of 64-bit elements have
+/// columns beside them.
+/// bf16, 128 columns, k = 32: 587, 512 by value; k = 64: 823, 959;
+/// f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
 bool sorts_in_lanes(const Problem& problem) {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;

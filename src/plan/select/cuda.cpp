@@ -158,7 +158,7 @@ bool prefers_cluster(const Problem& problem) {
 
 /// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: accept slow configs too.
 bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kMinPartCols = 4096;
   // cuda_radix, with blocks on all multiprocessors, should be faster for a few longer rows. Not measured yet.
   constexpr std::int64_t kMaxPartBytesOfFew = 1 << 20;
@@ -203,7 +203,7 @@ struct FilterLaunch {
 };
 
 FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_bytes_per_block) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   FilterLaunch config;
   core::with_element_type(dtype, [&]<class T>(T*) {
     using Config = FilterConfig<T>;

@@ -55,7 +55,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     return chosen | search.first_in_index_order(tied, quota);
   }
 
-  /// Finds the kth value that a normally distributed row with these moments would have.
+  /// Finds the kth value that a normally distributed row with this row's moments would have.
   static __device__ void expect(Row row, std::uint16_t* list, int* partials, const Expectation& expectation,
                                 Note* note) {
     BlockSearch search(row, list, partials);
@@ -164,6 +164,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     __syncthreads();  // before this, others may still read partial sums of the fast search
     const Key hint = note->hint;
     core::ThresholdSearch<Key> search({0, core::max_key<T>, row_.cols, 0}, row_.k);
+    // ThresholdSearch keeps the kth value in its bracket. Proposals affect only how fast that shrinks.
     for (int pass = 0; !search.done(); ++pass) {
       if (search.is_stuck() || pass == 2) {
         const core::Bracket<Key> bracket = search.bracket();

@@ -207,7 +207,7 @@ class BlockSelect : BlockOfThreads<T, W> {
         if (passes == kMaxPasses) return Outcome::resists;
         if (takes_neighbour(passes)) {
           Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
-          // NaN is at or above every threshold: without an upper threshold it would pass for a tie.
+          // NaN is at or above every threshold: without an upper threshold it would count as a tie.
           if (!bracket.has_high() && note_->nan != 0) return Outcome::resists;
           kth = note_->neighbour;
           is_neighbour = true;
@@ -330,7 +330,7 @@ class BlockSelect : BlockOfThreads<T, W> {
   int cols_;
   T* rows_;  ///< The current row and the next one.
   Note* note_;
-  std::int64_t number_ = 0;  ///< Of the current row.
+  std::int64_t number_ = 0;  ///< Index of the current row.
   const T* row_ = nullptr;
   Learnt<Real> learnt_;
 };

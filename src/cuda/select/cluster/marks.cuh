@@ -18,7 +18,7 @@ class ColumnMarks {
     log_each_ = 32 - __clz((number_ - 1) / kClusterThreads);
   }
 
-  /// Needs a barrier before and after, as all functions below.
+  /// Needs a barrier before and after it, as set() does.
   __device__ void clear() {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads) words_[i] = 0;

@@ -452,13 +452,13 @@ class ClusterSelect {
 
   const ClusterArguments& args_;
   int log_parts_;
-  std::int64_t number_;  ///< Of the row.
-  int block_;            ///< Of this block in the cluster.
+  std::int64_t number_;  ///< Index of the row.
+  int block_;            ///< Index of this block in the cluster.
   ClusterPart<T> part_;
   State& state_;
   T* raws_;       ///< The list: elements,
   int* columns_;  ///< and their columns, counted from the part's first.
-  Key* keys_;     ///< Of all lists.
+  Key* keys_;     ///< Keys of all lists.
   BlockSums sums_;
 };
 

@@ -32,7 +32,7 @@ struct FilterState {
   Key kth;
   Distance step;  ///< Distance between the keys of neighbouring ranks, near the kth value.
   float margin;   ///< Ranks that the filter threshold lies below the kth value.
-  float weight;   ///< Of the last row.
+  float weight;   ///< Of the last row in the learnt average.
 
   /// Distance of the filter threshold below the kth value: the less is known, the larger.
   [[nodiscard]] __device__ Distance reach() const { return static_cast<Distance>(margin * (1.0f + weight)) * step; }
@@ -119,7 +119,7 @@ class FilterList {
     const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
     Distance step = 0;
     if (astray) {
-      // Estimates the step from the distance to the larger half of the selected. Near the kth value ranks are denser.
+      // Estimates the step from the distance between ranks k / 2 and k. Ranks are denser near k, hence the 0.7.
       const int half = (k + 1) / 2;
       const Threshold<Key> middle = list.find(number, half);
       step = Distance{0.7f} * distance(kth.least(), middle.least()) *

@@ -220,11 +220,11 @@ class FilterSelect {
     }
   }
 
-  static constexpr int kMany = Config::kLine * 3 / 8;  ///< Marks of a line.
+  static constexpr int kMany = Config::kLine * 3 / 8;  ///< With this many marks in a line, list_many is faster.
 
   const SelectArguments& args_;
-  const SelectArguments&
-      copy_;  ///< In shared memory, for functions that are not inlined: there `args_` is not a constant.
+  /// In shared memory, for functions that are not inlined: to them `args_` is not a constant.
+  const SelectArguments& copy_;
   std::int64_t row_;
   FilterStream<T> stream_;
   int capacity_;

@@ -132,7 +132,7 @@ struct Sorter {
     int next_b = diagonal - low;
     Entry from_a = next_a < number_a ? entries[place(a + next_a)] : Entry::last();
     Entry from_b = next_b < number_b ? entries[place(b + next_b)] : Entry::last();
-    // Invariant: the items so far are the next_a and next_b first entries of the runs, from the diagonal on.
+    // Invariant: from_a and from_b are the first entries of their runs that come after items[0 .. i).
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const bool takes_a = next_b >= number_b || (next_a < number_a && !from_b.is_before(from_a));
@@ -162,11 +162,11 @@ struct Sorter {
     const int number = static_cast<int>(blockDim.x) * kItems;
     const int mine = static_cast<int>(threadIdx.x) * kItems;
     Entry items[kItems];
-    __syncthreads();  // whatever filled them
+    __syncthreads();  // `entries` are filled
 #pragma unroll
     for (int i = 0; i < kItems; ++i) items[i] = entries[place(mine + i)];
     sort_items(items);
-    // Invariant: `items` of the threads in order are sorted runs of `run` entries.
+    // Invariant: the `items` of all threads, in thread order, are sorted runs of `run` entries.
 #pragma unroll 1
     for (int run = kItems;; run *= 2) {
       __syncthreads();

@@ -123,8 +123,8 @@ class PackedLane {
   __device__ Marks<R> marks(float threshold) const {
     const unsigned bits = P::bits_near(threshold);
     const unsigned both = __byte_perm(bits, bits, 0x1010);
-    unsigned halves[2] =
-        {};  // of 16 registers each; those of a lane's first half from bit 31 down, of its second from bit 15
+    // Each word is for 16 registers: the lane's first half from bit 31 down, its second half from bit 15 down.
+    unsigned halves[2] = {};
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) halves[i / 16] |= P::at_least(x_[i], both) & (0x80008000u >> (i % 16));
     const unsigned first = __byte_perm(halves[1], halves[0], 0x7632);

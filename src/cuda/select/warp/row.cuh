@@ -1,4 +1,4 @@
-// A row in the hands of G lanes of a warp: where its elements lie, positions in index order, and how to write a
+// A row held by G lanes of a warp: where its elements lie, positions in index order, and how to write a
 // selection. select.cuh and search.cuh decide what to select.
 #pragma once
 

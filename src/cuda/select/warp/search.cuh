@@ -78,6 +78,7 @@ struct WarpSearch {
   static __device__ Threshold search(const Row& row, int rank, Key from, Key to, int& passes) {
     const bool smallest = row.args.smallest;
     core::ThresholdSearch<Key, int> search({0, core::max_key<T>, row.cols(), 0}, rank);
+    // ThresholdSearch keeps the value of rank `rank` in its bracket. Proposals affect only how fast that shrinks.
     for (int pass = 0; __any_sync(kFullWarp, !search.done()); ++pass) {
       const bool active = !search.done();
       const core::Bracket<Key, int> bracket = search.bracket();

@@ -158,8 +158,8 @@ class WarpSelect {
       const bool done = interval.width() <= Real{Rank::kRanked};
       const bool unfinished = __any_sync(kFullWarp, !done);
       if (!unfinished || passes >= most) return unfinished;
-      at =
-          done ? at : interval.between(farther);  // a row that is done stays where it is while others of the warp go on
+      // A row that is done keeps its threshold while others of the warp go on.
+      at = done ? at : interval.between(farther);
       reached = lane.marks(threshold_at(at));
       off = Group::sum(reached.count()) - k;
       ++passes;
@@ -177,6 +177,8 @@ class WarpSelect {
     Real at = E::real(threshold);
     Real step = learnt_.step;
     bracket.take(threshold, off);
+    // Invariant: too many elements reach bracket.low and too few reach bracket.high, as far as these are known. A row
+    // that is done has off == 0 and keeps its threshold and `chosen`.
 #pragma unroll 1
     do {
       const Real stepped = at + static_cast<Real>(off) * step;
@@ -188,7 +190,7 @@ class WarpSelect {
       if (turn >= first_unusual) {
         if (passes == most_passes) return false;
         if (takes_neighbour(turn)) {
-          // NaN is at or above every threshold: without an upper threshold it would pass for a tie.
+          // NaN is at or above every threshold: without an upper threshold it would count as a tie.
           const bool nan = lane.has_nan();
           if (__any_sync(kFullWarp, off != 0 && !bracket.has_high() && nan)) return false;
           next = lane.greatest_below(bracket.high, bracket.has_high());
