@@ -7,7 +7,7 @@ namespace rtopk::cuda {
 namespace {
 
 /// Calls f with two constants: the elements that a lane has of a row, and whether it accesses four at once. Single
-/// accesses have at most 16 elements: see core/norm_checks.cpp.
+/// accesses have at most 16 elements: see core/gnn/norm_checks.cpp.
 template <class F>
 cudaError_t with_row(std::int64_t cols, bool quads, F&& f) {
   const auto with_elements = [&]<bool kQuads>(std::bool_constant<kQuads> by_four) {
