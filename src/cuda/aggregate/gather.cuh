@@ -1,6 +1,6 @@
-// cuda_gather: dX = (A^T dY) at the selectors, by the rows of A^T. A warp takes a node; a lane has one of its selectors and
-// sums up what the rows of dY have in that column, in the order of the edges. Nodes with few selectors take several edges
-// side by side, whose sums meet at the end.
+// cuda_gather: dX = (A^T dY) at the selectors, by the rows of A^T. A warp takes a node. A lane has one of its selectors
+// and sums that column of the rows of dY, in the order of the edges. If nodes have few selectors, several edges are
+// added at the same time; their sums are merged at the end.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rtopk::cuda {
 
-/// The row of A that an edge of a run names; -1 behind the last edge, and where there is no such row.
+/// The row of A that an edge of a batch names; -1 past the last edge, or if there is no such row.
 __device__ inline std::int32_t column_at(const GraphView& graph, const Run& run, int edge) {
   if (edge >= run.edges) return -1;
   const std::int64_t at = run.begin + edge;
@@ -21,12 +21,12 @@ __device__ inline std::int32_t column_at(const GraphView& graph, const Run& run,
   return column >= 0 && column < graph.nodes ? static_cast<std::int32_t>(column) : -1;
 }
 
-/// The weight of an edge of a run, of a graph that has weights; 0 behind the last edge.
+/// The weight of an edge of a batch, in a graph with weights; 0 past the last edge.
 __device__ inline float weight_at(const GraphView& graph, const Run& run, int edge) {
   return edge < run.edges ? __ldcs(graph.weights + run.begin + edge) : 0.0f;
 }
 
-/// kLoads: edges of a lane that are under way together.
+/// kLoads: edges of a lane in flight.
 template <class T, class Selector, int kLoads>
 class NodeGatherer {
  public:
@@ -56,7 +56,7 @@ class NodeGatherer {
     return static_cast<const Selector*>(args_.selectors)[std::int64_t{node} * args_.k + element];
   }
 
-  /// What an edge of A^T counts: its weight, by the degree of the row of A that it names if a mean is wanted.
+  /// The factor of an edge of A^T: its weight, and for a mean divided by the degree of the row of A that it names.
   [[nodiscard]] __device__ float factor_of(const Run& run, int edge, std::int32_t row) const {
     const float weight = args_.graph.weights != nullptr ? weight_at(args_.graph, run, edge) : 1.0f;
     if (args_.degree_starts == nullptr || row < 0) return weight;

@@ -1,4 +1,4 @@
-// From a plan to the kernels of an aggregation.
+// Launches the kernels of an aggregation's plan.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace rtopk::cuda {
 
-/// Blocks of `threads` for the pieces and the rows of a graph, a warp for each.
+/// Blocks of `threads` threads for the pieces and the rows of a graph, one warp for each.
 inline std::int64_t blocks_for(const AggregateArguments& args, int threads) {
   const std::int64_t workers = (std::int64_t{args.graph.rows} + args.rows_per_worker - 1) / args.rows_per_worker;
   const std::int64_t warps = threads / 32;
@@ -34,7 +34,7 @@ cudaError_t with_selector(IndexType type, F&& f) {
   return f(static_cast<std::uint16_t*>(nullptr));
 }
 
-/// Calls f with whether edges have weights as a constant.
+/// Calls f with a constant that tells whether edges have weights.
 template <class F>
 cudaError_t with_weighted(bool weighted, F&& f) {
   if (weighted) return f(std::true_type{});
@@ -74,7 +74,7 @@ cudaError_t launch_stream(const gnn::AggregationPlan& plan, const AggregateArgum
   });
 }
 
-/// Adds up what edges bring, in f32.
+/// Adds up the contributions of all edges, in f32.
 template <class T>
 cudaError_t launch_sums(const gnn::AggregationPlan& plan, const AggregateArguments& args, int vector,
                         const Grid& grid) {

@@ -1,6 +1,7 @@
-// cuda_stream_scatter: dX = (A^T dY) at the selectors, by the rows of A. A warp takes the edges of a run of rows. It has a row
-// of dY in shared memory, and the next one is on its way; for every edge it reads the selectors of the node, picks what they
-// name and adds it to the node's sums in global memory. The order in which warps add is not fixed.
+// cuda_stream_scatter: dX = (A^T dY) at the selectors, by the rows of A. A warp takes the edges of a batch of rows. It
+// has a row of dY in shared memory while the next one is being copied. For every edge it reads the selectors of the
+// node, picks these columns of the row and adds them to the node's sums in global memory. The order in which warps add
+// is not fixed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace rtopk::cuda {
 
-/// Adds to V floats at an address that is a multiple of their size. Nobody waits for it.
+/// Adds to V floats at an address that is a multiple of their size. Does not wait for the result.
 template <int V>
 __device__ void add_to_global(float* to, const float (&x)[V]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -30,8 +31,8 @@ __device__ void add_to_global(float* to, const float (&x)[V]) {
 #endif
 }
 
-/// kStaged: rows of dY lie in shared memory, with 256 elements or more, so that 8-bit selectors cannot leave them.
-/// kLoads, of selectors, are under way together.
+/// kStaged: rows of dY are in shared memory, with at least 256 elements, so that 8-bit selectors cannot point outside.
+/// kLoads: loads of selectors in flight.
 template <class T, class Selector, bool kWeighted, int V, bool kStaged, int kLoads>
 class RunScatterer {
  public:
@@ -39,7 +40,7 @@ class RunScatterer {
   __device__ RunScatterer(const AggregateArguments& args, T* rows, int pitch, int lane)
       : args_(args), rows_(rows), pitch_(pitch), lane_(lane) {
     while (lanes_ < 32 && lanes_ * V < args.last_element - args.first_element) lanes_ *= 2;
-    if constexpr (sizeof(Selector) == 1) {  // selectors beyond the columns pick zeros
+    if constexpr (sizeof(Selector) == 1) {  // selectors past the columns pick zeros
       for (int row = 0; row < 2; ++row) {
         for (int column = args.cols + lane; column < pitch; column += 32) rows[row * pitch + column] = T{};
       }
@@ -88,7 +89,7 @@ class RunScatterer {
     const int previous_end = __shfl_up_sync(kFullWarp, run.end, 1);
     const int my_begin = lane_ == run.first ? 0 : previous_end;
     unsigned rows = __ballot_sync(kFullWarp, lane_ >= run.first && lane_ < run.last && run.end > my_begin);
-    __syncwarp();  // nobody still reads the rows of the run before
+    __syncwarp();  // nobody still reads the rows of the previous batch
     int buffer = 0;
     fetch(run, rows, buffer);
 
@@ -158,13 +159,13 @@ class RunScatterer {
 
   const AggregateArguments& args_;
   T* rows_;
-  const T* row_ = nullptr;  ///< Of dY, that edges pick from.
+  const T* row_ = nullptr;  ///< The row of dY that edges pick from.
   int pitch_;
   int lane_;
-  int lanes_ = kLoads;  ///< Of an edge: a power of two, such that 32 edges or fewer are under way.
+  int lanes_ = kLoads;  ///< Of an edge: a power of two, so that at most 32 edges are in flight.
 };
 
-/// Of a multiprocessor: as many as registers suffice for.
+/// Blocks on a multiprocessor: as many as registers allow.
 template <class Selector, bool kWeighted, int V>
 constexpr int stream_scatter_blocks() {
   if (sizeof(Selector) > 1 || kWeighted) return 6;
