@@ -10,7 +10,7 @@ template <class Plan>
 Status check_derived(const Plan& plan, const Plan& derived) noexcept {
   if (plan == derived) return {};
   return core::status(StatusCode::invalid_argument,
-                      "plan.threads, shared_bytes or workspace_bytes differ from what its numbers need; accepted: %d, "
+                      "plan.threads, shared_bytes or workspace_bytes do not fit the rest of the plan; accepted: %d, "
                       "%zu and %zu",
                       derived.threads, derived.shared_bytes, derived.workspace_bytes);
 }

@@ -13,7 +13,7 @@ namespace rtopk::cuda {
 __device__ inline unsigned bits_below(int n) { return n >= 32 ? ~0u : (1u << n) - 1u; }
 
 /// A batch: rows whose edges are contiguous. Lane i knows where row `row` + i ends.
-struct Run {
+struct EdgeBatch {
   std::int64_t begin;
   std::int32_t edges;
   std::int32_t end;    ///< End of this lane's row, relative to `begin`.
@@ -35,7 +35,7 @@ struct Run {
 /// that begin in the slot and are neither short nor long. Otherwise it takes all short rows among `rows_per_worker`, at
 /// most 32. Slots come first, because they take longest: then no warp ends late.
 template <class F>
-__device__ void for_runs(const AggregateArguments& args, std::int32_t number, int lane, bool may_join, F&& f) {
+__device__ void for_batches(const AggregateArguments& args, std::int32_t number, int lane, bool may_join, F&& f) {
   // The row of lane 0, modulo 2^32, so that one comparison detects rows before the first and past the last. The rows of
   // a slot are taken backwards, 32 at a time.
   unsigned first_row = number < args.slots
@@ -61,8 +61,8 @@ __device__ void for_runs(const AggregateArguments& args, std::int32_t number, in
 
     const unsigned starts = ((wholes & ~joined) | pieces) & rest;
     rest = starts & (starts - 1);
-    Run run;
-    run.row = static_cast<std::int32_t>(first_row);
+    EdgeBatch batch;
+    batch.row = static_cast<std::int32_t>(first_row);
     const std::int64_t first_begin = __shfl_sync(kFullWarp, range.begin, 0);
     if (rest == 0 && in_slot && first_begin > slot_begin) {
       // The rows before these are next. If all of these are empty, very many before them may be empty too; skip those.
@@ -73,17 +73,17 @@ __device__ void for_runs(const AggregateArguments& args, std::int32_t number, in
       rest = ~0u;
     }
     if (starts == 0) continue;
-    run.first = __ffs(static_cast<int>(starts)) - 1;
-    run.last = run.first + __ffs(static_cast<int>(~(joined >> run.first >> 1)));
-    const bool is_piece = (pieces >> run.first & 1u) != 0;
+    batch.first = __ffs(static_cast<int>(starts)) - 1;
+    batch.last = batch.first + __ffs(static_cast<int>(~(joined >> batch.first >> 1)));
+    const bool is_piece = (pieces >> batch.first & 1u) != 0;
     const std::int64_t begin = is_piece ? piece.begin : range.begin;
-    run.begin = __shfl_sync(kFullWarp, begin, run.first);
-    run.end = static_cast<std::int32_t>(begin - run.begin) +
-              (is_piece ? piece.edges : static_cast<std::int32_t>(range.degree()));
-    run.edges = __shfl_sync(kFullWarp, run.end, run.last - 1);
-    run.slot = is_piece ? number : -1;
-    run.piece_degree = __shfl_sync(kFullWarp, static_cast<float>(range.degree()), run.first);
-    f(run);
+    batch.begin = __shfl_sync(kFullWarp, begin, batch.first);
+    batch.end = static_cast<std::int32_t>(begin - batch.begin) +
+                (is_piece ? piece.edges : static_cast<std::int32_t>(range.degree()));
+    batch.edges = __shfl_sync(kFullWarp, batch.end, batch.last - 1);
+    batch.slot = is_piece ? number : -1;
+    batch.piece_degree = __shfl_sync(kFullWarp, static_cast<float>(range.degree()), batch.first);
+    f(batch);
   } while (rest != 0);
 }
 
@@ -92,7 +92,8 @@ __device__ void for_runs(const AggregateArguments& args, std::int32_t number, in
 template <bool kWeighted>
 class EdgeStream {
  public:
-  __device__ EdgeStream(const GraphView& graph, const Run& run, int lane) : graph_(graph), run_(run), lane_(lane) {
+  __device__ EdgeStream(const GraphView& graph, const EdgeBatch& batch, int lane)
+      : graph_(graph), batch_(batch), lane_(lane) {
     read(0);
   }
 
@@ -124,8 +125,8 @@ class EdgeStream {
  private:
   /// Nothing uses the loaded data before its turn comes: until then the loads are in flight.
   __device__ void read(int edge) {
-    const bool exists = edge + lane_ < run_.edges;
-    const std::int64_t at = run_.begin + edge + lane_;
+    const bool exists = edge + lane_ < batch_.edges;
+    const std::int64_t at = batch_.begin + edge + lane_;
     const auto* words = static_cast<const unsigned*>(graph_.columns);
     low_ = ~0u;
     if (exists) low_ = __ldcs(words + (graph_.wide ? 2 * at : at));
@@ -136,7 +137,7 @@ class EdgeStream {
   }
 
   const GraphView& graph_;
-  const Run& run_;
+  const EdgeBatch& batch_;
   int lane_;
   unsigned low_ = 0;   ///< The column of the edge 32 ahead: its lower half,
   unsigned high_ = 0;  ///< and its upper half, which stays 0 if indices have 32 bits.

@@ -103,10 +103,10 @@ cudaError_t launch_scatter(const gnn::AggregationPlan& plan, const AggregateArgu
     return error;
   }
   for (std::int64_t first = 0; args.graph.rows > 0 && first < plan.problem.k; first += plan.elements_per_sweep) {
-    AggregateArguments pass = args;
-    pass.first_element = static_cast<std::int32_t>(first);
-    pass.last_element = static_cast<std::int32_t>(std::min(first + plan.elements_per_sweep, plan.problem.k));
-    if (const cudaError_t error = launch_sums<T>(plan, pass, vector, grid); error != cudaSuccess) return error;
+    AggregateArguments sweep = args;
+    sweep.first_element = static_cast<std::int32_t>(first);
+    sweep.last_element = static_cast<std::int32_t>(std::min(first + plan.elements_per_sweep, plan.problem.k));
+    if (const cudaError_t error = launch_sums<T>(plan, sweep, vector, grid); error != cudaSuccess) return error;
   }
   if (std::is_same_v<T, float>) return cudaSuccess;
   static std::atomic<std::uint64_t> allowed;

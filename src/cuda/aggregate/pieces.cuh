@@ -9,10 +9,9 @@
 #include <cstdint>
 
 #include "cuda/aggregate/arguments.hpp"
+#include "cuda/runtime/lanes.cuh"
 
 namespace rtopk::cuda {
-
-inline constexpr unsigned kFullWarp = 0xffffffffu;
 
 __device__ inline std::int64_t index_at(const void* indices, bool wide, std::int64_t i) {
   if (wide) return __ldg(static_cast<const long long*>(indices) + i);

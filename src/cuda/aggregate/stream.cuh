@@ -26,18 +26,18 @@ class RowStreamer {
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(args_, number, lane_, args_.k <= kLanes * V, [&](Run run) {
+    for_batches(args_, number, lane_, args_.k <= kLanes * V, [&](EdgeBatch batch) {
       // A batch begins at an edge whose number in the graph is a multiple of S, possibly an edge of an earlier row. So
       // each edge always goes to the same of the S sums, and the order of additions does not depend on which rows are
       // joined.
-      const auto lead = static_cast<int>(run.begin % S);
-      run.begin -= lead;
-      run.edges += lead;
-      run.end += lead;
+      const auto lead = static_cast<int>(batch.begin % S);
+      batch.begin -= lead;
+      batch.edges += lead;
+      batch.end += lead;
       int first_column = 0;
       do {
         for (int element = 0; element < args_.k; element += kLanes * V) {
-          add(run, lead, element, first_column, element + kLanes * V >= args_.k);
+          add(batch, lead, element, first_column, element + kLanes * V >= args_.k);
         }
         first_column += window();
       } while (sizeof(Selector) > 1 && first_column < args_.cols);  // 256 columns always fit
@@ -59,7 +59,7 @@ class RowStreamer {
 
   /// Adds the elements from `element` on, V for each lane, of all edges from `at` on. Writes each row where it ends, if
   /// `complete`.
-  __device__ void add(const Run& run, int at, int element, int first_column, bool complete) {
+  __device__ void add(const EdgeBatch& batch, int at, int element, int first_column, bool complete) {
     // A lane without elements loads the first ones and adds them to its private word.
     const int mine = element + lane_ % kLanes * V;
     const int side = lane_ / kLanes;
@@ -74,13 +74,13 @@ class RowStreamer {
     const std::uint32_t step = has ? 4 * S : 0;
     const auto cols = static_cast<unsigned>(min(window(), args_.cols - first_column));
 
-    EdgeStream<kWeighted> edges(args_.graph, run, lane_);
+    EdgeStream<kWeighted> edges(args_.graph, batch, lane_);
     Elements loaded[kAhead];
     unsigned exist = 0;
     int loaded_to = 0;  // the next edge to load; the next to add is `at`
-    int row = run.first;
+    int row = batch.first;
     int row_begin = at;
-    int row_end = __shfl_sync(kFullWarp, run.end, row);
+    int row_end = __shfl_sync(kFullWarp, batch.end, row);
     // Invariant: all edges before `at` are added. Once loaded, edges [loaded_to - kEdges, loaded_to) are in registers.
     for (;;) {
       const int until = min(row_end, loaded_to);
@@ -115,10 +115,10 @@ class RowStreamer {
       }
       at = S == 1 ? until : max(at, until);  // at first nothing is loaded
       if (at == row_end || args_.graph.nodes == 0) {
-        if (complete) write(run, row, run.degree(row_begin, row_end), first_column);
-        if (++row >= run.last) return;
+        if (complete) write(batch, row, batch.degree(row_begin, row_end), first_column);
+        if (++row >= batch.last) return;
         row_begin = row_end;
-        row_end = __shfl_sync(kFullWarp, run.end, row);
+        row_end = __shfl_sync(kFullWarp, batch.end, row);
       } else {
         edges.begin_turn(loaded_to);
         exist = edges.exist();
@@ -136,12 +136,12 @@ class RowStreamer {
   }
 
   /// Writes the sums and resets them to zero.
-  __device__ void write(const Run& run, int row, float degree, int first_column) {
-    if (run.slot >= 0) {  // combine_kernel makes the mean
-      write_to(args_.partial_sums + std::int64_t{run.slot} * args_.cols, 1.0f, first_column);
+  __device__ void write(const EdgeBatch& batch, int row, float degree, int first_column) {
+    if (batch.slot >= 0) {  // combine_kernel makes the mean
+      write_to(args_.partial_sums + std::int64_t{batch.slot} * args_.cols, 1.0f, first_column);
     } else {
       const float scale = args_.mean ? 1.0f / fmaxf(degree, 1.0f) : 1.0f;
-      write_to(static_cast<T*>(args_.result) + std::int64_t{run.row + row} * args_.cols, scale, first_column);
+      write_to(static_cast<T*>(args_.result) + std::int64_t{batch.row + row} * args_.cols, scale, first_column);
     }
     __syncwarp();
   }

@@ -10,7 +10,7 @@ namespace rtopk::cuda {
 
 /// Which keys are selected: those above `edge`, and the first `quota` equal to it.
 template <class Key>
-struct Threshold {
+struct CandidateThreshold {
   Key edge;
   int quota;
   int passes;
@@ -119,11 +119,12 @@ struct KeysInMemory {
 /// The kth value of `number` >= k keys, all at or above `floor`. `step`: the distance from one rank to the next near
 /// the kth value; 0 if unknown.
 template <class Keys, class Key = typename Keys::Key>
-__device__ Threshold<Key> find_kth(const Keys& keys, int number, int k, Key floor, KeyDistance<Key> step) {
+__device__ CandidateThreshold<Key> find_kth(const Keys& keys, int number, int k, Key floor, KeyDistance<Key> step) {
   constexpr int kSteps = 3;  ///< Passes that rely on `step`.
   constexpr int kUsual = 4;  ///< Passes that step or interpolate. Later ones also use two steps that always end.
   const auto exactly_at = [](Key threshold, int quota, int passes) {
-    return threshold > 0 ? Threshold<Key>{threshold - 1, 0, passes} : Threshold<Key>{0, quota, passes};
+    return threshold > 0 ? CandidateThreshold<Key>{threshold - 1, 0, passes}
+                         : CandidateThreshold<Key>{0, quota, passes};
   };
   int passes = 0;
   // Invariant: at least k keys reach `low`, and fewer than k are above `high`.
@@ -171,9 +172,9 @@ __device__ Threshold<Key> find_kth(const Keys& keys, int number, int k, Key floo
 
 /// The same for raw elements in shared memory. Not inlined, so that the keys can use all registers.
 template <class T, int R>
-__device__ __noinline__ Threshold<typename FilterKey<T>::Key> kth_of(const T* raw, int number, int k, bool smallest,
-                                                                     typename FilterKey<T>::Key floor,
-                                                                     KeyDistance<typename FilterKey<T>::Key> step) {
+__device__ __noinline__ CandidateThreshold<typename FilterKey<T>::Key> kth_of(
+    const T* raw, int number, int k, bool smallest, typename FilterKey<T>::Key floor,
+    KeyDistance<typename FilterKey<T>::Key> step) {
   if constexpr (R == 0) {
     return find_kth(KeysInMemory<T>(raw, number, smallest), number, k, floor, step);
   } else {

@@ -423,7 +423,7 @@ Status check_config(const Plan& plan) {
       return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");
     }
     if (!tiles_are_known(plan)) {
-      return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "the config that make_plan gave");
+      return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "what make_plan gave");
     }
     if (plan.blocks < core::ceil_div(rows, plan.rows_per_block))
       return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
@@ -431,11 +431,11 @@ Status check_config(const Plan& plan) {
   }
   if (plan.family == Family::cuda_filter) {
     if (problem.cols > kMaxFilteredCols)
-      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_filter");
+      return core::invalid("plan.problem.cols", problem.cols, "up to 2147418111 for cuda_filter");
     if (plan.threads != 32 * kFilterWarpsPerBlock) return core::invalid("plan.threads", plan.threads, "64");
     if (plan.shared_bytes < filter_launch(problem.dtype, problem.k, 0).shared_bytes) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
-                           "the number that make_plan gave");
+                           "at least what make_plan gave");
     }
     return {};
   }
@@ -444,13 +444,13 @@ Status check_config(const Plan& plan) {
     if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
     const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
     if (problem.cols > kClusterMaxCols || cluster_part_cols(problem.cols, plan.parts, element) > kClusterMaxPartCols) {
-      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_cluster");
+      return core::invalid("plan.problem.cols", problem.cols, "up to 2^19 for each block of a cluster");
     }
     if (plan.threads != kClusterThreads) return core::invalid("plan.threads", plan.threads, "256");
     if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
     if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts)) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
-                           "the number that make_plan gave");
+                           "at least what make_plan gave");
     }
     return {};
   }
@@ -462,13 +462,13 @@ Status check_config(const Plan& plan) {
     const BlockLaunch most = block_launch(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
-      return core::invalid("plan.threads", plan.threads, "the number that make_plan gave");
+      return core::invalid("plan.threads", plan.threads, "what make_plan gave");
     }
     const BlockLaunch config =
         block_launch(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);
     if (plan.shared_bytes < config.shared_bytes) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
-                           "the number that make_plan gave");
+                           "at least what make_plan gave");
     }
     if (plan.blocks < core::ceil_div(rows, plan.rows_per_block)) {
       return core::invalid("plan.blocks", plan.blocks, "enough for all rows");

@@ -139,8 +139,8 @@ class BlockSelect : BlockOfThreads<T, W> {
     return sum(__float2int_rz(count_mine<T>(x, threshold, counts)));
   }
 
-  /// How far the selection of a row has come. `resists`: it is a fallback row.
-  enum class Outcome { resists, chosen, listed };
+  /// How far the selection of a row has come. `fallback`: hand it to BlockSearch.
+  enum class Outcome { fallback, chosen, listed };
 
   // The writing code stands here once: inlined after each search, it would cost registers.
   __device__ void select() {
@@ -152,7 +152,7 @@ class BlockSelect : BlockOfThreads<T, W> {
     } else {
       outcome = select_by_counting(passes, chosen);
     }
-    if (outcome == Outcome::resists) {
+    if (outcome == Outcome::fallback) {
       learnt_.known = false;
       chosen = Seldom::choose(row(), list_, partials_, note_);
       passes += note_->passes;
@@ -204,11 +204,11 @@ class BlockSelect : BlockOfThreads<T, W> {
       kth = E::from_real(at);
       bool is_neighbour = false;
       if (passes >= first_unusual_pass<T>(learnt_.tied)) {
-        if (passes == kMaxPasses) return Outcome::resists;
+        if (passes == kMaxPasses) return Outcome::fallback;
         if (takes_neighbour(passes)) {
           Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
           // NaN is at or above every threshold: without an upper threshold it would count as a tie.
-          if (!bracket.has_high() && note_->nan != 0) return Outcome::resists;
+          if (!bracket.has_high() && note_->nan != 0) return Outcome::fallback;
           kth = note_->neighbour;
           is_neighbour = true;
         } else if (takes_middle(passes)) {
@@ -221,7 +221,7 @@ class BlockSelect : BlockOfThreads<T, W> {
       // The neighbour is the kth value, with ties: too many elements reach it, too few the threshold above it.
       ties = is_neighbour && off > 0;
     }
-    if (!E::is_finite(kth) || kth == E::least()) return Outcome::resists;
+    if (!E::is_finite(kth) || kth == E::least()) return Outcome::fallback;
     learn<T>(learnt_, kth, first_off, passes, ties);
     if (ties) {
       const int quota = bracket.has_high() ? -bracket.off_high : k_;
@@ -244,13 +244,13 @@ class BlockSelect : BlockOfThreads<T, W> {
       for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], kth) ? 1u << r : 0u;
       return Outcome::chosen;
     }
-    unsigned config[Config::kChunks];
+    unsigned chosen_counts[Config::kChunks];
 #pragma unroll
     for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      config[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
+      chosen_counts[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
     }
     int first[Config::kChunks];
-    positions(config, first);
+    positions(chosen_counts, first);
     const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(list_));
 #pragma unroll
     for (int chunk = 0; chunk < Config::kChunks; ++chunk) {

@@ -26,7 +26,7 @@ class BlockThreshold {
   __device__ void prepare() { bins_[threadIdx.x] = 0; }
 
   /// Finds the kth value of the keys, which all lie from `low`, which is not 0, to `high`.
-  __device__ Threshold<Key> find(const Key* keys, int number, int k, Key low, Key high) {
+  __device__ CandidateThreshold<Key> find(const Key* keys, int number, int k, Key low, Key high) {
     int set = 0;
     int passes = 0;
     // Invariant: the kth value lies in [low, high] and is the k-th largest key there; `k` shrinks with the range.

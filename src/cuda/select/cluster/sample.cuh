@@ -68,13 +68,13 @@ class RowSample {
 
   /// The filter threshold, by one warp: a key that exactly threshold_rank of the threads' keys reach, or the largest
   /// that at least so many reach. Bisection is as fast as anything here, and short.
-  __device__ Key filter_threshold_of(const Key* config) const {
+  __device__ Key filter_threshold_of(const Key* greatest_of_threads) const {
     KeysInRegisters<typename Order::Wide, kClusterWarps> all;
     Key greatest = 0;
     Key least = ~Key{0};
 #pragma unroll
     for (int r = 0; r < kClusterWarps; ++r) {
-      all.keys[r] = config[r * 32 + lane_number()];
+      all.keys[r] = greatest_of_threads[r * 32 + lane_number()];
       greatest = max(greatest, all.keys[r]);
       least = min(least, all.keys[r]);
     }

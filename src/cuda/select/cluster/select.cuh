@@ -306,7 +306,7 @@ class ClusterSelect {
     if (lane_number() == 0) state_.greatest[warp_number()] = greatest;
     __syncthreads();
     greatest = Warp::greatest(lane_number() < kClusterWarps ? state_.greatest[lane_number()] : Key{0});
-    const Threshold<Key> kth =
+    const CandidateThreshold<Key> kth =
         search.find(keys_, counted.above, static_cast<int>(args_.k), filter_threshold + 1, greatest);
 
     const int first = counted.above_before;
@@ -339,7 +339,7 @@ class ClusterSelect {
                     counted.reaching_before - counted.above_before, state_.reaching - state_.listed);
   }
 
-  static __device__ Share share_of(const Threshold<Key>& kth, int above_before, int ties_before, int ties) {
+  static __device__ Share share_of(const CandidateThreshold<Key>& kth, int above_before, int ties_before, int ties) {
     if (kth.quota == 0) return {kth.edge + 1, 0, 0, above_before};
     return {kth.edge, ties, min(max(kth.quota - ties_before, 0), ties), above_before + min(ties_before, kth.quota)};
   }

@@ -82,7 +82,7 @@ class FilterList {
   static __device__ __noinline__ FilterThreshold<T> prune(const SelectArguments& args, char* shared, std::int64_t row) {
     const FilterList list(args, shared);
     const int number = list.peek().capacity;
-    const Threshold<Key> kth = list.find(number, static_cast<int>(args.k));
+    const CandidateThreshold<Key> kth = list.find(number, static_cast<int>(args.k));
     Result::keep(args, list.elements(), list.columns(number), number, kth);
     FilterThreshold<T> filter_threshold = FilterThreshold<T>::above(kth.edge, args.smallest);
     // The list is full for the second time: the row may be ascending. A sample tells what is still to come.
@@ -115,13 +115,13 @@ class FilterList {
     const int k = static_cast<int>(args.k);
     const Key sampled_floor = list.peek().sampled_floor;
     if (number < k || (sampled_floor != 0 && list.count(number, sampled_floor) < k)) return {false, list.again(row)};
-    const Threshold<Key> kth = list.find(number, k);
+    const CandidateThreshold<Key> kth = list.find(number, k);
     const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
     Distance step = 0;
     if (astray) {
       // Estimates the step from the distance between ranks k / 2 and k. Ranks are denser near k, hence the 0.7.
       const int half = (k + 1) / 2;
-      const Threshold<Key> middle = list.find(number, half);
+      const CandidateThreshold<Key> middle = list.find(number, half);
       step = Distance{0.7f} * distance(kth.least(), middle.least()) *
              Distance{reciprocal(static_cast<float>(k - half + 1))};
     }
@@ -168,7 +168,7 @@ class FilterList {
     __syncwarp();
   }
 
-  __device__ Threshold<Key> find(int number, int k) const {
+  __device__ CandidateThreshold<Key> find(int number, int k) const {
     const Key floor = peek().floor;
     const Distance step = peek().step;
     // Each size is small enough that reads past the candidates stay within their columns.
@@ -188,7 +188,7 @@ class FilterList {
     }
   }
   template <int kMax>
-  __device__ Threshold<Key> search(int number, int k, Key floor, Distance step) const {
+  __device__ CandidateThreshold<Key> search(int number, int k, Key floor, Distance step) const {
     return kth_of<T, kMax / 32>(elements(), number, k, args_.smallest, floor, step);
   }
 
@@ -250,7 +250,7 @@ class FilterList {
     const float expected = static_cast<float>(k) * static_cast<float>(kNumber) / static_cast<float>(cols);
     const int rank = static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
     if (rank >= kNumber) return 0;
-    const Threshold<Key> kth = find_kth(keys, kNumber, rank, Key{0}, Distance{0});
+    const CandidateThreshold<Key> kth = find_kth(keys, kNumber, rank, Key{0}, Distance{0});
     return kth.least();
   }
 

@@ -53,7 +53,7 @@ class FilterResult {
 
   /// For order by value, only the k selected candidates are left in the list afterwards.
   static __device__ void write(const SelectArguments& args, T* elements, std::int32_t* columns, std::int64_t row,
-                               int number, const Threshold<Key>& kth) {
+                               int number, const CandidateThreshold<Key>& kth) {
     if (args.form == Form::dense || args.form == Form::mask) {
       write_whole(args, elements, columns, row, number, kth);
     } else if (kShort && args.by_value && args.k > 1) {
@@ -70,7 +70,7 @@ class FilterResult {
 
   /// Moves the selected candidates to the beginning of the list.
   static __device__ __noinline__ void keep(const SelectArguments& args, T* elements, std::int32_t* columns, int number,
-                                           Threshold<Key> kth) {
+                                           CandidateThreshold<Key> kth) {
     const FilterResult result(args, elements, columns);
     result.for_selected(number, kth, [&](bool chosen, int position, T element, std::int32_t column, bool) {
       __syncwarp();  // all lanes have read what may be overwritten now
@@ -89,7 +89,7 @@ class FilterResult {
   /// Calls `visit` for 32 candidates at a time, in all lanes: whether this lane's is selected, how many selected ones
   /// come before it, and whether these are the last candidates. One loop with and without ties: less code to fetch.
   template <class Visit>
-  __device__ void for_selected(int number, const Threshold<Key>& kth, Visit visit) const {
+  __device__ void for_selected(int number, const CandidateThreshold<Key>& kth, Visit visit) const {
     const int lane = Warp::lane();
     const unsigned lanes_below = (1u << lane) - 1u;
     const bool smallest = args_.smallest;
@@ -118,7 +118,7 @@ class FilterResult {
   }
 
   template <class Index>
-  __device__ void write_pairs(std::int64_t row, Index* indices, int number, const Threshold<Key>& kth) const {
+  __device__ void write_pairs(std::int64_t row, Index* indices, int number, const CandidateThreshold<Key>& kth) const {
     const bool has_values = args_.values != nullptr;
     const bool has_indices = args_.indices != nullptr;
     T* const values = static_cast<T*>(args_.values) + row * args_.k;
@@ -129,7 +129,7 @@ class FilterResult {
   }
 
   static __device__ __noinline__ void write_whole(const SelectArguments& args, T* elements, std::int32_t* columns,
-                                                  std::int64_t row, int number, Threshold<Key> kth) {
+                                                  std::int64_t row, int number, CandidateThreshold<Key> kth) {
     const FilterResult result(args, elements, columns);
     if (args.form == Form::dense) {
       result.write_row(static_cast<Bits*>(args.dense) + row * args.cols, number, kth,
@@ -141,7 +141,7 @@ class FilterResult {
 
   /// Goes from left to right, so that zeros that an element then replaces are still in the cache.
   template <class Unit, class UnitOf>
-  __device__ void write_row(Unit* row, int number, const Threshold<Key>& kth, UnitOf unit_of) const {
+  __device__ void write_row(Unit* row, int number, const CandidateThreshold<Key>& kth, UnitOf unit_of) const {
     constexpr int kVector = 16 / static_cast<int>(sizeof(Unit));
     const int lane = Warp::lane();
     const int cols = static_cast<int>(args_.cols);

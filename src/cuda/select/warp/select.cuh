@@ -99,7 +99,7 @@ class WarpSelect {
     bool many_ties = false;
     Value kth;
     if (!unfinished) {
-      if (__any_sync(kFullWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
+      if (__any_sync(kFullWarp, !is_finite(interval.low) || !is_finite(interval.high))) return defer();
       kth = threshold_at(interval.between(1));
       chosen = best_of(row, interval);
     } else {
@@ -111,9 +111,9 @@ class WarpSelect {
       if (interval.has_high()) bracket.take(threshold_at(interval.high), static_cast<int>(interval.off_high));
       bool ties = false;
       bool few = false;
-      if (!go_on(lane, k, bracket, kth, off, passes, chosen, ties, few)) return put_off();
+      if (!go_on(lane, k, bracket, kth, off, passes, chosen, ties, few)) return defer();
       if (__any_sync(kFullWarp, ties)) chosen = with_ties(lane, kth, bracket, ties, k, chosen, many_ties);
-      if (__any_sync(kFullWarp, !is_finite(kth) || kth == E::least())) return put_off();
+      if (__any_sync(kFullWarp, !is_finite(kth) || kth == E::least())) return defer();
       if (__any_sync(kFullWarp, few)) {
         interval.take(E::real(kth), 0, chosen);
         if (few) {
@@ -226,7 +226,7 @@ class WarpSelect {
     if (!learnt_.known) learnt_ = own;
   }
 
-  __device__ bool put_off() {
+  __device__ bool defer() {
     learnt_.known = false;
     return false;
   }
@@ -248,9 +248,9 @@ class WarpSelect {
 
 /// Searches the tiles that were deferred.
 template <class T, int G, int R, Ordering kOrdering>
-__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned config) {
+__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
   core::KeyOf<T> hint = core::max_key<T> / 2;
-  tiles.for_some(config,
+  tiles.for_some(numbers,
                  [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrdering>(row, hint); });
 }
 
@@ -276,18 +276,18 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
     tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
   } else {
     WarpSelect<T, G, R> rows;
-    unsigned put_off = 0;
+    unsigned deferred = 0;
     constexpr bool kOrders = kTask == WarpTask::select_in_order;
     tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
       Marks<R> chosen;
       // After three tiles with fallback rows the fast search is not tried any more.
-      if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
-        put_off |= 1u << number;
+      if (__popc(deferred) >= 3 || !rows.choose(row, chosen)) {
+        deferred |= 1u << number;
       } else {
         write_chosen<kOrders ? Ordering::fast : Ordering::none>(row, chosen);
       }
     });
-    if (put_off != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, put_off);
+    if (deferred != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, deferred);
   }
 }
 

@@ -54,12 +54,12 @@ class WarpTiles {
     }
   }
 
-  /// Calls `f` with the rows of the tiles whose bits are set in `config`.
+  /// Calls `f` with the rows of the tiles whose bits are set in `numbers`.
   template <class F>
-  __device__ void for_some(unsigned config, F f) const {
+  __device__ void for_some(unsigned numbers, F f) const {
 #pragma unroll 1
-    for (; config != 0; config &= config - 1) {
-      const int number = __ffs(static_cast<int>(config)) - 1;
+    for (; numbers != 0; numbers &= numbers - 1) {
+      const int number = __ffs(static_cast<int>(numbers)) - 1;
       fetch(0, row_of(number));
       wait_for_copies<0>();
       __syncwarp();
