@@ -249,9 +249,9 @@ void lengthen_batches(rtopk::Plan& plan, std::int64_t rows) {
   plan.blocks = (rows + plan.rows_per_block - 1) / plan.rows_per_block;
 }
 
-/// Any number of blocks for a row, whatever its length.
+/// More blocks for a row than it needs, up to 8. Fewer might have too little shared memory.
 void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& traits) {
-  plan.parts = traits.compute_capability >= 90 ? 1 << (plan.problem.cols % 4) : 1;
+  if (traits.compute_capability >= 90) plan.parts = std::max(plan.parts, std::int64_t{1} << (plan.problem.cols % 4));
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
   plan.blocks = rows * plan.parts;
 }
