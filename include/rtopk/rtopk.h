@@ -1,4 +1,4 @@
-/* rtopk for C: the same Problem -> plan -> run as <rtopk/rtopk.hpp>, where the contract is written out.
+/* rtopk for C. Problem, plan and run work as in <rtopk/rtopk.hpp>, which documents the full contract.
  *
  *   rtopk_problem problem;
  *   rtopk_problem_init(&problem);
@@ -26,7 +26,8 @@
 extern "C" {
 #endif
 
-/* Enumerators have the values of their C++ namesakes. Fields are int32_t so that any value can be passed and is checked. */
+/* Enumerators have the values of the C++ enumerators of the same name. The fields that hold them are int32_t, so that
+ * the library can check any value. */
 enum { RTOPK_F32, RTOPK_F16, RTOPK_BF16, RTOPK_F64, RTOPK_I32 };
 enum { RTOPK_LARGEST, RTOPK_SMALLEST };
 enum { RTOPK_UNSORTED, RTOPK_BY_VALUE, RTOPK_BY_INDEX };
@@ -64,8 +65,8 @@ typedef struct rtopk_problem {
   int32_t device_ordinal;
 } rtopk_problem;
 
-/* What will run. Its content is private; copy it freely. It begins with a mark, its size and the library's version: where they
- * differ, which any other memory has next to no chance of, it is refused. */
+/* What will run. The content is private; copy it freely. It begins with a magic number, its size and the library's
+ * version. Functions refuse a plan where these differ, which catches almost all memory that is not a plan. */
 typedef struct rtopk_plan {
   uint64_t opaque[64];
 } rtopk_plan;
@@ -78,7 +79,7 @@ typedef struct rtopk_output {
   int32_t* passes;
 } rtopk_output;
 
-/* Calls task(task_context, i) once for every i in [0, count), returns when all have returned. */
+/* Must call task(task_context, i) exactly once for every i in [0, count), and return after all calls have returned. */
 typedef struct rtopk_executor {
   void (*parallel_for)(void* context, int64_t count, void (*task)(void* task_context, int64_t i), void* task_context);
   void* context;
@@ -92,19 +93,20 @@ typedef struct rtopk_launch {
 /* Fills in the defaults: f32, largest, unsorted pairs with int64 indices, exact, on the CPU. */
 RTOPK_C_API void rtopk_problem_init(rtopk_problem* problem);
 
+/* Checks the problem and plans it for its device. */
 RTOPK_C_API rtopk_status rtopk_make_plan(const rtopk_problem* problem, rtopk_plan* plan);
 
-/* For CPU plans: as rtopk_make_plan, with a number of threads (>= 1) instead of all CPUs. */
+/* The same for CPU problems, with a given number of threads (>= 1) instead of all CPUs. */
 RTOPK_C_API rtopk_status rtopk_make_plan_threads(const rtopk_problem* problem, int32_t threads, rtopk_plan* plan);
 
-/* Bytes that rtopk_run needs; 0 for what is no plan of this version. */
+/* Bytes of workspace that rtopk_run needs; 0 if `plan` is not a plan of this version. */
 RTOPK_C_API size_t rtopk_workspace_bytes(const rtopk_plan* plan);
 
-/* Writes the plan as text, cut to `size` bytes with its terminating zero; returns the length that the whole text has,
- * or 0 for what is no plan of this version and if there is no memory for it. */
+/* Writes the plan as text, truncated to `size` bytes including the terminating zero. Returns the length of the whole
+ * text, or 0 if `plan` is not a plan of this version or if memory is short. */
 RTOPK_C_API size_t rtopk_plan_text(const rtopk_plan* plan, char* text, size_t size);
 
-/* launch may be NULL. */
+/* Executes the plan. `launch` may be NULL. */
 RTOPK_C_API rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_output* output,
                                    void* workspace, size_t workspace_bytes, const rtopk_launch* launch);
 
