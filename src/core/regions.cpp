@@ -1,3 +1,4 @@
+// Checks of the memory regions of a call.
 #include "core/regions.hpp"
 
 #include "core/checks.hpp"
@@ -8,7 +9,7 @@ namespace rtopk::core {
 bool Regions::overlap(const Region& a, const Region& b) {
   const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
   const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
-  // By differences: the end of a region may be no address.
+  // Compare differences: the end of a region may not be a valid address.
   return a_begin <= b_begin ? b_begin - a_begin < a.bytes : a_begin - b_begin < b.bytes;
 }
 
