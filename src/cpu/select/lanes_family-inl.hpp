@@ -91,9 +91,9 @@ class Network {
   /// Drops exchanges, and halves of exchanges, that do not affect the results from `first` to the kth best.
   void LeaveOutTheRest(std::size_t first) {
     std::array<bool, kMaxLanesColumns> matters{};
-    // Invariant, from back to front: matters[c] is true if the value of column c is used by a later exchange or result.
     for (std::size_t i = first; i < k_; ++i) matters[front_[i]] = true;
     begin_ = end_;
+    // Invariant, from back to front: matters[c] tells if a result or an exchange after i uses column c.
     for (std::size_t i = end_; i-- > 0;) {
       Exchange exchange = exchanges_[i];
       if (!matters[exchange.best] && !matters[exchange.rest]) continue;

@@ -165,8 +165,8 @@ class Row {
   /// Fewest elements for which MarkWord() amortizes loading its constants; wider lanes need more constants.
   static constexpr std::size_t kWorthWords = sizeof(Lane) == 8 ? 256 : 64;
 
-  /// The marks of 64 elements. A lane has a bit for every element: its bit i belongs to lane i % kLanes of vector
-  /// i / kLanes. Each lane keeps its own bits, so the sum of all lanes is the word.
+  /// The marks of 64 elements. Packs kBits of them at a time: bit i belongs to lane i % kLanes of vector i / kLanes.
+  /// Each lane keeps only its own bits, so that the sum of the lanes is the packed word.
   static HWY_INLINE std::uint64_t MarkWord(V threshold, const Element* from) {
     constexpr std::size_t vectors = kBits / kLanes;
     const DBits db;

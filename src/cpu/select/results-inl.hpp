@@ -261,8 +261,8 @@ class Results {
   }
 
   /// Merges two adjacent sorted parts whose sizes differ by at most one. Works from both ends at once, which gives two
-  /// independent chains of steps. Each end takes half of all elements, which is at most one part: no check for empty
-  /// parts.
+  /// independent chains of steps. Each end takes half of all elements, which is at most the size of a part: no check
+  /// for empty parts.
   static void Merge(const Ordered& from, std::size_t begin, std::size_t middle, std::size_t end, const Ordered& to) {
     const auto take = [&](std::size_t what, std::size_t where) {
       to.keys[where] = from.keys[what];

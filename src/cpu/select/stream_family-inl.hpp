@@ -101,8 +101,8 @@ class StreamFamily {
     Threshold kth{};  ///< Result of the latest search among the candidates.
     size_ = 0;
     ++passes_;
-    // Invariant: of the elements before `begin`, the buffer holds all that can still be among the k best, in index
-    // order.
+    // Invariant: the buffer holds, in index order, the elements before `begin` that reached the filter threshold when
+    // they were read, less those that were pruned because k others are better.
     for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
       const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
       if (filter_threshold <= View::lowest_key) {
