@@ -1,3 +1,4 @@
+// Kernels of the aggregation operators.
 #include "aggregation.hpp"
 
 #include <string>
@@ -15,7 +16,7 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-/// A graph as the library takes it, and the tensors that hold its memory.
+/// A graph for the library, and the tensors that own its memory.
 struct HeldGraph {
   Tensor row_starts;
   Tensor columns;

@@ -1,3 +1,4 @@
+// Kernels of the product operators.
 #include "product.hpp"
 
 #include <string>
@@ -12,7 +13,7 @@
 namespace rtopk::torch_binding {
 namespace {
 
-/// A matrix of float32 with this many rows, on the device of `selectors`.
+/// Checks for a float32 matrix with this many rows, on the device of `selectors`.
 void check_matrix(const char* name, const Tensor& matrix, std::int64_t rows, const char* why, const Tensor& selectors) {
   check_floats(name, matrix, 2, selectors, "selectors");
   check_size(name, matrix, 0, rows, why);

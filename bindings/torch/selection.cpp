@@ -1,3 +1,4 @@
+// Runs selections on tensors.
 #include "selection.hpp"
 
 #include <optional>

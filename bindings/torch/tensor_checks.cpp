@@ -1,3 +1,4 @@
+// Checks of tensors.
 #include "tensor_checks.hpp"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::int32_t device_type_of(const Tensor& tensor) {
   return type;
 }
 
-/// How far the last element lies behind the first one. Sizes are 1 or more.
+/// Distance from the first to the last element. Sizes must be at least 1.
 std::int64_t extent(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
@@ -46,7 +47,7 @@ Bytes bytes_of(const Tensor& tensor) {
           (static_cast<std::uintptr_t>(extent(tensor)) + 1) * element};
 }
 
-/// The distance in bytes of which all strides of a tensor are multiples; 0 for a single element.
+/// The greatest common divisor of all strides, in bytes; 0 for a single element.
 std::uintptr_t common_stride(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
@@ -79,7 +80,7 @@ void check_memory(const char* name, const Tensor& tensor) {
 
 void check_no_internal_overlap(const char* name, const Tensor& tensor) {
   if (tensor.is_contiguous()) return;
-  // By ascending stride, each dimension has to step over all that the ones before it reach.
+  // In order of ascending stride, each dimension must step over everything that the previous ones reach.
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   std::array<std::size_t, Sizes::kMax> order{};
@@ -102,7 +103,7 @@ void check_apart(const char* name, const Tensor& tensor, const char* other_name,
   const Bytes a = bytes_of(tensor);
   const Bytes b = bytes_of(other);
   if (a.begin + a.size <= b.begin || b.begin + b.size <= a.begin) return;
-  // They may still be different fields of the same records.
+  // The ranges overlap, but the tensors may still be different fields of the same records.
   const std::uintptr_t record = std::gcd(common_stride(tensor), common_stride(other));
   if (record > 0) {
     const std::uintptr_t to_b = (b.begin % record + record - a.begin % record) % record;
