@@ -11,7 +11,7 @@ namespace rtopk {
 /// Properties of the machine that planning depends on. query_traits fills them in. Fill them in by hand to plan for
 /// another machine.
 struct Traits {
-  Device device{};
+  Device device{};           ///< The device that the traits describe.
   std::int32_t threads = 1;  ///< CPU: number of threads to use.
 
   std::int32_t compute_capability = 0;      ///< CUDA: 90 for sm_90.
@@ -29,17 +29,18 @@ RTOPK_API Status query_traits(Device device, Traits& traits) noexcept;
 /// Scratch memory for a run, owned by the caller. Two runs at the same time need two workspaces. The workspace, like
 /// every pointer of a call, must point to memory of the problem's device. This is not checked.
 struct Workspace {
-  void* data = nullptr;
-  std::size_t bytes = 0;
+  void* data = nullptr;   ///< May be null if the plan needs no workspace.
+  std::size_t bytes = 0;  ///< At least workspace_bytes of the plan.
 };
 
 /// Runs the library's tasks on the caller's threads. `parallel_for` must call `task(task_context, i)` exactly once for
 /// every i in [0, count), in any order and on any threads, and return after all calls have returned. Tasks do not
 /// throw.
 struct Executor {
+  /// Must not be null.
   void (*parallel_for)(void* context, std::int64_t count, void (*task)(void* task_context, std::int64_t i),
                        void* task_context) = nullptr;
-  void* context = nullptr;
+  void* context = nullptr;  ///< Passed to `parallel_for`.
 };
 
 /// Where a run executes.

@@ -32,7 +32,7 @@ namespace rtopk {
   return std::bit_cast<float>(sign | ((113 - shift) << 23) | ((mantissa & 0x3ffu) << 13));
 }
 
-/// The f16 nearest to `value`, ties to even. Magnitudes that round to 65536 or more become infinity.
+/// The f16 nearest to `value`, ties to even. Magnitudes of 65520 and more become infinity.
 [[nodiscard]] constexpr std::uint16_t f16_from_float(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint32_t>((bits >> 16) & 0x8000u);

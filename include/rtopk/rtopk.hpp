@@ -29,6 +29,7 @@ struct BuildInfo {
   const char* cpu_targets = "";  ///< All compiled instruction sets that this CPU has, best first, separated by spaces.
 };
 
+/// Properties of this build and this machine.
 [[nodiscard]] RTOPK_API BuildInfo build_info() noexcept;
 
 }  // namespace rtopk

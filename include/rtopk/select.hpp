@@ -1,5 +1,5 @@
-// Row-wise top-k selection: Problem -> make_plan -> Plan -> run. Problem and Plan are plain values: print and compare
-// them.
+// Row-wise top-k selection: Problem -> make_plan -> Plan -> run. Problems and plans are plain values that can be
+// compared; plans can be printed.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,32 @@ namespace rtopk {
 /// selected one. Among elements equal to the kth value the lowest indices are selected, so that the result is unique.
 /// Elements compare as in torch.topk: NaN is greater than every number, -0 equals +0. Output values are bit copies of
 /// the input.
+///
+/// All strides of the input count elements. Row r begins at
+///
+///     (r / group_rows) * group_stride + (r % group_rows) * row_stride
+///
+/// and its elements are element_stride apart. To select along the columns of a row-major matrix, set row_stride to 1
+/// and element_stride to the row stride of the matrix. Rows with element_stride 1 and without groups are read in
+/// place. Others are copied to the workspace, some rows at a time. Results are always contiguous.
+///
+/// "The paper" is RTop-K, ICLR 2025: https://openreview.net/forum?id=PHg4rAXFVH
 struct Problem {
   std::int64_t rows = 0;  ///< >= 0.
   std::int64_t cols = 0;  ///< >= 1.
   std::int64_t k = 0;     ///< 1 <= k <= cols.
 
-  // Layout of the input. All strides count elements. Row r begins at
-  //   (r / group_rows) * group_stride + (r % group_rows) * row_stride
-  // and its elements are element_stride apart. To select along the columns of a row-major matrix, set row_stride to 1
-  // and element_stride to the row stride of the matrix. Rows with element_stride 1 and without groups are read in
-  // place. Others are copied to the workspace, some rows at a time. Results are always contiguous.
   std::int64_t row_stride = 0;  ///< From one row to the next. 0 means cols * element_stride. Must be at least cols if
                                 ///< element_stride is 1, else at least 1: such rows may interleave.
   std::int64_t element_stride = 0;  ///< From one element of a row to the next, >= 1. 0 means 1.
   std::int64_t group_rows = 0;      ///< Rows of a group. 0: all rows are one group.
   std::int64_t group_stride = 0;    ///< From one group to the next, >= 0. Groups may interleave. Only with group_rows.
 
-  DType dtype = DType::f32;
-  Direction direction = Direction::largest;
-  Order order = Order::unsorted;
-  Form form = Form::pairs;
-  IndexType index_type = IndexType::i64;  ///< pairs: i32 or i64; CBSR: u8 or u16; ignored by other forms.
+  DType dtype = DType::f32;                  ///< Type of the elements.
+  Direction direction = Direction::largest;  ///< Select the largest or the smallest elements.
+  Order order = Order::unsorted;             ///< Order of the results of a row. dense and mask: not by_value.
+  Form form = Form::pairs;                   ///< What is written.
+  IndexType index_type = IndexType::i64;     ///< pairs: i32 or i64; CBSR: u8 or u16; ignored by other forms.
 
   bool values = true;   ///< pairs: write values. CBSR always has them.
   bool indices = true;  ///< pairs: write indices. CBSR always has them.
@@ -51,12 +56,12 @@ struct Problem {
   double epsilon = 0.0;
   Search search = Search::fast;  ///< The search of an exact selection.
 
-  Device device{};
+  Device device{};  ///< Where input, output and workspace are, and where the plan runs.
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-/// The implementations.
+/// The implementations of selection. make_plan picks one.
 enum class Family : std::uint8_t {
   reference,      ///< Scalar and slow, but easy to verify: all other families are tested against it.
   cpu_lanes,      ///< Short rows: a sorting network sorts several rows at once, one in each vector lane.
@@ -76,9 +81,11 @@ enum class Family : std::uint8_t {
   cuda_scan,   ///< A block reads a long row once per pass of the paper's bisection.
 };
 
+/// The name of the enumerator, or "?" if the value is not an enumerator.
 [[nodiscard]] RTOPK_API const char* name(Family family) noexcept;
 
-/// A family and its config.
+/// What run() executes: a problem, the family that solves it, and the config of that family. Plans may be changed by
+/// hand; run() checks them.
 struct Plan {
   Problem problem{};
   Family family = Family::reference;
@@ -110,6 +117,7 @@ RTOPK_API Status make_plan(const Problem& problem, Plan& plan) noexcept;
 /// The same with a given family, even if another one is faster. If that family cannot solve the problem, the status
 /// says why and which families can. Family::reference solves every CPU problem: use it as the oracle of a test.
 RTOPK_API Status make_plan(const Problem& problem, const Traits& traits, Family family, Plan& plan) noexcept;
+/// The same, with the traits that query_traits reads for `problem.device`.
 RTOPK_API Status make_plan(const Problem& problem, Family family, Plan& plan) noexcept;
 
 /// The output arrays. Rows are contiguous: k elements for pairs and CBSR, cols elements for dense and mask. Pointers

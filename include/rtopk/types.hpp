@@ -39,14 +39,14 @@ enum class IndexType : std::uint8_t { i32, i64, u8, u16 };
 /// How an exact selection searches for the kth value. The result is the same; time and number of passes differ.
 enum class Search : std::uint8_t {
   fast,       ///< The library's own search.
-  bisection,  ///< The paper's Algorithm 1, run until exact: for studies of its number of passes.
+  bisection,  ///< Algorithm 1 of the RTop-K paper, run until exact: for studies of its number of passes.
 };
 
-enum class DeviceKind : std::uint8_t { cpu, cuda };
 /// Kind of processor that holds the data and runs the plan.
+enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// One processor: the CPU or a GPU.
 struct Device {
-  /// One processor: the CPU or a GPU.
   DeviceKind kind = DeviceKind::cpu;
   std::int32_t ordinal = 0;  ///< Number of the GPU; 0 on the CPU.
 
@@ -90,9 +90,9 @@ struct Device {
 [[nodiscard]] RTOPK_API const char* name(Search search) noexcept;
 [[nodiscard]] RTOPK_API const char* name(DeviceKind kind) noexcept;
 
-/// Kinds of errors.
+/// Outcome of a call.
 enum class StatusCode : std::uint8_t {
-  ok,
+  ok,                   ///< Success.
   invalid_argument,     ///< The text names the argument, its value and what would be accepted.
   not_supported,        ///< The request is valid, but this build or this machine cannot execute it.
   workspace_too_small,  ///< `Plan::workspace_bytes` is the required size.
@@ -102,8 +102,8 @@ enum class StatusCode : std::uint8_t {
 /// Result of a call: a code and a message. A plain value: copying it allocates nothing.
 class [[nodiscard]] RTOPK_API Status {
  public:
-  Status() noexcept { text_[0] = '\0'; }  ///< Success.
-  Status(StatusCode code, const char* text) noexcept;
+  Status() noexcept { text_[0] = '\0'; }               ///< Success.
+  Status(StatusCode code, const char* text) noexcept;  ///< Copies the text, truncated if it is too long.
 
   [[nodiscard]] bool ok() const noexcept { return code_ == StatusCode::ok; }
   [[nodiscard]] StatusCode code() const noexcept { return code_; }
@@ -112,8 +112,9 @@ class [[nodiscard]] RTOPK_API Status {
 
  private:
   StatusCode code_ = StatusCode::ok;
-  char text_
-      [255];  // the rest stays uninitialized: clearing it is measurable in small selections, which make a dozen checks
+  // Bytes after the terminating zero stay uninitialised: a small selection makes a dozen checks, and clearing them
+  // costs.
+  char text_[255];
 };
 
 }  // namespace rtopk

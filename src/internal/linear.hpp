@@ -10,6 +10,7 @@
 
 namespace rtopk::gnn {
 
+/// What a linear layer computes.
 enum class LinearTerm : std::uint8_t {
   product,          ///< Y = X W^T, plus the bias if there is one.
   input_gradient,   ///< dX = dY W.
@@ -44,7 +45,7 @@ struct LinearCall {
   float* result = nullptr;          ///< Y, dX or dW.
 };
 
-/// The config of a run.
+/// What run() executes: a problem and its config.
 struct LinearPlan {
   Linear problem{};
   std::int64_t parts = 1;           ///< matrix_gradient: parts of the rows that different blocks sum. Otherwise 1.

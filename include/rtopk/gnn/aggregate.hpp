@@ -17,6 +17,7 @@
 
 namespace rtopk::gnn {
 
+/// What an aggregation computes.
 enum class AggregationTerm : std::uint8_t {
   forward,   ///< Y = A X: every row of Y is the sum of the features of the row's neighbours.
   backward,  ///< dX = A^T dY, computed only at the selectors of X: the gradient of the values of X.
@@ -75,7 +76,7 @@ struct AggregationCall {
   void* result = nullptr;  ///< forward: rows x cols; backward: nodes x k. Must not overlap other memory of the call.
 };
 
-/// The implementations.
+/// The implementations of aggregation. make_plan picks one.
 enum class AggregationFamily : std::uint8_t {
   cpu_rows,    ///< Tasks take rows of A. The sums of a row stay in the L1 cache.
   cpu_gather,  ///< backward over the rows of A^T: tasks take nodes.
@@ -87,10 +88,12 @@ enum class AggregationFamily : std::uint8_t {
   cuda_stream_scatter,
 };
 
+/// The name of the enumerator, or "?" if the value is not an enumerator.
 [[nodiscard]] RTOPK_API const char* name(AggregationTerm term) noexcept;
+/// The name of the enumerator, or "?" if the value is not an enumerator.
 [[nodiscard]] RTOPK_API const char* name(AggregationFamily family) noexcept;
 
-/// A family and its config.
+/// What run() executes: a problem, the family that solves it, and the config of that family.
 struct AggregationPlan {
   Aggregation problem{};
   AggregationFamily family = AggregationFamily::cpu_rows;
@@ -128,32 +131,33 @@ RTOPK_API Status run(const AggregationPlan& plan, const AggregationCall& call, W
                      const Launch& launch = {}) noexcept;
 
 /// Computes A^T from A, once per graph. The edges of a row of A^T keep the order that they have in A, so that the
-/// result is unique. Edges whose column is out of range are dropped; the unused places at the end get column -1. If
-/// the row starts of A do not ascend, it is undefined which edges the result contains, but the result is a valid
-/// graph: its row starts ascend and its columns are rows of A.
+/// result is unique. Edges whose column is out of range are dropped; the unused places at the end get column -1 and
+/// weight 0. If the row starts of A do not ascend, it is undefined which edges the result contains, but the result is
+/// a valid graph: its row starts ascend and its columns are rows of A.
 struct Transposition {
-  std::int64_t rows = 0;   ///< Rows of A. Limits of rows, nodes and edges: as in Aggregation.
-  std::int64_t nodes = 0;  ///< Columns of A.
-  std::int64_t edges = 0;
+  std::int64_t rows = 0;                        ///< Rows of A. Limits of rows, nodes and edges: as in Aggregation.
+  std::int64_t nodes = 0;                       ///< Columns of A.
+  std::int64_t edges = 0;                       ///< Entries of A.
   IndexType graph_index_type = IndexType::i32;  ///< Index type of both graphs: i32 or i64.
-  bool weighted = false;
+  bool weighted = false;                        ///< Edges have weights.
   Device device{};
 
   friend bool operator==(const Transposition&, const Transposition&) = default;
 };
 
+/// What run() executes: a problem and the workspace that it needs.
 struct TranspositionPlan {
   Transposition problem{};
-  std::size_t workspace_bytes = 0;
+  std::size_t workspace_bytes = 0;  ///< Workspace that run() needs. Any alignment. May be 0.
 
   friend bool operator==(const TranspositionPlan&, const TranspositionPlan&) = default;
 };
 
-/// Receives A^T: nodes + 1 row starts, edges columns and, if weighted, edges weights. Must not overlap other memory.
+/// The output of a transposition: A^T. Must not overlap other memory of the call.
 struct TransposedGraph {
-  void* row_starts = nullptr;
-  void* columns = nullptr;
-  float* weights = nullptr;
+  void* row_starts = nullptr;  ///< nodes + 1 elements of graph_index_type.
+  void* columns = nullptr;     ///< edges elements of graph_index_type.
+  float* weights = nullptr;    ///< edges elements, if weighted.
 };
 
 /// Checks `problem` and plans it. On CUDA it asks the device how much workspace the sort needs, so the device must

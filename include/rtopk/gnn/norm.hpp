@@ -16,6 +16,7 @@
 
 namespace rtopk::gnn {
 
+/// What a normalization computes.
 enum class NormTerm : std::uint8_t {
   rows,      ///< Y = (Z - mean) / sqrt(variance + epsilon) * gamma + beta, Z = X + bias. mean, variance: per row.
   gradient,  ///< dX and the gradients of gamma, beta and bias, from dY.
@@ -59,7 +60,7 @@ struct NormCall {
   float* bias_gradient = nullptr;   ///< Both gradients: cols, if biased.
 };
 
-/// The config of a run.
+/// What run() executes: a problem and its config.
 struct NormPlan {
   Norm problem{};
   std::int32_t threads = 0;         ///< Threads of a block. A warp takes one row after another.
@@ -70,6 +71,7 @@ struct NormPlan {
   friend bool operator==(const NormPlan&, const NormPlan&) = default;
 };
 
+/// The name of the enumerator, or "?" if the value is not an enumerator.
 [[nodiscard]] RTOPK_API const char* name(NormTerm term) noexcept;
 
 /// Checks `problem` and plans it for a machine with these traits. Allocates and launches nothing.

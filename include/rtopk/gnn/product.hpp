@@ -10,6 +10,7 @@
 
 namespace rtopk::gnn {
 
+/// What a product computes.
 enum class ProductTerm : std::uint8_t {
   product,          ///< Y += X W.
   values_gradient,  ///< dY W^T, computed only at the selectors of X: the gradient of the values of X.
@@ -37,15 +38,15 @@ struct Product {
 /// its element of a gradient is zero. The selectors of a row must be distinct, in any order. If two are equal, the
 /// contribution of one of them to a matrix_gradient may be lost.
 struct ProductCall {
-  const float* values = nullptr;    ///< rows x k.
-  const void* selectors = nullptr;  ///< rows x k.
+  const float* values = nullptr;    ///< The values of X, rows x k.
+  const void* selectors = nullptr;  ///< The selectors of X, rows x k.
   const float* matrix = nullptr;    ///< W, cols x width.
   const float* gradient = nullptr;  ///< dY, rows x width.
   /// product: rows x width; values_gradient: rows x k; matrix_gradient: cols x width. Must not overlap other memory.
   float* result = nullptr;
 };
 
-/// The config of a run.
+/// What run() executes: a problem and its config.
 struct ProductPlan {
   Product problem{};
   std::int32_t threads = 1;  ///< CPU: number of tasks. CUDA: threads of a block.
@@ -53,7 +54,7 @@ struct ProductPlan {
   /// block for a matrix_gradient with several columns.
   std::int64_t rows_per_worker = 1;
   /// CPU: columns of W that a task takes at a time for matrix_gradient; all columns for the other terms. CUDA: columns
-  /// that a block takes at a time, for every term; 1 selects the matrix_gradient that handles one column.
+  /// that a block takes at a time, for every term; 1 is only for a matrix_gradient of width 1.
   std::int64_t cols_per_worker = 1;
   std::int64_t parts = 1;        ///< CUDA: blocks that share the rows.
   std::size_t shared_bytes = 0;  ///< CUDA: shared memory of a block.
@@ -63,6 +64,7 @@ struct ProductPlan {
   friend bool operator==(const ProductPlan&, const ProductPlan&) = default;
 };
 
+/// The name of the enumerator, or "?" if the value is not an enumerator.
 [[nodiscard]] RTOPK_API const char* name(ProductTerm term) noexcept;
 
 /// Checks `problem` and plans it for a machine with these traits. Allocates and launches nothing.
