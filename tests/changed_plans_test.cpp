@@ -441,7 +441,7 @@ TEST(ChangedPlans, OfCWithAnotherMarkSizeOrVersionAreRefused) {
     reinterpret_cast<unsigned char*>(&other)[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8);
     const rtopk_status status = rtopk_run(&other, matrix, &output, workspace.data(), workspace.size(), nullptr);
     EXPECT_EQ(status.code, RTOPK_INVALID_ARGUMENT) << bit;
-    EXPECT_EQ(std::string(status.text).rfind("plan is none of this version", 0), 0u) << status.text;
+    EXPECT_EQ(std::string(status.text).rfind("plan is not a plan of this version", 0), 0u) << status.text;
     EXPECT_EQ(rtopk_workspace_bytes(&other), 0u);
     EXPECT_EQ(rtopk_plan_text(&other, nullptr, 0), 0u);
   }

@@ -55,7 +55,7 @@ void scatter_into(const Tensor& result, const Tensor& indices, const Tensor& val
 
 void select_by_sort(const Tensor& input, const Problem& problem, const Results& results) {
   if (problem.max_iter != 0 || problem.epsilon != 0) {
-    refuse("max_iter and epsilon stop no search in a tensor of int64, which is sorted; accepted: neither of them");
+    refuse("max_iter and epsilon are not supported for int64, which is sorted; accepted: neither of them");
   }
   const Tensor rows = with_rows(input);
   auto [values, indices] = sorted(rows, problem.direction == Direction::largest);

@@ -53,7 +53,7 @@ Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double e
 IndexType index_type_of(ScalarType dtype) {
   if (dtype == ScalarType::Long) return IndexType::i64;
   if (dtype == ScalarType::Int) return IndexType::i32;
-  throw std::runtime_error("rtopk: index_dtype is neither torch.int64 nor torch.int32");
+  throw std::runtime_error("rtopk: index_dtype is neither torch.int64 nor torch.int32; accepted: one of them");
 }
 
 /// True if there are no rows or k == 0. Call it after all checks.
@@ -177,7 +177,7 @@ std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool larg
   const Rows rows = rows_along(self, dim);
   if (rows.cols > 65536) {
     throw std::runtime_error("rtopk: the last dimension has " + std::to_string(rows.cols) +
-                             " elements; accepted for compact: at most 65536, which 16-bit selectors can name");
+                             " elements; accepted for compact: at most 65536, the limit of 16-bit selectors");
   }
   Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
   problem.form = Form::cbsr;

@@ -30,7 +30,7 @@ void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, con
   check_dims("matrix", matrix, 2);
   check_matrix("matrix", matrix, matrix.size(0), "", selectors);
   check_size("matrix", matrix, 1, onto.size(1), "the columns of onto");
-  if (!onto.is_contiguous()) refuse("onto is not contiguous; accepted: a contiguous tensor, which is added to");
+  if (!onto.is_contiguous()) refuse("onto is not contiguous; accepted: a contiguous tensor");
   const gnn::Product problem{.term = gnn::ProductTerm::product,
                              .rows = rows,
                              .cols = matrix.size(0),

@@ -109,7 +109,7 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
   for (std::int64_t i = sizes.count; i-- > 0;) {
     strides[i] = stride;
     if (__builtin_mul_overflow(stride, std::max<std::int64_t>(sizes.each[i], 1), &stride)) {
-      throw std::runtime_error("rtopk: the sizes of a result are too large for strides of 64 bits");
+      throw std::runtime_error("rtopk: the strides of a result do not fit in 64 bits; accepted: smaller sizes");
     }
   }
   std::int32_t device_type = 0;

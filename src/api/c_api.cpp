@@ -205,8 +205,7 @@ rtopk_status rtopk_run(const rtopk_plan* opaque, const void* input, const rtopk_
   if (opaque == nullptr) return refusal("plan is null; accepted: a plan that rtopk_make_plan has filled in");
   rtopk::Plan plan;
   if (!load(*opaque, plan)) {
-    return refusal(
-        "plan is none of this version of rtopk; accepted: a plan that its own rtopk_make_plan has filled in");
+    return refusal("plan is not a plan of this version of rtopk; accepted: one that its rtopk_make_plan has filled in");
   }
   if (output == nullptr) return refusal("output is null; accepted: a pointer to an output");
   rtopk::Executor executor;

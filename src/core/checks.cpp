@@ -59,11 +59,12 @@ Status check_sizes(const Problem& p) {
     return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(p.k),
                   printable(p.cols));
   }
-  if (p.element_stride < 0) return invalid("element_stride", p.element_stride, "0 (side by side) or more");
+  if (p.element_stride < 0) return invalid("element_stride", p.element_stride, "0 (contiguous) or more");
   const std::int64_t least_stride = elements_are_adjacent(p) ? p.cols : 1;
   if (p.row_stride != 0 && p.row_stride < least_stride) {
-    return status(StatusCode::invalid_argument, "row_stride is %lld; accepted: 0 (tight) or at least %s, which is %lld",
-                  printable(p.row_stride), elements_are_adjacent(p) ? "cols" : "one element", printable(least_stride));
+    return status(StatusCode::invalid_argument,
+                  "row_stride is %lld; accepted: 0 (no gaps) or at least %s, which is %lld", printable(p.row_stride),
+                  elements_are_adjacent(p) ? "cols" : "one element", printable(least_stride));
   }
   if (p.group_rows < 0) return invalid("group_rows", p.group_rows, "0 (all rows are one group) or more");
   if (p.group_stride < 0) return invalid("group_stride", p.group_stride, "0 or more");

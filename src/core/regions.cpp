@@ -44,7 +44,7 @@ Status Regions::check(Workspace workspace, std::size_t needed) noexcept {
     for (std::size_t j = 0; j < i; ++j) {
       const bool matters = regions_[i].written || regions_[j].written;
       if (matters && overlap(regions_[i], regions_[j])) {
-        return status(StatusCode::invalid_argument, "%s overlaps %s; accepted: memory of its own", regions_[i].argument,
+        return status(StatusCode::invalid_argument, "%s overlaps %s; accepted: separate memory", regions_[i].argument,
                       regions_[j].argument);
       }
     }
