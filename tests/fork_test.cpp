@@ -102,8 +102,7 @@ TEST_F(Fork, WhileAnotherThreadMakesThePool) {
                 ended = true;
               });
               while (!stopped && !ended) std::this_thread::yield();
-              const bool in_time =
-                  stopped;  // if not, the pool no longer allocates here: the test must stop it elsewhere
+              const bool in_time = stopped;  // if not, the pool no longer allocates here: stop it elsewhere
               const std::string of_child = in_child([&] { return second.right(); });
               go_on = true;
               other.join();

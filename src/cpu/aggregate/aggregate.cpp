@@ -174,8 +174,7 @@ void run_task(void* context, std::int64_t task) {
   const DefaultFloatingEnvironment environment;
   auto* sums = reinterpret_cast<float*>(job.workspace + static_cast<std::size_t>(task) * job.plan.scratch_bytes);
   const std::int64_t rows = rows_of(job.plan.problem);
-  const std::int64_t block =
-      std::min(job.plan.rows_per_worker, rows);  // so that the sum of a few blocks cannot overflow
+  const std::int64_t block = std::min(job.plan.rows_per_worker, rows);  // next_row must not overflow
   for (;;) {
     const std::int64_t begin = job.next_row.fetch_add(block, std::memory_order_relaxed);
     if (begin >= rows) return;

@@ -29,8 +29,7 @@ void run(const Plan& plan, const void* input, const Output& output, std::int64_t
 }  // namespace
 
 std::size_t simd_scratch_bytes(const Plan& plan) noexcept {
-  const DefaultFloatingEnvironment
-      environment;  // the constructors of the families compute with doubles and must raise no flags
+  const DefaultFloatingEnvironment environment;  // the families' constructors compute; they must raise no flags
   Scratch nothing(nullptr);
   run(plan, nullptr, Output{}, 0, 0, nothing);
   return nothing.bytes();
