@@ -1,3 +1,4 @@
+// Argument checks of aggregations and transpositions.
 #include "core/gnn/aggregate_checks.hpp"
 
 #include "core/checks.hpp"
@@ -7,7 +8,7 @@ namespace rtopk::core {
 namespace {
 
 constexpr std::int64_t kMaxColumns = 65536;
-// 8 bytes an element, and one row start more than there are rows: whatever is multiplied below fits in 63 bits.
+// Elements have up to 8 bytes, and there are rows + 1 row starts: all products below fit in 63 bits.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 59;
 
 long long printable(std::int64_t value) { return value; }
