@@ -127,7 +127,7 @@ class Row {
     }
   }
 
-  /// Fewer than k elements above `border()`, at least k at or above it.
+  /// Fewer than k elements above `kth_value()`, at least k at or above it.
   template <typename Border>
   void border(Border border) {
     each([&] { return number(-0.5 - random_.uniform()); });

@@ -26,8 +26,8 @@ Status check_graph(std::int64_t rows, std::int64_t nodes, std::int64_t edges, In
   if (type != IndexType::i32 && type != IndexType::i64) {
     return status(StatusCode::invalid_argument, "graph_index_type is %s; accepted: i32 or i64", name(type));
   }
-  constexpr std::int64_t kMost32 = 0x7fffffff;
-  if (type == IndexType::i32 && (edges > kMost32 || rows > kMost32 || nodes > kMost32)) {
+  constexpr std::int64_t kMax32 = 0x7fffffff;
+  if (type == IndexType::i32 && (edges > kMax32 || rows > kMax32 || nodes > kMax32)) {
     return status(StatusCode::invalid_argument,
                   "graph_index_type is i32 with %lld edges, %lld rows and %lld nodes; accepted: i64 above 2^31 - 1",
                   printable(edges), printable(rows), printable(nodes));

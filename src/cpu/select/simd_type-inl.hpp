@@ -53,13 +53,14 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 /// Selects from a batch of rows, one row at a time unless the family takes several.
 template <class Family, class T>
-HWY_INLINE void SelectRun(Family& family, const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+HWY_INLINE void SelectBatch(Family& family, const T* rows, std::int64_t stride, std::int64_t number,
+                            std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) family.Select(rows + i * stride, number + i);
 }
 
 template <class T, Direction direction>
-HWY_INLINE void SelectRun(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
-                          std::int64_t count) {
+HWY_INLINE void SelectBatch(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
+                            std::int64_t count) {
   family.Select(rows, stride, number, count);
 }
 
@@ -69,10 +70,10 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
   Family family(plan, output, scratch);
   Tile<T> tile(plan.problem, scratch);
   if (input == nullptr) return;  // only measuring the scratch memory
-  ForEachRun(plan.problem, static_cast<const T*>(input), begin, end, tile,
-             [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
-               SelectRun(family, rows, stride, number, count);
-             });
+  ForEachBatch(plan.problem, static_cast<const T*>(input), begin, end, tile,
+               [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+                 SelectBatch(family, rows, stride, number, count);
+               });
 }
 
 template <class T>

@@ -101,8 +101,8 @@ class Tile {
 /// Splits rows [begin, end) into batches of neighbouring rows and calls each(rows, stride, number, count), in order.
 /// `rows` points to `count` rows with contiguous elements, `stride` elements apart. The first is row `number`.
 template <class T, class Each>
-void ForEachRun(const Problem& problem, const T* input, std::int64_t begin, std::int64_t end, Tile<T>& tile,
-                Each&& each) {
+void ForEachBatch(const Problem& problem, const T* input, std::int64_t begin, std::int64_t end, Tile<T>& tile,
+                  Each&& each) {
   const std::int64_t longest = tile.rows() > 0 ? tile.rows() : problem.rows;
   for (std::int64_t number = begin; number < end;) {
     const std::int64_t count = std::min({end - number, core::rows_to_end_of_group(problem, number), longest});

@@ -81,7 +81,7 @@ Family pick_family(const Problem& problem, const Kernels& kernels) {
 Status check_family(Family family, const Problem& problem, const Kernels& kernels, const char* argument) {
   if (family == Family::reference) return {};
   if (!kernels.simd) {
-    return core::status(StatusCode::not_supported,
+    return core::status(StatusCode::invalid_argument,
                         "%s is %s, and this build has no SIMD kernels for this CPU; accepted: reference", argument,
                         name(family));
   }
