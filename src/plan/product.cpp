@@ -133,9 +133,10 @@ Status check_plan(const gnn::ProductPlan& plan) noexcept {
     return core::invalid("plan.parts", plan.parts, "1 or more, and no more than there are rows for");
   }
   if (plan.shared_bytes != least || plan.workspace_bytes != workspace_bytes(plan)) {
-    return core::status(StatusCode::invalid_argument,
-                        "plan.shared_bytes is %zu and workspace_bytes %zu; accepted for the rest of the plan: %zu and %zu",
-                        plan.shared_bytes, plan.workspace_bytes, least, workspace_bytes(plan));
+    return core::status(
+        StatusCode::invalid_argument,
+        "plan.shared_bytes is %zu and workspace_bytes %zu; accepted for the rest of the plan: %zu and %zu",
+        plan.shared_bytes, plan.workspace_bytes, least, workspace_bytes(plan));
   }
   return {};
 }

@@ -33,7 +33,7 @@ inline constexpr std::int64_t kNormSums = 3;       ///< Column sums: for gamma, 
   if (problem.term == gnn::NormTerm::rows) return 0;
   const std::int64_t sums = kNormSums * problem.cols;
   const std::int64_t rows = problem.term == gnn::NormTerm::compact_gradient
-                                ? kNormThreads / 32 * 32 * norm_elements_per_lane(problem.cols)
+                                ? std::int64_t{kNormThreads / 32} * 32 * norm_elements_per_lane(problem.cols)
                                 : 0;
   return static_cast<std::size_t>(sums > rows ? sums : rows) * sizeof(float);
 }

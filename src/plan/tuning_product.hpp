@@ -52,14 +52,14 @@ inline constexpr std::int32_t kMaxTile = 128;
 
 /// matrix_gradient: words of one of a block's two chunks. Rows of dY, values, and two words of bits for each selector.
 [[nodiscard]] constexpr std::int64_t chunk_words(std::int64_t rows, std::int64_t tile_cols) noexcept {
-  return rows * tile_cols + rows * kRangeCols + 2 * kRangeCols;
+  return rows * tile_cols + rows * kRangeCols + std::int64_t{2} * kRangeCols;
 }
 
 /// Shared memory of a block that reads W from global memory, and the additional bytes for a tile of W.
 [[nodiscard]] constexpr std::int64_t staging_bytes(gnn::ProductTerm term, std::int64_t tile_cols) noexcept {
   // A value and a position in W for each element; a values_gradient has the position only.
   const std::int64_t element = term == gnn::ProductTerm::product ? 8 : 4;
-  return threads_of(term, tile_cols) / 32 * rows_of_warp(term, tile_cols) * kStagePitch * element;
+  return std::int64_t{threads_of(term, tile_cols) / 32} * rows_of_warp(term, tile_cols) * kStagePitch * element;
 }
 [[nodiscard]] constexpr std::int64_t tile_bytes(std::int64_t cols, std::int64_t tile_cols) noexcept {
   return (cols + 1) * tile_cols * std::int64_t{sizeof(float)};

@@ -490,7 +490,8 @@ Status check_config(const Plan& plan) {
 }  // namespace
 
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept {
-  if (traits.multiprocessors < 1 || traits.shared_bytes_per_block < 48 * 1024 || traits.compute_capability < 80) {
+  if (traits.multiprocessors < 1 || traits.shared_bytes_per_block < std::int64_t{48} * 1024 ||
+      traits.compute_capability < 80) {
     return core::status(
         StatusCode::invalid_argument,
         "traits have compute_capability %d, %d multiprocessors and %lld shared_bytes_per_block; accepted: "

@@ -26,7 +26,7 @@ struct BlockConfig {
     return std::max(std::int64_t{kMinListBytes}, (2 * std::min(k, std::int64_t{kCols}) + 15) / 16 * 16);
   }
   static constexpr std::int64_t shared_bytes(std::int64_t k) {
-    return kStages * kRowBytes + list_bytes(k) + 4 * kPartials + kNoteBytes;
+    return std::int64_t{kStages} * kRowBytes + list_bytes(k) + std::int64_t{4} * kPartials + kNoteBytes;
   }
   /// What the registers of a multiprocessor of sm_90 allow, and its shared memory if k is small.
   static constexpr int kWarpsPerMultiprocessor = sizeof(T) == 8 ? 20 : 24;

@@ -97,13 +97,15 @@ struct ClusterConfig {
   /// First the tiles. After the part has been read the same memory holds the bins, the keys of all lists and the marks
   /// of columns.
   static constexpr std::int64_t tiles_at(std::int64_t capacity) { return columns_at(capacity) + aligned(capacity * 4); }
-  static constexpr std::int64_t keys_at(std::int64_t capacity) { return tiles_at(capacity) + kBinSets * kBins * 4; }
+  static constexpr std::int64_t keys_at(std::int64_t capacity) {
+    return tiles_at(capacity) + std::int64_t{kBinSets} * kBins * 4;
+  }
   static constexpr std::int64_t marks_at(std::int64_t capacity) {
     return keys_at(capacity) + aligned(capacity * static_cast<std::int64_t>(sizeof(Key)));
   }
   static constexpr std::int64_t shared_bytes(std::int64_t capacity, std::int64_t part_cols) {
     const std::int64_t marks = 4 * (kClusterThreads + part_cols / 32 + 1);
-    return std::max(tiles_at(capacity) + kTiles * kTileBytes, marks_at(capacity) + aligned(marks));
+    return std::max(tiles_at(capacity) + std::int64_t{kTiles} * kTileBytes, marks_at(capacity) + aligned(marks));
   }
 };
 

@@ -106,8 +106,8 @@ constexpr RadixLaunch radix_launch(std::int64_t rows, std::int64_t cols, std::in
 /// several kernels start.
 template <int kKeyBytes>
 constexpr std::int64_t radix_parts(std::int64_t rows, std::int64_t cols, std::int64_t multiprocessors) {
-  constexpr std::int64_t kMinRowBytes = 256 * 1024;
-  constexpr std::int64_t kMinPartBytes = 32 * 1024;
+  constexpr std::int64_t kMinRowBytes = std::int64_t{256} * 1024;
+  constexpr std::int64_t kMinPartBytes = std::int64_t{32} * 1024;
   constexpr std::int64_t kBlocksPerMultiprocessor = 4;
   const std::int64_t row_bytes = cols * kKeyBytes;
   if (rows >= 2 * multiprocessors || row_bytes < kMinRowBytes) return 1;

@@ -17,7 +17,7 @@ struct SortConfig {
   static constexpr int kMaxThreads = 1024;  ///< Of a block that sorts a whole row.
   static constexpr int kTileThreads = 512;  ///< Of a block that sorts or merges one tile of a longer row.
   static constexpr int kTile = kTileThreads * kItems;
-  static constexpr std::int64_t kMaxAtOnce = kMaxThreads * kItems;
+  static constexpr std::int64_t kMaxAtOnce = std::int64_t{kMaxThreads} * kItems;
   /// One entry in kItems + 1 stays free, so that threads that read neighbouring items do not conflict in a bank.
   static constexpr std::size_t shared_bytes(int threads) {
     return static_cast<std::size_t>(threads) * (kItems + 1) * kEntryBytes;

@@ -43,7 +43,7 @@ struct WarpConfig {
     return kStages * kTileBytes + (kRows * list_cols(k, by_value) * 2 + 127) / 128 * 128;
   }
   static constexpr std::size_t shared_bytes(std::int64_t k, bool by_value) {
-    return static_cast<std::size_t>(kWarpsPerBlock * warp_bytes(k, by_value));
+    return static_cast<std::size_t>(kWarpsPerBlock) * static_cast<std::size_t>(warp_bytes(k, by_value));
   }
 
   /// As many blocks as the registers of a multiprocessor allow without spilling. The more warps, the better loads,
