@@ -9,6 +9,8 @@
 #include <rtopk/rtopk.h>
 #include <rtopk/rtopk.hpp>
 
+#include "enumerators.hpp"
+
 namespace rtopk_test {
 namespace {
 
@@ -43,6 +45,17 @@ rtopk_problem good_problem() {
 void expect_refusal(const rtopk_status& status, std::int32_t code, const char* argument) {
   EXPECT_EQ(status.code, code) << status.text;
   EXPECT_NE(std::string(status.text).find(argument), std::string::npos) << '"' << status.text << '"';
+}
+
+// With the assertions above: C has every enumerator of C++.
+TEST(CApi, HasEveryEnumerator) {
+  EXPECT_EQ(enumerators<rtopk::DType>().size(), RTOPK_I32 + 1u);
+  EXPECT_EQ(enumerators<rtopk::Direction>().size(), RTOPK_SMALLEST + 1u);
+  EXPECT_EQ(enumerators<rtopk::Order>().size(), RTOPK_BY_INDEX + 1u);
+  EXPECT_EQ(enumerators<rtopk::Form>().size(), RTOPK_CBSR + 1u);
+  EXPECT_EQ(enumerators<rtopk::IndexType>().size(), RTOPK_INDEX_U16 + 1u);
+  EXPECT_EQ(enumerators<rtopk::Search>().size(), RTOPK_SEARCH_BISECTION + 1u);
+  EXPECT_EQ(enumerators<rtopk::DeviceKind>().size(), RTOPK_CUDA + 1u);
 }
 
 TEST(CApi, DefaultsAreThoseOfCpp) {
@@ -189,14 +202,14 @@ TEST(CApi, RefusesBadProblems) {
       {RTOPK_INVALID_ARGUMENT, "element_stride", [](auto& p) { p.element_stride = -1; }},
       {RTOPK_INVALID_ARGUMENT, "group_rows", [](auto& p) { p.group_rows = -1; }},
       {RTOPK_INVALID_ARGUMENT, "group_stride", [](auto& p) { p.group_stride = 5; }},
-      {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 5; }},
+      {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = RTOPK_I32 + 1; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = -1; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 256; }},  // 0 if truncated to eight bits
       {RTOPK_INVALID_ARGUMENT, "direction", [](auto& p) { p.direction = 1 << 16; }},
-      {RTOPK_INVALID_ARGUMENT, "order", [](auto& p) { p.order = 3; }},
-      {RTOPK_INVALID_ARGUMENT, "form", [](auto& p) { p.form = 4; }},
+      {RTOPK_INVALID_ARGUMENT, "order", [](auto& p) { p.order = RTOPK_BY_INDEX + 1; }},
+      {RTOPK_INVALID_ARGUMENT, "form", [](auto& p) { p.form = RTOPK_CBSR + 1; }},
       {RTOPK_INVALID_ARGUMENT, "index_type", [](auto& p) { p.index_type = -2147483647 - 1; }},
-      {RTOPK_INVALID_ARGUMENT, "search", [](auto& p) { p.search = 2; }},
+      {RTOPK_INVALID_ARGUMENT, "search", [](auto& p) { p.search = RTOPK_SEARCH_BISECTION + 1; }},
       {RTOPK_INVALID_ARGUMENT, "device", [](auto& p) { p.device_kind = 257; }},
       {RTOPK_INVALID_ARGUMENT, "device", [](auto& p) { p.device_ordinal = 1; }},
       {RTOPK_INVALID_ARGUMENT, "epsilon", [](auto& p) { p.epsilon = 2; }},

@@ -1,5 +1,8 @@
 // Every combination of the options that a problem has, on rows of every pattern.
+#include <algorithm>
+
 #include "conformance.hpp"
+#include "enumerators.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -10,6 +13,14 @@ struct Size {
 };
 
 class Options : public DTypeTest {};
+
+TEST(Shapes, HaveEveryForm) {
+  const std::vector<Shape> shapes = shapes_for(256);
+  for (const rtopk::Form form : enumerators<rtopk::Form>()) {
+    EXPECT_TRUE(std::any_of(shapes.begin(), shapes.end(), [&](const Shape& shape) { return shape.form == form; }))
+        << rtopk::name(form);
+  }
+}
 
 TEST_P(Options, EveryCombination) {
   Random random = random_for(1);

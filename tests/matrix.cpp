@@ -59,8 +59,10 @@ Format format(DType dtype) {
     case DType::f16: return {10, 5};
     case DType::bf16: return {7, 8};
     case DType::f64: return {52, 11};
-    default: return {23, 8};
+    case DType::f32:
+    case DType::i32: break;
   }
+  return {23, 8};
 }
 
 std::uint64_t sign_bit(DType dtype) { return std::uint64_t{1} << (8 * rtopk::size_of(dtype) - 1); }
@@ -77,7 +79,7 @@ double greatest_finite(DType dtype) {
 }
 
 /// Scale of a pattern's numbers: without it, integers would all round to 0 or 1.
-double unit(DType dtype) { return dtype == DType::i32 ? 1e6 : 1.0; }
+double unit(DType dtype) { return is_integer(dtype) ? 1e6 : 1.0; }
 
 /// A row under construction, as bits.
 class Row {
@@ -150,9 +152,9 @@ class Row {
   }
 
   void denormals() {
-    const std::uint64_t mask = dtype_ == DType::i32 ? 0x7u : (std::uint64_t{1} << format(dtype_).fraction_bits) - 1u;
+    const std::uint64_t mask = is_integer(dtype_) ? 0x7u : (std::uint64_t{1} << format(dtype_).fraction_bits) - 1u;
     const std::uint64_t few = random_.coin() ? mask : mask & 0x7u;
-    each([&] { return (random_.bits() & few) | (dtype_ != DType::i32 && random_.coin() ? sign_bit(dtype_) : 0u); });
+    each([&] { return (random_.bits() & few) | (!is_integer(dtype_) && random_.coin() ? sign_bit(dtype_) : 0u); });
   }
 
   void extremes() {
@@ -160,7 +162,7 @@ class Row {
     each([&] {
       switch (random_.between(0, 3)) {
         case 0: return encode(dtype_, greatest);
-        case 1: return dtype_ == DType::i32 ? sign_bit(dtype_) : encode(dtype_, -greatest);
+        case 1: return is_integer(dtype_) ? sign_bit(dtype_) : encode(dtype_, -greatest);
         case 2: return encode(dtype_, greatest * (1.0 - 0.25 * random_.uniform()));
         default: return number(random_.normal());
       }
@@ -168,12 +170,12 @@ class Row {
   }
 
   void every_scale() {
-    const int reach = dtype_ == DType::f16 ? 14 : dtype_ == DType::i32 ? 10 : 100;
+    const int reach = dtype_ == DType::f16 ? 14 : is_integer(dtype_) ? 10 : 100;
     each([&] { return number(std::ldexp(random_.normal(), static_cast<int>(random_.between(-reach, reach)))); });
   }
 
   void own_scale() {
-    const int reach = dtype_ == DType::f16 ? 14 : dtype_ == DType::i32 ? 10 : 100;
+    const int reach = dtype_ == DType::f16 ? 14 : is_integer(dtype_) ? 10 : 100;
     const double factor = std::ldexp(1.0, static_cast<int>(random_.between(-reach, reach)));
     each([&] { return number(random_.normal() * factor); });
   }
@@ -193,7 +195,7 @@ std::vector<std::uint64_t> Row::fill(Pattern pattern) {
   const auto infinity = [&] { return infinity_bits(dtype_, false); };
   const auto either_infinity = [&] { return infinity_bits(dtype_, random_.coin()); };
   const auto nan = [&] { return nan_bits(dtype_, random_); };
-  const auto zero = [&] { return random_.coin() && dtype_ != DType::i32 ? sign_bit(dtype_) : std::uint64_t{0}; };
+  const auto zero = [&] { return random_.coin() && !is_integer(dtype_) ? sign_bit(dtype_) : std::uint64_t{0}; };
   const double constant = random_.normal();
   switch (pattern) {
     case Pattern::normal: normal(); break;
@@ -268,6 +270,17 @@ void append(Matrix& matrix, const std::vector<std::uint64_t>& row) {
 
 }  // namespace
 
+bool is_integer(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f64: return false;
+    case DType::i32: return true;
+  }
+  return false;
+}
+
 const char* name(Pattern pattern) { return kNames[static_cast<int>(pattern)]; }
 
 std::uint64_t encode(DType dtype, double value) {
@@ -286,13 +299,13 @@ std::uint64_t encode(DType dtype, double value) {
 
 std::uint64_t infinity_bits(DType dtype, bool negative) {
   const std::uint64_t sign = negative ? sign_bit(dtype) : 0;
-  if (dtype == DType::i32) return negative ? sign : sign_bit(dtype) - 1;
+  if (is_integer(dtype)) return negative ? sign : sign_bit(dtype) - 1;
   const Format layout = format(dtype);
   return sign | (((std::uint64_t{1} << layout.exponent_bits) - 1u) << layout.fraction_bits);
 }
 
 std::uint64_t nan_bits(DType dtype, Random& random) {
-  if (dtype == DType::i32) return infinity_bits(dtype, random.coin());
+  if (is_integer(dtype)) return infinity_bits(dtype, random.coin());
   const std::uint64_t fractions = (std::uint64_t{1} << format(dtype).fraction_bits) - 1u;
   const std::uint64_t payloads[] = {1u, fractions, (fractions >> 1) + 1u, random.bits() & fractions};
   const std::uint64_t payload = std::max<std::uint64_t>(1u, random.pick(payloads));
@@ -304,7 +317,7 @@ std::vector<std::byte> bait(DType dtype, rtopk::Direction direction) {
   matrix.dtype = dtype;
   const bool largest = direction == rtopk::Direction::largest;
   std::uint64_t bits = infinity_bits(dtype, !largest);
-  if (largest && dtype != DType::i32) bits |= 1u;  // a NaN
+  if (largest && !is_integer(dtype)) bits |= 1u;  // a NaN
   append(matrix, {bits});
   return matrix.bytes;
 }

@@ -15,6 +15,8 @@ namespace rtopk_test {
 inline constexpr rtopk::DType kDTypes[] = {rtopk::DType::f32, rtopk::DType::f16, rtopk::DType::bf16, rtopk::DType::f64,
                                            rtopk::DType::i32};
 
+[[nodiscard]] bool is_integer(rtopk::DType dtype);
+
 /// Content of a row. i32 has no infinities and NaN: extreme values replace them.
 enum class Pattern {
   normal,

@@ -167,13 +167,25 @@ Bisected bisect(const Problem& problem, const std::vector<double>& row) {
   return problem.max_iter > 0 ? bisection.limited(problem.max_iter) : bisection.to_precision(problem.epsilon);
 }
 
+/// The type in which the paper's searches compute: float, or double for types that float does not hold.
+bool computes_in_float(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16: return true;
+    case DType::f64:
+    case DType::i32: return false;
+  }
+  return false;
+}
+
 RowSelection select_row(const Problem& problem, const std::vector<double>& row) {
   RowSelection result;
   const bool early = problem.max_iter > 0 || problem.epsilon > 0.0;
   const bool finite = std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
   if (finite && (early || problem.search == Search::bisection)) {
-    const bool single = problem.dtype != DType::f64 && problem.dtype != DType::i32;
-    const Bisected bisected = single ? bisect<float>(problem, row) : bisect<double>(problem, row);
+    const Bisected bisected =
+        computes_in_float(problem.dtype) ? bisect<float>(problem, row) : bisect<double>(problem, row);
     result.passes = bisected.passes;
     result.passes_defined = true;
     if (early) {

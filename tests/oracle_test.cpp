@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "check.hpp"
 #include "conformance.hpp"
+#include "enumerators.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -260,11 +263,15 @@ TEST(Runners, CoverTheGpu) {
   }
 }
 
+TEST(Conformance, RunsEveryElementType) {
+  EXPECT_EQ(std::vector<DType>(std::begin(kDTypes), std::end(kDTypes)), enumerators<DType>());
+}
+
 TEST(Patterns, HoldWhatTheyPromise) {
   // If a pattern lost its NaN, every test of NaN would pass.
   Random random(3);
   for (const DType dtype : kDTypes) {
-    if (dtype == DType::i32) continue;
+    if (is_integer(dtype)) continue;
     const std::size_t size = rtopk::size_of(dtype);
     const auto count = [&](Pattern pattern, auto wanted) {
       const Matrix matrix = make_matrix(dtype, 1, 200, 20, pattern, random);

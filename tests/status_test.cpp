@@ -11,6 +11,8 @@
 
 #include <rtopk/rtopk.hpp>
 
+#include "enumerators.hpp"
+
 namespace rtopk_test {
 namespace {
 
@@ -58,8 +60,13 @@ struct BadProblem {
 std::ostream& operator<<(std::ostream& out, const BadProblem& bad) { return out << bad.label; }
 
 template <typename Enum>
-Enum beyond(int value = 200) {
-  return static_cast<Enum>(value);
+Enum far_beyond() {
+  return static_cast<Enum>(200);
+}
+
+template <typename Enum>
+Enum just_beyond() {
+  return static_cast<Enum>(enumerators<Enum>().size());
 }
 
 const BadProblem kBadProblems[] = {
@@ -136,16 +143,18 @@ const BadProblem kBadProblems[] = {
        p.cols = 1;
        p.k = 1;
      }},
-    {"dtype", StatusCode::invalid_argument, "dtype", [](Problem& p) { p.dtype = beyond<rtopk::DType>(); }},
-    {"dtype_just_beyond", StatusCode::invalid_argument, "dtype", [](Problem& p) { p.dtype = beyond<rtopk::DType>(5); }},
+    {"dtype", StatusCode::invalid_argument, "dtype", [](Problem& p) { p.dtype = far_beyond<rtopk::DType>(); }},
+    {"dtype_just_beyond", StatusCode::invalid_argument, "dtype",
+     [](Problem& p) { p.dtype = just_beyond<rtopk::DType>(); }},
     {"direction", StatusCode::invalid_argument, "direction",
-     [](Problem& p) { p.direction = beyond<rtopk::Direction>(2); }},
-    {"order", StatusCode::invalid_argument, "order", [](Problem& p) { p.order = beyond<rtopk::Order>(3); }},
-    {"form", StatusCode::invalid_argument, "form", [](Problem& p) { p.form = beyond<Form>(4); }},
-    {"index_type", StatusCode::invalid_argument, "index_type", [](Problem& p) { p.index_type = beyond<IndexType>(4); }},
-    {"search", StatusCode::invalid_argument, "search", [](Problem& p) { p.search = beyond<rtopk::Search>(2); }},
+     [](Problem& p) { p.direction = just_beyond<rtopk::Direction>(); }},
+    {"order", StatusCode::invalid_argument, "order", [](Problem& p) { p.order = just_beyond<rtopk::Order>(); }},
+    {"form", StatusCode::invalid_argument, "form", [](Problem& p) { p.form = just_beyond<Form>(); }},
+    {"index_type", StatusCode::invalid_argument, "index_type",
+     [](Problem& p) { p.index_type = just_beyond<IndexType>(); }},
+    {"search", StatusCode::invalid_argument, "search", [](Problem& p) { p.search = just_beyond<rtopk::Search>(); }},
     {"device_kind", StatusCode::invalid_argument, "device.*",
-     [](Problem& p) { p.device.kind = beyond<rtopk::DeviceKind>(2); }},
+     [](Problem& p) { p.device.kind = just_beyond<rtopk::DeviceKind>(); }},
     {"cpu_ordinal", StatusCode::invalid_argument, "device.*", [](Problem& p) { p.device.ordinal = 1; }},
     {"cpu_ordinal_negative", StatusCode::invalid_argument, "device.*", [](Problem& p) { p.device.ordinal = -1; }},
     {"i32_for_too_many_columns", StatusCode::invalid_argument, "index_type",
@@ -316,7 +325,8 @@ TEST(Traits, OfThisMachine) {
   EXPECT_GE(traits.threads, 1);
   EXPECT_EQ(traits.device, rtopk::Device{});
   expect_refusal(rtopk::query_traits({rtopk::DeviceKind::cpu, 3}, traits), StatusCode::invalid_argument, "device");
-  expect_refusal(rtopk::query_traits({beyond<rtopk::DeviceKind>(), 0}, traits), StatusCode::invalid_argument, "device");
+  expect_refusal(rtopk::query_traits({far_beyond<rtopk::DeviceKind>(), 0}, traits), StatusCode::invalid_argument,
+                 "device");
 }
 
 TEST(Cuda, IsNotSupportedWhereItWasNotBuilt) {
@@ -574,7 +584,7 @@ TEST_F(BadCalls, PlansThatNobodyMade) {
   plan_.workspace_bytes = 0;
   expect_refused(StatusCode::invalid_argument, "plan.*");
   SetUp();
-  plan_.family = beyond<rtopk::Family>();
+  plan_.family = far_beyond<rtopk::Family>();
   expect_refused(StatusCode::invalid_argument, "plan.*");
 }
 

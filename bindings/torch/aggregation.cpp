@@ -55,7 +55,7 @@ HeldGraph held(const Tensor& row_starts, const Tensor& columns, const MaybeTenso
 
 DType float_type_of(const char* name, const Tensor& tensor) {
   const DType dtype = element_type_of(tensor);
-  if (dtype == DType::f64 || dtype == DType::i32) {
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
     refuse(std::string(name) + " has another dtype; accepted: float32, float16 or bfloat16");
   }
   return dtype;

@@ -52,7 +52,7 @@ StudyReport report_passes(const StudySetting& setting) {
       "{}\n\n{:<10} {:>6} {:>6} {:>10} {:>10} {:>8}\n",
       rows, setting.random.seed, device_text(setting.machine.traits.device), "elements", "M", "k", "rtopk", "bisection",
       "fewer");
-  for (const Distribution distribution : values_of<Distribution>) {
+  for (const Distribution distribution : values_of<Distribution>()) {
     if (distribution == Distribution::constant) continue;  // all elements are equal, so there is no search
     StudySetting here = setting;
     here.random.distribution = distribution;

@@ -15,6 +15,7 @@ static_assert(static_cast<int>(rtopk::Form::cbsr) == RTOPK_CBSR);
 static_assert(static_cast<int>(rtopk::IndexType::u16) == RTOPK_INDEX_U16);
 static_assert(static_cast<int>(rtopk::StatusCode::device_error) == RTOPK_DEVICE_ERROR);
 static_assert(sizeof(rtopk_executor) == sizeof(rtopk::Executor));
+static_assert(sizeof(rtopk_output) == sizeof(rtopk::Output));
 
 rtopk_status to_c(const rtopk::Status& status) {
   rtopk_status result{};
@@ -217,7 +218,8 @@ rtopk_status rtopk_run(const rtopk_plan* opaque, const void* input, const rtopk_
       where.executor = &executor;
     }
   }
-  const rtopk::Output out{output->values, output->indices, output->dense, output->mask, output->passes};
+  const auto [values, indices, dense, mask, passes] = *output;  // all fields: a new one fails to compile here
+  const rtopk::Output out{values, indices, dense, mask, passes};
   return to_c(rtopk::run(plan, input, out, {workspace, workspace_bytes}, where));
 }
 

@@ -68,7 +68,7 @@ template <class T>
 using ArithmeticOf = typename ElementTraits<T>::Arithmetic;
 
 template <class T>
-inline constexpr bool is_floating = !std::is_same_v<T, std::int32_t>;
+inline constexpr bool is_floating = !std::is_integral_v<T>;
 
 /// The greatest key: of NaN, or INT32_MAX. The least key is 0: of -infinity, or INT32_MIN.
 template <class T>
@@ -141,10 +141,11 @@ template <class T>
     }
     const KeyOf<T> key = key_of(nearest);
     return arithmetic_of(nearest) < threshold ? static_cast<KeyOf<T>>(key + 1) : key;
-  } else if constexpr (std::is_same_v<T, std::int32_t>) {
+  } else if constexpr (!is_floating<T>) {
+    static_assert(sizeof(T) <= 4, "a double must hold every value of T and a std::int64_t every rounded threshold");
     const auto truncated = static_cast<std::int64_t>(threshold);
     const auto ceiling = static_cast<double>(truncated) < threshold ? truncated + 1 : truncated;
-    return key_of(static_cast<std::int32_t>(ceiling));
+    return key_of(static_cast<T>(ceiling));
   } else {
     return key_of(threshold);
   }
@@ -178,9 +179,10 @@ template <class T, Direction direction>
     constexpr KeyOf<T> shift = directed<T, direction>(key_of(T{})) - key_of(T{});
     return static_cast<KeyOf<T>>(least_key_at_least<T>(threshold) + shift);
   } else {
+    static_assert(sizeof(T) <= 4, "as in least_key_at_least");
     const auto truncated = static_cast<std::int64_t>(-threshold);
     const auto floor = static_cast<double>(truncated) > -threshold ? truncated - 1 : truncated;
-    return directed_key<T, direction>(static_cast<std::int32_t>(floor));
+    return directed_key<T, direction>(static_cast<T>(floor));
   }
 }
 

@@ -48,10 +48,11 @@ struct RealScale {
   static core::KeyOf<T> FromReal(double real) {
     const double value = direction == Direction::largest ? real : -real;
     T element{};
-    if constexpr (std::is_same_v<T, std::int32_t>) {
-      constexpr double least = std::numeric_limits<std::int32_t>::min();
-      constexpr double greatest = std::numeric_limits<std::int32_t>::max();
-      element = static_cast<std::int32_t>(value >= least ? std::min(value, greatest) : least);
+    if constexpr (!core::is_floating<T>) {
+      static_assert(sizeof(T) <= 4, "a double must hold the limits of T");
+      constexpr double least = std::numeric_limits<T>::min();
+      constexpr double greatest = std::numeric_limits<T>::max();
+      element = static_cast<T>(value >= least ? std::min(value, greatest) : least);
     } else if constexpr (std::is_same_v<T, core::F16>) {
       element.bits = f16_from_float(static_cast<float>(value));
     } else if constexpr (std::is_same_v<T, core::BF16>) {

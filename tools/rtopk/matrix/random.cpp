@@ -119,6 +119,7 @@ void store(double value, bool scale_integers, void* out, std::int64_t i) {
   } else if constexpr (dtype == DType::bf16) {
     static_cast<std::uint16_t*>(out)[i] = bf16_from_float(static_cast<float>(value));
   } else {
+    static_assert(dtype == DType::i32);
     const double scaled = scale_integers ? value * 0x1p20 : value;
     static_cast<std::int32_t*>(out)[i] = static_cast<std::int32_t>(std::clamp(scaled, -0x1p31, 0x1p31 - 1.0));
   }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <rtopk/select.hpp>
 #include <rtopk/types.hpp>
@@ -13,38 +14,18 @@
 
 namespace rtopk::tool {
 
+/// Every value of an enumeration: from 0 up to the first number without a name.
 template <typename T>
-inline constexpr auto values_of = std::array<T, 0>{};
-
-template <>
-inline constexpr auto values_of<DType> = std::to_array({DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32});
-template <>
-inline constexpr auto values_of<Direction> = std::to_array({Direction::largest, Direction::smallest});
-template <>
-inline constexpr auto values_of<Order> = std::to_array({Order::unsorted, Order::by_value, Order::by_index});
-template <>
-inline constexpr auto values_of<Form> = std::to_array({Form::pairs, Form::dense, Form::mask, Form::cbsr});
-template <>
-inline constexpr auto values_of<IndexType> = std::to_array({IndexType::i32, IndexType::i64, IndexType::u8,
-                                                            IndexType::u16});
-template <>
-inline constexpr auto values_of<Search> = std::to_array({Search::fast, Search::bisection});
-template <>
-inline constexpr auto values_of<Family> = std::to_array({Family::reference, Family::cpu_lanes, Family::cpu_row,
-                                                         Family::cpu_stream, Family::cpu_bisection, Family::cuda_warp,
-                                                         Family::cuda_tournament, Family::cuda_block,
-                                                         Family::cuda_filter, Family::cuda_cluster, Family::cuda_radix,
-                                                         Family::cuda_scan});
-template <>
-inline constexpr auto values_of<Distribution> = std::to_array({Distribution::normal, Distribution::uniform,
-                                                               Distribution::lognormal, Distribution::student,
-                                                               Distribution::quantized, Distribution::ties,
-                                                               Distribution::constant});
+[[nodiscard]] std::vector<T> values_of() {
+  std::vector<T> values;
+  for (int i = 0; name(static_cast<T>(i)) != std::string_view("?"); ++i) values.push_back(static_cast<T>(i));
+  return values;
+}
 
 template <typename T>
 [[nodiscard]] std::optional<T> value_named(std::string text) {
   std::replace(text.begin(), text.end(), '-', '_');  // by-value is accepted for by_value
-  for (const T value : values_of<T>) {
+  for (const T value : values_of<T>()) {
     if (text == name(value)) return value;
   }
   return std::nullopt;
@@ -54,7 +35,7 @@ template <typename T>
 template <typename T>
 [[nodiscard]] std::string names_of(const char* separator) {
   std::string names;
-  for (const T value : values_of<T>) names += (names.empty() ? "" : separator) + std::string(name(value));
+  for (const T value : values_of<T>()) names += (names.empty() ? "" : separator) + std::string(name(value));
   return names;
 }
 

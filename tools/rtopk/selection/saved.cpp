@@ -107,23 +107,28 @@ std::vector<std::int64_t> ArraySpec::shape(const std::vector<std::int64_t>& lead
 }
 
 std::vector<ArraySpec> arrays_of(const Problem& problem) {
-  const bool cbsr = problem.form == Form::cbsr;
-  const bool pairs = problem.form == Form::pairs;
   std::vector<ArraySpec> arrays;
   const auto add = [&](Part part, const char* name, const char* descr, std::size_t item_bytes, std::int64_t items) {
     arrays.push_back({part, name, descr, item_bytes, items, part == Part::passes});
   };
-  if (cbsr || (pairs && problem.values)) {
-    add(Part::values, "values", npy_descr(problem.dtype), size_of(problem.dtype), problem.k);
+  const auto add_elements = [&](Part part, const char* name, std::int64_t items) {
+    add(part, name, npy_descr(problem.dtype), size_of(problem.dtype), items);
+  };
+  const auto add_indices = [&](const char* name) {
+    add(Part::indices, name, npy_descr(problem.index_type), size_of(problem.index_type), problem.k);
+  };
+  switch (problem.form) {
+    case Form::pairs:
+      if (problem.values) add_elements(Part::values, "values", problem.k);
+      if (problem.indices) add_indices("indices");
+      break;
+    case Form::cbsr:
+      add_elements(Part::values, "values", problem.k);
+      add_indices("selectors");
+      break;
+    case Form::dense: add_elements(Part::dense, "dense", problem.cols); break;
+    case Form::mask: add(Part::mask, "mask", "|u1", 1, problem.cols); break;
   }
-  if (cbsr || (pairs && problem.indices)) {
-    add(Part::indices, cbsr ? "selectors" : "indices", npy_descr(problem.index_type), size_of(problem.index_type),
-        problem.k);
-  }
-  if (problem.form == Form::dense) {
-    add(Part::dense, "dense", npy_descr(problem.dtype), size_of(problem.dtype), problem.cols);
-  }
-  if (problem.form == Form::mask) add(Part::mask, "mask", "|u1", 1, problem.cols);
   if (problem.passes) add(Part::passes, "passes", "<i4", sizeof(std::int32_t), 1);
   return arrays;
 }
@@ -200,7 +205,7 @@ Problem guess_problem(const NpzArrays& arrays, std::int64_t rows, std::int64_t c
   const auto found = arrays.find(which);
   if (found != arrays.end() && !found->second.header.shape.empty()) problem.k = found->second.header.shape.back();
   if (problem.indices && found != arrays.end()) {
-    for (const IndexType type : values_of<IndexType>) {
+    for (const IndexType type : values_of<IndexType>()) {
       if (found->second.header.descr == npy_descr(type)) problem.index_type = type;
     }
   }

@@ -30,7 +30,7 @@ std::int64_t draw_k(std::int64_t cols, SplitMix& random) {
 }
 
 void draw_form(Problem& problem, SplitMix& random) {
-  problem.form = random.one_in(2) ? Form::pairs : random.pick(values_of<Form>);
+  problem.form = random.one_in(2) ? Form::pairs : random.pick(values_of<Form>());
   if (problem.form == Form::cbsr && problem.cols > max_cbsr_cols) problem.form = Form::pairs;
   if (problem.form == Form::cbsr) {
     problem.index_type = random.one_in(4) ? IndexType::u16 : selector_type(problem.cols);
@@ -38,7 +38,7 @@ void draw_form(Problem& problem, SplitMix& random) {
     problem.index_type = random.one_in(2) ? IndexType::i32 : IndexType::i64;
   }
   if (problem.form != Form::pairs) return;
-  problem.order = random.pick(values_of<Order>);
+  problem.order = random.pick(values_of<Order>());
   problem.values = !random.one_in(8);
   problem.indices = !problem.values || !random.one_in(8);
 }
@@ -62,8 +62,8 @@ SoakProblem soak_problem(std::uint64_t seed, std::int64_t number) {
   const std::int64_t elements = random.one_in(large_one_in) ? max_elements_of_large : max_elements;
   problem.rows = random.log_between(1, std::max<std::int64_t>(elements / problem.cols, 1));
   problem.k = draw_k(problem.cols, random);
-  problem.dtype = random.pick(values_of<DType>);
-  problem.direction = random.pick(values_of<Direction>);
+  problem.dtype = random.pick(values_of<DType>());
+  problem.direction = random.pick(values_of<Direction>());
   problem.passes = random.one_in(8);
   draw_form(problem, random);
   draw_search(problem, random);
