@@ -1,5 +1,5 @@
 // The operators of torch.ops.rtopk, through PyTorch's stable ABI. Derivatives, fake kernels and vmap are registered in
-// Python (python/rtopk/_registrations.py).
+// Python, beside the functions that call the operators (python/rtopk/_operators.py has what they share).
 #include "operators.hpp"
 
 #include <stdexcept>
