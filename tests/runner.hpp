@@ -44,6 +44,9 @@ class Runner {
   [[nodiscard]] virtual std::string run(const Call& call) const = 0;
 };
 
+/// All families of a device, which are those whose names begin with the device's name.
+std::vector<rtopk::Family> families_of(rtopk::DeviceKind device);
+
 /// Whether `family` takes the problem, and is not the one that make_plan picks.
 bool is_another_family(const rtopk::Problem& problem, const rtopk::Traits& traits, rtopk::Family family);
 
