@@ -51,6 +51,7 @@ docs:
 
 test: setup
 	@scripts/setup.sh browser
+	@scripts/setup.sh docs
 	@scripts/setup.sh lint
 	@$(PYTHON) scripts/run_tests.py
 

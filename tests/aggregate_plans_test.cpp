@@ -1,4 +1,4 @@
-// Plans for sums over neighbours: what is refused of problems, calls and plans, and what is picked for GPUs, which need not be here.
+// Plans of aggregations: errors of problems, calls and plans, and the plans for GPUs, which need not exist here.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -18,7 +18,7 @@ namespace {
 using rtopk::DType;
 using rtopk::IndexType;
 
-/// What expects that a sound call is refused, and by which name, once something of it is changed.
+/// Returns a check: after a change to a valid call, run() must return an error that names the argument.
 auto refusals_of(const gnn::AggregationPlan& plan, const rtopk::gnn::AggregationCall& sound,
                  rtopk::Workspace workspace) {
   return [=](const char* argument, const std::function<void(rtopk::gnn::AggregationCall&)>& change) {
@@ -63,7 +63,7 @@ TEST(AggregateRefusals, Problems) {
   }
 }
 
-// Every size in bytes fits in 63 bits: a sanitizer would say so if not.
+// Every size in bytes fits in 63 bits; otherwise a sanitizer reports it.
 TEST(AggregateRefusals, AtTheLimitsMemoryIsMissingAndNothingElse) {
   constexpr std::int64_t kMax = std::int64_t{1} << 59;
   const gnn::Aggregation most{.rows = kMax, .nodes = kMax, .edges = kMax, .cols = 1, .k = 1};
@@ -141,7 +141,7 @@ TEST(AggregatePlans, NumbersForGpus) {
   problem.term = gnn::AggregationTerm::backward;
   const gnn::AggregationPlan backward = planned(problem);
   EXPECT_EQ(backward.elements_per_sweep, 32);
-  // Sums of all elements would not stay in the cache, and nodes have many edges.
+  // Sums of all elements would not fit in the cache, and nodes have many edges.
   problem.k = 256;
   problem.edges = 100000000;
   EXPECT_EQ(planned(problem).elements_per_sweep, 64);
@@ -240,7 +240,7 @@ TEST(AggregateRefusals, OfPlansForAGpu) {
       refused("plan.piece_edges", [](auto& p) { p.piece_edges = 16; });
       refused("plan.piece_edges", [](auto& p) { p.piece_edges = 300; });
       refused("plan.piece_edges", [](auto& p) { p.piece_edges = std::int64_t{1} << 40; });
-      refused("plan.piece_edges", [](auto& p) {  // 2^31 of them
+      refused("plan.piece_edges", [](auto& p) {  // 2^31 pieces
         p.piece_edges = 32;
         p.short_edges = 0;
         p.problem.edges = std::int64_t{1} << 36;
@@ -255,7 +255,7 @@ TEST(AggregateRefusals, OfPlansForAGpu) {
       refused("plan.threads", [](auto& p) { p.threads = 256; });
       refused("plan.threads", [](auto& p) { p.shared_bytes += 4; });
       refused("plan.threads", [](auto& p) { p.workspace_bytes += 1; });
-      // A plan for another problem.
+      // A plan of another problem.
       if (!plan.needs_transposed() && term == gnn::AggregationTerm::forward) {
         refused("plan.threads", [](auto& p) { p.problem.edges *= 2; });
       }
@@ -263,7 +263,7 @@ TEST(AggregateRefusals, OfPlansForAGpu) {
   }
 }
 
-// What make_plan makes, run takes: what is missing is memory.
+// run() accepts every plan of make_plan: the only error is the missing memory.
 TEST(AggregatePlans, ForGpusAreSoundUpToTheLimits) {
   const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}};
   constexpr std::int64_t kMaxRows = 0x7fffffff;

@@ -1,5 +1,5 @@
-// Sums over the neighbours in a graph, both passes, on every device that is here: against sums in f64 within what f32
-// additions may lose, and at the limits of memory. What is refused: aggregate_plans_test.cpp.
+// Aggregations in both directions, on every device of this machine: against f64 sums, within the error of f32
+// additions, and with guarded memory. For errors see aggregate_plans_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,13 +25,13 @@ namespace {
 using rtopk::DType;
 using rtopk::IndexType;
 
-/// A problem with all that it reads.
+/// A problem with its inputs.
 struct Instance {
   gnn::Aggregation problem;
   TestGraph graph;
   TestGraph transposed;
   std::vector<std::int64_t> selectors;
-  std::vector<float> elements;  ///< forward: values; backward: the gradient. As rounded to the dtype.
+  std::vector<float> elements;  ///< forward: values; backward: the gradient. Rounded to the dtype.
 
   Instance(gnn::Aggregation wanted, TestGraph made, Random& random)
       : problem(wanted), graph(std::move(made)), transposed(transpose(graph)) {
@@ -42,7 +42,7 @@ struct Instance {
     std::iota(columns.begin(), columns.end(), std::int64_t{0});
     for (std::int64_t node = 0; node < problem.nodes; ++node) {
       const auto begin = std::ssize(selectors);
-      for (std::int64_t i = 0; i < problem.k; ++i) {  // the first k of a random order
+      for (std::int64_t i = 0; i < problem.k; ++i) {  // the first k of a random permutation
         std::swap(columns[static_cast<std::size_t>(i)],
                   columns[static_cast<std::size_t>(random.between(i, problem.cols - 1))]);
         selectors.push_back(columns[static_cast<std::size_t>(i)]);
@@ -60,7 +60,7 @@ struct Instance {
   }
 };
 
-/// Sums in f64, with what bounds their error: the sum of the magnitudes and the number of terms.
+/// A sum in f64, and what bounds the error of an f32 sum: the sum of magnitudes and the number of terms.
 struct Sum {
   double value = 0.0;
   double magnitude = 0.0;
@@ -98,10 +98,10 @@ std::vector<Sum> reference(const Instance& instance) {
   return sums;
 }
 
-/// Half a unit in the last place, relative.
+/// Half a unit in the last place, relative to the value.
 double rounding(DType dtype) { return dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8; }
 
-/// The first result that is further off than its additions, products and final rounding allow; empty if none is.
+/// The first result whose error exceeds that of its additions, products and final rounding; empty if there is none.
 std::string first_wrong(const Instance& instance, const std::vector<float>& results) {
   const std::vector<Sum> expected = reference(instance);
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -115,7 +115,7 @@ std::string first_wrong(const Instance& instance, const std::vector<float>& resu
   return "";
 }
 
-/// So many edges side by side: each of a block's four warps has a sum for every column and edge.
+/// Sets edges_at_once: each of a block's four warps has a sum for every column and edge.
 void add_at_once(gnn::AggregationPlan& plan, std::int64_t edges) {
   plan.shared_bytes += static_cast<std::size_t>(4 * plan.window_cols * (edges - plan.edges_at_once)) * sizeof(float);
   plan.edges_at_once = edges;
@@ -124,13 +124,13 @@ void add_at_once(gnn::AggregationPlan& plan, std::int64_t edges) {
 class Aggregate : public OnDevice {
  protected:
   struct Options {
-    std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes, of what is aligned to elements.
+    std::size_t misalignment = 0;  ///< Elements past a multiple of 64 bytes, for element-aligned memory.
     std::int32_t threads = 2;      ///< CPU.
     const rtopk::Executor* executor = nullptr;
     std::function<void(gnn::AggregationPlan&)> change = [](gnn::AggregationPlan&) {};
   };
 
-  /// What a run wrote. Nothing beside it may have been written.
+  /// The result of a run. Fails if the run writes outside of it.
   [[nodiscard]] Bytes run(const Instance& instance, const Options& options) const {
     auto plan = plan_of<gnn::AggregationPlan>(instance.problem, options.threads);
     options.change(plan);
@@ -142,7 +142,7 @@ class Aggregate : public OnDevice {
     const auto selectors = memory(encode(instance.selectors, problem.selector_type),
                                   options.misalignment * rtopk::size_of(problem.selector_type));
     const auto elements = memory(encode(instance.elements, problem.dtype), shift);
-    // Whoever relies on zeros, or does not write every result, is found out.
+    // Poison: detects code that relies on zeros or does not write every result.
     const auto results = memory(
         Bytes(static_cast<std::size_t>(instance.results()) * rtopk::size_of(problem.dtype), std::byte{0xff}), shift);
     const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
@@ -200,10 +200,10 @@ TEST_P(Aggregate, HubsAreRight) {
   for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
       const gnn::Aggregation p{.term = term, .cols = 64, .k = 16, .deterministic = deterministic};
-      // A row of nearly all edges, and then a node.
+      // One row, then one node, with nearly all edges.
       expect_right({p, graph_of({3, 100000, 0, 2, 40}, 50, random), random});
       expect_right({p, graph_of(random_degrees(3000, 200, random), 2, random), random});
-      // Rows of all lengths between many that are empty.
+      // Rows of all lengths among many empty ones.
       std::vector<std::int64_t> rare(4000, 0);
       for (int i = 0; i < 20; ++i) rare[static_cast<std::size_t>(random.between(0, 3999))] = random.between(1, 2000);
       expect_right({p, graph_of(rare, 50, random), random});
@@ -219,12 +219,12 @@ TEST_P(Aggregate, SmallestGraphs) {
         const gnn::Aggregation p{.term = term, .cols = 40, .k = 3, .mean = mean, .deterministic = deterministic};
         expect_right({p, graph_of({0, 0, 0}, 4, random), random});  // no edges
         expect_right({p, graph_of({1}, 1, random), random});        // a node with a loop
-        expect_right({p, graph_of({5}, 1, random), random});        // the same edge again and again
+        expect_right({p, graph_of({5}, 1, random), random});        // the same edge repeated
         expect_right({p, graph_of({}, 3, random), random});         // no rows
         expect_right(
             {p, TestGraph{.nodes = 0, .row_starts = {0, 0}, .columns = {}, .weights = {}}, random});  // no nodes
         TestGraph nowhere{.nodes = 0, .row_starts = {0, 2}, .columns = {0, 5}, .weights = {1.0f, 1.0f}};
-        expect_right({p, nowhere, random});  // edges to nowhere
+        expect_right({p, nowhere, random});  // edges whose column is out of range
       }
     }
   }
@@ -243,7 +243,7 @@ TEST_P(Aggregate, WhatDoesNotExistAddsNothing) {
           if (random.between(0, 9) == 0) column = random.coin() ? random.between(30, 40) : -random.between(1, 1 << 30);
         }
         Instance instance(p, graph, random);
-        // The last selectors of some nodes are beyond the columns, and still ascend.
+        // The last selectors of some nodes are out of range, and still ascend.
         for (std::int64_t node = 0; node < 30; node += 3) {
           for (std::int64_t i = 15; i < 20; ++i) {
             instance.selectors[static_cast<std::size_t>(node * 20 + i)] = cols + 20 + i;
@@ -272,8 +272,8 @@ TEST_P(Aggregate, RowStartsThatMakeNoSenseStayInMemory) {
             (*starts)[static_cast<std::size_t>(random.between(0, std::ssize(*starts) - 1))] = random.pick(senseless);
           }
         }
-        const std::vector<float> results = decode(run(broken), p.dtype);  // it looks at the guards
-        if (GetParam() != rtopk::DeviceKind::cpu) continue;               // what is in the result is undefined
+        const std::vector<float> results = decode(run(broken), p.dtype);  // run() checks the guards
+        if (GetParam() != rtopk::DeviceKind::cpu) continue;               // the content is undefined
         for (const float x : results) EXPECT_FALSE(std::isnan(x));
       }
     }
@@ -304,7 +304,7 @@ TEST_P(Aggregate, SumsRepeatBitForBit) {
 TEST_P(Aggregate, SumsDoNotDependOnWhereMemoryBegins) {
   Random random(seed() + 208);
   for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
-    for (const std::int64_t k : {3, 7, 8}) {  // so few that one sweep over the edges is enough wherever it begins
+    for (const std::int64_t k : {3, 7, 8}) {  // so small that one sweep over the edges suffices at any alignment
       const gnn::Aggregation p{.term = term, .cols = 200, .k = k, .deterministic = true};
       const Instance instance(p, graph_of(random_degrees(300, 700, random), 100, random), random);
       Options odd;
@@ -336,7 +336,7 @@ TEST_P(Aggregate, InfinitiesAndNaNsStayWhereTheyAre) {
   Random random(seed() + 206);
   const gnn::Aggregation p{.cols = 64, .k = 16};
   Instance instance(p, graph_of(random_degrees(30, 40, random), 20, random), random);
-  for (std::int64_t i = 0; i < 16; ++i) {  // of one node
+  for (std::int64_t i = 0; i < 16; ++i) {  // one node
     instance.elements[static_cast<std::size_t>(i)] = i % 2 == 0 ? INFINITY : NAN;
   }
   const std::vector<float> results = decode(run(instance), p.dtype);

@@ -1,4 +1,4 @@
-// The contract says that a run allocates nothing. This program counts every call of the allocator, by C++ and by C alike.
+// The contract says that run() allocates nothing. This program counts every allocation, from C++ and from C.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,7 +31,7 @@ std::atomic<std::int64_t> allocations{0};
 }
 
 #if !defined(RTOPK_TEST_OTHER_ALLOCATOR)
-// The names under which glibc keeps its own functions for programs that put theirs in front.
+// The names that glibc gives its own functions, for programs that replace them.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);                           // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(std::size_t count, std::size_t bytes);        // NOLINT(bugprone-reserved-identifier)
@@ -67,7 +67,7 @@ namespace {
 
 class Allocation : public DTypeTest {};
 
-/// How often one run of the problem calls the allocator.
+/// Number of allocator calls of one run.
 std::int64_t allocations_of(const rtopk::Problem& problem, const Matrix& matrix, const rtopk::Executor& executor) {
   rtopk::Plan plan;
   EXPECT_TRUE(rtopk::make_plan(problem, plan).ok());
@@ -106,7 +106,7 @@ TEST_P(Allocation, NoneDuringARun) {
       problem.passes = true;
       random.pick(kLimits).apply(problem);
       shape.apply(problem);
-      // On a thread that has never run anything: what is allocated once for each thread is allocated, too.
+      // On a new thread: also counts what is allocated once per thread.
       std::int64_t counted = -1;
       std::thread([&] { counted = allocations_of(problem, matrix, here); }).join();
       ASSERT_EQ(counted, 0) << describe(problem);
@@ -118,7 +118,7 @@ TEST(AllocationOfGraphs, NoneDuringARun) {
 #if defined(RTOPK_TEST_OTHER_ALLOCATOR)
   GTEST_SKIP() << "the allocator of this build cannot be counted";
 #endif
-  // Zeros are a graph without edges, selectors and numbers.
+  // Zeros are a valid input: a graph without edges, selectors and values.
   alignas(64) static std::byte memory[6][65536];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
   const rtopk::Executor here = backwards();

@@ -1,4 +1,4 @@
-// The C functions: the same results and the same refusals as their C++ namesakes.
+// The C API: the same results and the same errors as the C++ API.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,7 +31,7 @@ static_assert(RTOPK_WORKSPACE_TOO_SMALL == static_cast<int>(rtopk::StatusCode::w
 
 rtopk_problem good_problem() {
   rtopk_problem problem;
-  std::memset(&problem, 0x7f, sizeof problem);  // init sets every field
+  std::memset(&problem, 0x7f, sizeof problem);  // init must set every field
   rtopk_problem_init(&problem);
   problem.rows = 2;
   problem.cols = 6;
@@ -97,7 +97,7 @@ TEST(CApi, Selects) {
 }
 
 TEST(CApi, PassesEveryFieldOn) {
-  const double matrix[] = {4, 1, 3, 2, 9, 8, 7, 6, 99, 99};  // rows of 4, 5 apart
+  const double matrix[] = {4, 1, 3, 2, 9, 8, 7, 6, 99, 99};  // rows of 4 elements, 5 apart
   rtopk_problem problem = good_problem();
   problem.cols = 4;
   problem.row_stride = 5;
@@ -126,7 +126,7 @@ TEST(CApi, PassesEveryFieldOn) {
   EXPECT_EQ(passes[0], 1);
 }
 
-// The columns of two matrices of 3 x 2: of each the greatest.
+// Selects the maximum of each column of two 3 x 2 matrices.
 TEST(CApi, PassesStridesOn) {
   const float matrices[] = {1, 20, 3, 10, 2, 0, -1, -20, -3, -10, -2, -30};
   rtopk_problem problem = good_problem();
@@ -191,7 +191,7 @@ TEST(CApi, RefusesBadProblems) {
       {RTOPK_INVALID_ARGUMENT, "group_stride", [](auto& p) { p.group_stride = 5; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 5; }},
       {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = -1; }},
-      {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 256; }},  // 0 in eight bits
+      {RTOPK_INVALID_ARGUMENT, "dtype", [](auto& p) { p.dtype = 256; }},  // 0 if truncated to eight bits
       {RTOPK_INVALID_ARGUMENT, "direction", [](auto& p) { p.direction = 1 << 16; }},
       {RTOPK_INVALID_ARGUMENT, "order", [](auto& p) { p.order = 3; }},
       {RTOPK_INVALID_ARGUMENT, "form", [](auto& p) { p.form = 4; }},
@@ -269,7 +269,7 @@ TEST(CApi, WritesThePlanAsText) {
   std::memset(cut, '#', sizeof cut);
   EXPECT_EQ(rtopk_plan_text(&plan, cut, 8), length);
   EXPECT_EQ(std::string(cut), whole.substr(0, 7));
-  EXPECT_EQ(cut[8], '#');  // nothing behind the size that was given
+  EXPECT_EQ(cut[8], '#');  // nothing is written past the given size
   EXPECT_EQ(rtopk_plan_text(nullptr, cut, 8), 0u);
 }
 

@@ -1,5 +1,5 @@
-// Plans are plain values that anyone can change: whatever they say, a run refuses them or does what it should, and touches nothing
-// else. The sanitizers' builds run this too.
+// Plans are plain values that anyone can change. A run must reject a changed plan or give the right result, and must
+// not touch other memory. Sanitizer builds run these tests, too.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,11 +22,11 @@ namespace rtopk_test {
 namespace gnn = rtopk::gnn;
 namespace {
 
-// Memory that a test gives; of a plan that asks for more, that much is given all the same.
+// Limits of the memory that a test provides. A plan that asks for more workspace gets this much.
 constexpr std::size_t kMaxWorkspace = std::size_t{1} << 22;
 constexpr std::int64_t kMaxElements = 1 << 16;
 
-/// How many were carried out and how many refused: a test in which all are refused shows nothing.
+/// Runs that succeeded and runs that were refused: if all are refused, a test proves nothing.
 struct Counts {
   std::int64_t done = 0;
   std::int64_t refused = 0;
@@ -48,7 +48,7 @@ auto fields_of(rtopk::Plan& plan) {
                   plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }
 
-/// Whether a problem is a valid one, its device is here, and it is so small that its memory can be brought.
+/// True if the problem is valid, its device exists, and it is small enough to allocate its memory.
 bool is_affordable(rtopk::Problem problem) {
   rtopk::Traits traits;
   if (!rtopk::query_traits(problem.device, traits).ok()) return false;
@@ -61,7 +61,7 @@ bool is_affordable(rtopk::Problem problem) {
   return rtopk::make_plan(problem, rtopk::Traits{}, plan).ok() && input_elements(problem) <= kMaxElements;
 }
 
-/// Runs a changed plan in the place of one that was made for the problem.
+/// Runs a changed plan instead of the one that make_plan makes.
 class ChangedPlan final : public Runner {
  public:
   explicit ChangedPlan(const rtopk::Plan& plan) : plan_(plan) {}
@@ -98,16 +98,16 @@ rtopk::Plan random_plan(rtopk::Device device, Random& random) {
   return plan;
 }
 
-/// Empty, or what is wrong: neither refused nor right.
+/// Empty, or an error: neither refused nor right.
 std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
   if (!is_affordable(plan.problem) || plan.workspace_bytes > kMaxWorkspace) {
-    // Without memory: what is asked of a plan and a problem comes first.
+    // Call without memory: plan and problem are checked first.
     std::vector<std::byte> workspace(1024);
     const bool ok = rtopk::run(plan, nullptr, {}, {workspace.data(), workspace.size()}).ok();
     counts.refused += ok ? 0 : 1;
     return !ok || plan.problem.rows == 0 ? "" : "a run without memory went well:\n" + rtopk::to_string(plan);
   }
-  // Changed strides may let rows share elements; without rows there are none at all.
+  // Changed strides may make rows share elements; without rows there are no elements.
   const std::int64_t elements = std::max(input_elements(plan.problem), plan.problem.k);
   const Matrix memory = make_mixed_matrix(plan.problem.dtype, 1, elements, plan.problem.k, random);
   const Matrix matrix = rows_in(memory, plan.problem);
@@ -139,7 +139,7 @@ TEST(ChangedPlans, OfSelectionsOnAGpu) {
   try_selections(gpu, scaled(2500));
 }
 
-// The numbers that were found to wrap around: 2^62 elements of 4 bytes are 0 bytes.
+// These numbers once wrapped around: 2^62 elements of 4 bytes are 0 bytes in 64 bits.
 TEST(ChangedPlans, WithMoreCandidatesThanThereIsMemory) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway no plan has candidates";
   rtopk::Problem problem;
@@ -172,19 +172,19 @@ TEST(ChangedPlans, OfSizesThatNoMemoryHasAreNotMade) {
     problem.order = order;
     rtopk::Plan plan;
     const rtopk::Status status = rtopk::make_plan(problem, rtopk::Traits{}, plan);
-    // What is sorted has 16 bytes each: as many as 64 bits can count. The reference needs 8 for any order.
+    // Sorting by value needs 16 bytes per result: 2^64 bytes. The reference needs 8 per column for every order.
     EXPECT_EQ(status.ok(), order != rtopk::Order::by_value && rtopk::build_info().highway) << status.text();
   }
 }
 
-/// Bytes of `count` elements, filled with small numbers of their type: f32 if they are no integers.
+/// `count` elements with small values: integers, or f32 otherwise.
 std::vector<std::byte> some_bytes(std::int64_t count, std::size_t size, Random& random) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(count) * size);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.between(0, 63));
   return bytes;
 }
 
-/// Bounded workspace: as much as the plan says, or what there is.
+/// The workspace that the plan asks for, up to the limit.
 std::vector<std::byte> workspace_of(std::size_t bytes) {
   return std::vector<std::byte>(std::min(bytes, kMaxWorkspace), std::byte{0x5a});
 }
@@ -220,14 +220,14 @@ TEST(ChangedPlans, OfSumsOverNeighbours) {
                             std::max(p.rows, p.nodes) * p.cols <= kMaxElements;
     auto workspace = workspace_of(plan.workspace_bytes);
     if (!affordable) {
-      // Nothing is asked of memory where there is nothing to do.
+      // If there is nothing to do, memory is not checked.
       const bool ok = gnn::run(plan, {}, {workspace.data(), workspace.size()}).ok();
       counts.refused += ok ? 0 : 1;
       ASSERT_TRUE(!ok || p.rows == 0 || p.nodes == 0);
       continue;
     }
     const std::size_t index = rtopk::size_of(p.graph_index_type);
-    const auto starts = some_bytes(std::max(p.rows, p.nodes) + 1, index, random);  // any content is safe
+    const auto starts = some_bytes(std::max(p.rows, p.nodes) + 1, index, random);  // any content is memory-safe
     const auto columns = some_bytes(p.edges, index, random);
     const auto weights = some_bytes(p.edges, sizeof(float), random);
     const auto values = some_bytes(p.nodes * p.k, rtopk::size_of(p.dtype), random);
@@ -320,7 +320,7 @@ TEST(ChangedPlans, OfProducts) {
   counts.expect_both();
 }
 
-// They run on a GPU alone. Without memory none can go well, and what is said first is what is wrong with the plan.
+// These run only on GPUs. Without memory every run fails, and errors of the plan come first.
 TEST(ChangedPlans, OfNormsLinearMapsAndTranspositions) {
   Random random(seed() + 83);
   const rtopk::Device gpu{rtopk::DeviceKind::cuda, 0};
@@ -356,7 +356,7 @@ TEST(ChangedPlans, OfNormsLinearMapsAndTranspositions) {
   }
 }
 
-/// The numbers of a C plan by its text; empty if it is none, or has rows at strides that no test here has memory for.
+/// Numbers from the text of a C plan; empty if it is not a plan, or if its strides need too much memory.
 std::vector<std::int64_t> numbers_of(const rtopk_plan& plan) {
   std::string text(4096, '\0');
   text.resize(std::min(rtopk_plan_text(&plan, text.data(), text.size()), text.size()));
@@ -406,7 +406,7 @@ TEST(ChangedPlans, OfCWithAnyBytes) {
       continue;
     }
     const auto count = static_cast<std::size_t>(numbers[0] * std::max(numbers[1], numbers[3]));
-    const std::vector<double> input(count);  // the largest element there is
+    const std::vector<double> input(count);  // double has the largest element size
     std::vector<double> values(count);
     std::vector<std::int64_t> indices(count);
     std::vector<double> dense(count);
@@ -441,7 +441,7 @@ TEST(ChangedPlans, OfCWithAnotherMarkSizeOrVersionAreRefused) {
     reinterpret_cast<unsigned char*>(&other)[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8);
     const rtopk_status status = rtopk_run(&other, matrix, &output, workspace.data(), workspace.size(), nullptr);
     EXPECT_EQ(status.code, RTOPK_INVALID_ARGUMENT) << bit;
-    EXPECT_EQ(std::string(status.text).rfind("plan is none of this version", 0), 0u) << status.text;
+    EXPECT_EQ(std::string(status.text).rfind("plan is not a plan of this version", 0), 0u) << status.text;
     EXPECT_EQ(rtopk_workspace_bytes(&other), 0u);
     EXPECT_EQ(rtopk_plan_text(&other, nullptr, 0), 0u);
   }

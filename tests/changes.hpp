@@ -1,4 +1,4 @@
-// Changes to plans that nobody should make: every field in turn becomes a number at some limit, or any other.
+// Changes fields of plans to limits and to random numbers, as no caller should.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Runs a selection with guarded memory and compares its output with the oracle.
 #include "check.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using rtopk::Order;
 using rtopk::Problem;
 
 constexpr std::byte kPoison{0xa5};
-/// No search needs more passes than this: it is far above three times the 64 bits of the longest key.
+/// Upper bound for the passes of any search: far above three times the 64 bits of the longest key.
 constexpr std::int32_t kMaxSanePasses = 1000;
 
 bool has_values(const Problem& p) { return p.form == Form::cbsr || (p.form == Form::pairs && p.values); }
@@ -72,8 +73,8 @@ std::string difference(const Table& table, std::int64_t row) {
   return "";
 }
 
-/// Sorts the k results of every row by index (by value's bits where there are no indices): for runners that do not promise
-/// an order.
+/// Sorts the k results of every row by index, or by the bits of the values if there are no indices: for runners that do
+/// not promise an order.
 Result normalised(const Problem& p, const Result& result) {
   Result sorted = result;
   const std::size_t value_size = has_values(p) ? rtopk::size_of(p.dtype) : 0;
@@ -109,7 +110,7 @@ std::string passes_difference(const RowSelection& selection, std::int32_t passes
   return passes >= 0 && passes <= kMaxSanePasses ? "" : "passes is " + std::to_string(passes) + ", which cannot be";
 }
 
-/// The matrix in memory where the problem says that it lies. The gaps between elements and the guards hold bait.
+/// Copies the matrix to memory in the problem's layout. Gaps between elements and the guards hold bait.
 std::unique_ptr<GuardedBuffer> lay_out(const Problem& p, const Matrix& matrix, const Layout& layout) {
   const std::size_t size = rtopk::size_of(p.dtype);
   const std::vector<std::byte> lure = bait(p.dtype, p.direction);

@@ -1,3 +1,4 @@
+// Helpers of the conformance suite.
 #include "conformance.hpp"
 
 namespace rtopk_test {
@@ -16,7 +17,7 @@ std::vector<Shape> shapes_for(std::int64_t cols) {
     shapes.push_back({Form::pairs, IndexType::i64, true, false, order});
     if (cols <= 256) shapes.push_back({Form::cbsr, IndexType::u8, true, true, order});
     if (cols <= 65536) shapes.push_back({Form::cbsr, IndexType::u16, true, true, order});
-    if (order == Order::by_value) continue;  // a dense row has one order
+    if (order == Order::by_value) continue;  // a dense row has only one order
     shapes.push_back({Form::dense, IndexType::i64, true, true, order});
     shapes.push_back({Form::mask, IndexType::i64, true, true, order});
   }

@@ -1,4 +1,4 @@
-// What the files of the conformance suite share.
+// Shared by the files of the conformance suite.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,13 +10,13 @@
 #include "check.hpp"
 
 namespace rtopk {
-/// For GoogleTest, which would print a byte.
+/// For GoogleTest, which would print the enumerator as a byte.
 inline void PrintTo(DType dtype, std::ostream* out) { *out << name(dtype); }
 }  // namespace rtopk
 
 namespace rtopk_test {
 
-/// One way of searching: the paper's, ours, stopped early or not.
+/// One kind of search: the paper's or ours, with or without early stopping.
 struct Limits {
   rtopk::Search search = rtopk::Search::fast;
   std::int32_t max_iter = 0;
@@ -45,7 +45,7 @@ inline const std::vector<Limits> kLimits = {
 inline constexpr rtopk::Direction kDirections[] = {rtopk::Direction::largest, rtopk::Direction::smallest};
 inline constexpr rtopk::Order kOrders[] = {rtopk::Order::unsorted, rtopk::Order::by_value, rtopk::Order::by_index};
 
-/// A form of the result that the contract allows: everything that changes what is written but not what is selected.
+/// Options that change what is written but not what is selected.
 struct Shape {
   rtopk::Form form = rtopk::Form::pairs;
   rtopk::IndexType index_type = rtopk::IndexType::i64;
@@ -62,19 +62,19 @@ struct Shape {
   }
 };
 
-/// All of them for rows of `cols` elements.
+/// All valid shapes for rows of `cols` elements.
 std::vector<Shape> shapes_for(std::int64_t cols);
 
-/// Strides, an alignment and a number of threads, from the ordinary to the odd.
+/// Random strides, alignment and number of threads, common and unusual ones.
 Layout random_layout(Random& random);
 
-/// k from 1 to cols, the ends and the ordinary sizes as often as all others together.
+/// A random k in [1, cols]. Half of the time it is one of the ends or of the common sizes.
 std::int64_t random_k(std::int64_t cols, Random& random);
 
-/// Tests over element types: one test per type, so that they can run side by side.
+/// Tests over element types: one test per type, so that they can run in parallel.
 class DTypeTest : public testing::TestWithParam<rtopk::DType> {
  protected:
-  /// Checks on every runner; records a failure. False once so much has failed that more would tell nothing new.
+  /// Checks on every runner and records failures. Returns false after so many failures that more add no information.
   bool conforms(const rtopk::Problem& problem, const Matrix& matrix, const Layout& layout = {}) {
     const std::string wrong = check_everywhere(problem, matrix, layout);
     if (wrong.empty()) return true;

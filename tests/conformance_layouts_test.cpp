@@ -1,4 +1,4 @@
-// Rows that do not lie side by side, or whose elements do not: columns of matrices, groups of rows, rows that share elements.
+// Rows or elements that are not contiguous: columns of matrices, groups of rows, rows that share elements.
 #include "conformance.hpp"
 
 namespace rtopk_test {
@@ -6,7 +6,7 @@ namespace {
 
 class Layouts : public DTypeTest {};
 
-// Every remainder of what is copied together: rows of a cache line, rows and columns of a vector.
+// Every remainder of the copy's blocks: rows per cache line, rows and columns per vector.
 TEST_P(Layouts, EveryNumberOfColumns) {
   Random random = random_for(40);
   for (std::int64_t rows = 1; rows <= 70; ++rows) {
@@ -29,7 +29,7 @@ TEST_P(Layouts, EveryNumberOfColumns) {
   }
 }
 
-// Input is only read, so rows and groups of it may lie in each other.
+// Input is only read, so rows and groups may overlap.
 TEST_P(Layouts, RowsMayShareElements) {
   Random random = random_for(41);
   for (std::int64_t left = scaled(300); left > 0; --left) {
@@ -56,7 +56,7 @@ TEST_P(Layouts, RowsMayShareElements) {
 
 INSTANTIATE_TEST_SUITE_P(Conformance, Layouts, testing::ValuesIn(kDTypes), dtype_name);
 
-// So long that fewer rows are copied at a time than share a cache line.
+// Rows so long that fewer of them are copied at a time than share a cache line.
 TEST(LongColumns, AreCopiedFewAtATime) {
   Random random(seed() + 42);
   const Matrix matrix = make_mixed_matrix(rtopk::DType::f64, 8, 300000, 20, random);

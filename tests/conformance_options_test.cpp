@@ -13,7 +13,7 @@ class Options : public DTypeTest {};
 
 TEST_P(Options, EveryCombination) {
   Random random = random_for(1);
-  // One size for each way that a backend may go: shorter than a vector, some vectors, a long row.
+  // One size for each path of a backend: shorter than a vector, a few vectors, a long row.
   constexpr Size kSizes[] = {{5, 2}, {67, 9}, {256, 32}, {1500, 70}};
   for (const Size size : kSizes) {
     const Matrix matrix = make_mixed_matrix(GetParam(), kPatterns, size.cols, size.k, random);
@@ -23,7 +23,7 @@ TEST_P(Options, EveryCombination) {
         problem.direction = direction;
         problem.passes = true;
         limits.apply(problem);
-        // The oracle does not depend on the shape: ask once.
+        // The selection does not depend on the shape: ask the oracle once.
         const auto selections = select(problem, matrix.bytes.data());
         for (const Shape& shape : shapes_for(size.cols)) {
           if (left_out(random)) continue;

@@ -1,4 +1,4 @@
-// Problems with everything at random, for what nobody thought of. RTOPK_TEST_SEED picks other ones, RTOPK_TEST_SCALE more.
+// Random problems, to find what no other test considers. RTOPK_TEST_SEED changes them, RTOPK_TEST_SCALE makes more.
 #include "conformance.hpp"
 
 #include <cmath>
@@ -11,7 +11,7 @@ class Anything : public DTypeTest {};
 TEST_P(Anything, Random) {
   Random random = random_for(30);
   for (std::int64_t left = scaled(1500); left > 0; --left) {
-    // Lengths spread evenly over their logarithm: as many from 1 to 20 as from 1000 to 20000.
+    // Lengths are uniform in their logarithm: as many from 1 to 20 as from 1000 to 20000.
     const auto cols = static_cast<std::int64_t>(std::exp(random.uniform() * std::log(20000.0)));
     const std::int64_t rows = random.between(0, std::min<std::int64_t>(40, 1 + 20000 / cols));
     const std::int64_t k = random_k(cols, random);

@@ -1,4 +1,4 @@
-// Every pattern of rows that the contract makes difficult, at every kind of length and with every kind of search.
+// Every difficult pattern of rows, with every class of lengths and every search.
 #include "conformance.hpp"
 
 #include <algorithm>
@@ -51,8 +51,8 @@ TEST_P(Rows, EveryPatternStoppedEarly) {
   }
 }
 
-// A long row is often read once with a guess of where the border lies. These rows are made to prove such guesses wrong:
-// the first part promises something else than the rest holds.
+// Long rows are often read once with a guess of the kth value. These rows make such guesses wrong: their first part
+// differs from the rest.
 TEST_P(Rows, TheBeginningMisleads) {
   Random random = random_for(22);
   const std::int64_t cols = 20000;
@@ -75,8 +75,8 @@ TEST_P(Rows, TheBeginningMisleads) {
   }
 }
 
-// Rows of which a large part is equal, as ReLU leaves them: a row whose threshold is that value expects it of the next one too,
-// whose threshold is there again, above it or below.
+// Rows with many equal elements, like the output of ReLU. If the kth value of a row is tied, the search expects the
+// same tie in the next row, where the kth value is again this one, or above or below it.
 TEST_P(Rows, TiesComeAndGo) {
   Random random = random_for(23);
   for (const std::int64_t cols : {70, 256, 1000, 4096, 5000}) {
@@ -114,7 +114,7 @@ TEST_P(Rows, TiesComeAndGo) {
   }
 }
 
-// Order by value is made in parts that are merged: every number of parts, and parts of different sizes.
+// Order by value sorts parts and merges them: tests every number of parts, and parts of different sizes.
 TEST_P(Rows, OrderByValueOfAnyNumber) {
   Random random = random_for(24);
   const std::int64_t cols = 1500;
@@ -137,8 +137,8 @@ TEST_P(Rows, OrderByValueOfAnyNumber) {
   }
 }
 
-// Whether a pass is made hangs on one rounding of epsilon * max: rows as wide as that, and a little more or less.
-// Not for the 16-bit types, which are too coarse for a row of just that width.
+// One rounding of epsilon * max decides if a pass is made: rows of exactly this width, and slightly more or less.
+// Not for the 16-bit types, which are too coarse for such rows.
 class FineRows : public DTypeTest {};
 
 TEST_P(FineRows, TheWidthIsEpsilon) {
@@ -146,7 +146,7 @@ TEST_P(FineRows, TheWidthIsEpsilon) {
   const bool single = GetParam() == rtopk::DType::f32;
   const double step = single ? 0x1p-23 : GetParam() == rtopk::DType::f64 ? 0x1p-52 : 1.0;
   for (std::int64_t left = scaled(300); left > 0; --left) {
-    // In [0.7, 0.95] and [1.5, 2): the width is at least 1 and so has the spacing of the greatest value.
+    // In [0.7, 0.95] and [1.5, 2): the width is at least 1, so it has the same spacing as the greatest value.
     const double epsilon = 0.7 + 0.25 * random.uniform();
     double greatest = 1.5 + 0.5 * random.uniform();
     if (single) greatest = static_cast<double>(static_cast<float>(greatest));
@@ -165,7 +165,7 @@ TEST_P(FineRows, TheWidthIsEpsilon) {
     problem.epsilon = epsilon;
     problem.passes = true;
     if (!conforms(problem, matrix)) return;
-    // The same mirrored.
+    // The same, mirrored.
     std::transform(rows.begin(), rows.end(), rows.begin(), std::negate<>());
     matrix.bytes = make_row(GetParam(), rows).bytes;
     problem.direction = rtopk::Direction::smallest;
@@ -173,7 +173,7 @@ TEST_P(FineRows, TheWidthIsEpsilon) {
   }
 }
 
-// The border between equal elements falls before, on and behind every place of a vector.
+// The last selected tie is before, at and after every position of a vector.
 TEST_P(Rows, TiesEndAtEveryPlace) {
   for (std::int64_t k = 1; k <= 80; ++k) {
     std::vector<double> row(80, 1.0);

@@ -1,4 +1,4 @@
-// Row lengths and k: all the short ones, and the places where code changes its mind.
+// Row lengths and k: all small ones, and those around the limits between families.
 #include "conformance.hpp"
 
 namespace rtopk_test {
@@ -23,8 +23,8 @@ TEST_P(Sizes, EveryKOfEveryShortRow) {
   }
 }
 
-// Rows that are selected several at a time: groups of every size, and what is left over, at the end of the matrix and of
-// the rows that a thread takes.
+// Families that select from several rows at a time: groups of every size, and incomplete groups at the end of the
+// matrix and at the end of a thread's rows.
 TEST_P(Sizes, ManyShortRows) {
   Random random = random_for(13);
   for (std::int64_t cols = 1; cols <= 66; ++cols) {
@@ -36,7 +36,7 @@ TEST_P(Sizes, ManyShortRows) {
       problem.passes = random.coin();
       random.pick(shapes_for(cols)).apply(problem);
       Layout layout = random_layout(random);
-      if (random.coin()) layout.threads = 1;  // more of them take one row at a time
+      if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
       if (!conforms(problem, matrix, layout)) return;
     }
   }
@@ -99,8 +99,8 @@ TEST_P(Sizes, LongRows) {
   }
 }
 
-// Vectors that count in 16-bit lanes overflow here if they are not emptied in time: almost every element is on the same
-// side of the threshold.
+// Counters in 16-bit lanes overflow here if they are not flushed in time: almost all elements are on the same side of
+// the threshold.
 TEST_P(Sizes, LongerThanALaneCanCount) {
   Random random = random_for(14);
   for (const std::int64_t cols : {280000, 530000, 1100000}) {

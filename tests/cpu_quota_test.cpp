@@ -1,4 +1,4 @@
-// The quota of cgroups, read from folders as kernels of both versions write them.
+// The CPU quota of cgroups, read from files like those of version 1 and 2.
 #include "cpu/runtime/cpu_quota.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace rtopk_test {
 namespace {
 
-/// A folder with /proc and /sys of its own.
+/// A folder with its own /proc and /sys.
 class CpuQuota : public testing::Test {
  protected:
   void SetUp() override {
@@ -67,13 +67,13 @@ TEST_F(CpuQuota, OfVersion1) {
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), 0);
-  // The host's path, and the cgroup itself where its hierarchy is mounted: a container.
+  // In a container: the path is the host's, and the mount point is the cgroup itself.
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
   EXPECT_EQ(quota(), 2);
   write("sys/fs/cgroup/cpu,cpuacct/docker/1234/cpu.cfs_quota_us", "50000\n");
   write("sys/fs/cgroup/cpu,cpuacct/docker/1234/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), 1);
-  // A hierarchy of its own for the CPU.
+  // A separate hierarchy for the CPU.
   write("proc/self/cgroup", "3:cpu:/\n2:cpuacct:/\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "700000\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");

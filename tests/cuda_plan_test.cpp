@@ -1,4 +1,4 @@
-// Plans for GPUs, made by hand-written traits: none has to be here.
+// Plans for GPUs from hand-written traits. They need no GPU.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -41,14 +41,14 @@ Problem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t k) {
   return problem;
 }
 
-/// The same selection of other rows, side by side.
+/// The same selection for `rows` contiguous rows.
 Problem problem_like(const Problem& problem, std::int64_t rows) {
   Problem result = tight(problem);
   result.rows = rows;
   return result;
 }
 
-/// Problems from one element to more than 2^32, of every type, order and form.
+/// Problems from one element to more than 2^32, with every type, order and form.
 template <typename Visit>
 void for_every_problem(Visit visit) {
   for (const std::int64_t rows :
@@ -90,7 +90,7 @@ std::string outside_the_limits(const Plan& plan, const Traits& traits) {
 TEST(CudaPlans, AreMadeForEveryProblemAndKeepToTheDevice) {
   for (const Traits& traits : kGpus) {
     for_every_problem([&traits](const Problem& problem) {
-      if (testing::Test::HasFailure()) return;  // one tells it all
+      if (testing::Test::HasFailure()) return;  // one failure is enough
       Plan plan;
       const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
       ASSERT_TRUE(status.ok()) << status.text() << '\n' << describe(problem);
@@ -105,9 +105,9 @@ TEST(CudaPlans, NeedNoWorkspaceWhereARowFitsOnChip) {
   const Traits h200 = kGpus[2];
   for_every_problem([&h200](const Problem& problem) {
     const std::int64_t row_bytes = problem.cols * static_cast<std::int64_t>(rtopk::size_of(problem.dtype));
-    // With fewer rows than the device has room for, several blocks may share a row, and meet in the workspace.
+    // With fewer rows than fill the device, several blocks may share a row and communicate in the workspace.
     if (row_bytes > 32768 || problem.rows < 1 << 20 || testing::Test::HasFailure()) return;
-    // Results are sorted as keys with their indices, which must fit too.
+    // Results are sorted as keys with their indices, which must fit as well.
     const std::int64_t result_bytes = problem.k * (problem.dtype == rtopk::DType::f64 ? 16 : 8);
     if (problem.order == rtopk::Order::by_value && result_bytes > 65536) return;
     Plan plan;
@@ -153,9 +153,9 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
   EXPECT_EQ(plan.workspace_bytes, 0u);
   EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048)).family, rtopk::Family::cuda_filter);
-  // A warp for each row would leave most of the device idle.
+  // One warp per row would leave most of the device idle.
   EXPECT_NE(plan_of(problem_of(64, 131072, 64)).family, rtopk::Family::cuda_filter);
-  // Half of a row is no filter's work.
+  // A filter is not worth it if half of the row is selected.
   EXPECT_NE(plan_of(problem_of(65536, 4096, 2048)).family, rtopk::Family::cuda_filter);
   for (const rtopk::Form form : {rtopk::Form::dense, rtopk::Form::mask}) {
     Problem whole = problem_of(65536, 8192, 64);
@@ -173,7 +173,7 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
 
 TEST(CudaPlans, FilterSortsFewResultsWithoutAnotherPass) {
   for (const rtopk::DType dtype : kDTypes) {
-    // Values alone: a pass of its own would need the indices in the workspace.
+    // Values only: a separate kernel would need the indices in the workspace.
     Problem problem = problem_of(65536, 4096, 128);
     problem.dtype = dtype;
     problem.order = rtopk::Order::by_value;
@@ -207,13 +207,14 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
     EXPECT_EQ(plan.blocks, rows * parts) << rtopk::to_string(plan);
     EXPECT_EQ(plan.workspace_bytes, 0u);
   }
-  // Whole rows are written by these blocks too.
+  // These blocks also write whole rows.
   Problem dense = problem_of(64, 131072, 64);
   dense.form = rtopk::Form::dense;
   EXPECT_EQ(plan_of(dense, h200).family, rtopk::Family::cuda_cluster);
-  // There are no clusters before sm_90.
+  // Clusters exist since sm_90.
   EXPECT_EQ(plan_of(problem_of(64, 131072, 64), kGpus[0]).parts, 1);
-  // Eight blocks would take too long for one row of this length, and half of a row is no list of candidates.
+  // Eight blocks would take too long for one row of this length, and half of a row does not fit in a list of
+  // candidates.
   EXPECT_EQ(plan_of(problem_of(1, 1 << 27, 64), h200).family, rtopk::Family::cuda_radix);
   EXPECT_EQ(plan_of(problem_of(64, 131072, 65536), h200).family, rtopk::Family::cuda_radix);
 }
@@ -234,7 +235,7 @@ TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {
         ASSERT_EQ(plan.problem, problem);
         ASSERT_GE(plan.chunk_rows, 1);
         ASSERT_LE(plan.chunk_rows, rows);
-        // A chunk is planned like any rows that lie side by side.
+        // A chunk has the plan of contiguous rows.
         Plan chunk;
         ASSERT_TRUE(rtopk::make_plan(problem_like(problem, plan.chunk_rows), kGpus[2], chunk).ok());
         const std::size_t bytes = static_cast<std::size_t>(plan.chunk_rows * cols) * rtopk::size_of(dtype);
@@ -244,7 +245,7 @@ TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {
         chunk.chunk_rows = plan.chunk_rows;
         chunk.workspace_bytes = plan.workspace_bytes;
         ASSERT_EQ(chunk, plan) << rtopk::to_string(plan);
-        // Chunks are of about the same size.
+        // Chunks have about the same size.
         const std::int64_t chunks = (rows - 1) / plan.chunk_rows + 1;
         ASSERT_GT(rows - (chunks - 1) * plan.chunk_rows, plan.chunk_rows - chunks);
       }
@@ -259,7 +260,7 @@ TEST(CudaPlans, GatherGroupsUnlessThereIsOne) {
   Plan plan;
   ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
   EXPECT_EQ(plan.chunk_rows, 1000);
-  // Plans are plain values: what is not gathered must not be, and the other way round.
+  // Plans are plain values: run() must reject a plan that gathers contiguous rows or that does not gather strided ones.
   plan.chunk_rows = 0;
   EXPECT_EQ(rtopk::run(plan, nullptr, {}).code(), rtopk::StatusCode::invalid_argument);
   plan.chunk_rows = 1001;
@@ -294,7 +295,7 @@ TEST(CudaPlans, OfAFamilyThatIsAskedForAreSoundOrSayWhatItTakes) {
       }
       ++made[family];
       ASSERT_EQ(plan.family, family);
-      // What make_plan makes, run takes: what is missing is memory.
+      // run() accepts every plan of make_plan: the only error is the missing memory.
       const rtopk::Status refusal = rtopk::run(plan, nullptr, {});
       ASSERT_FALSE(std::string(refusal.text()).starts_with("plan.")) << refusal.text() << rtopk::to_string(plan);
     }

@@ -1,3 +1,4 @@
+// Runs selections on a GPU, with guarded device memory.
 #include "cuda_runner.hpp"
 
 #include <cuda_runtime_api.h>
@@ -17,23 +18,23 @@
 namespace rtopk_test {
 namespace {
 
-constexpr std::ptrdiff_t kGuardBytes = 512;  // what a warp loads or stores at once
-constexpr std::size_t kAlignment = 64;       // to which the misalignments of a call are relative
+constexpr std::ptrdiff_t kGuardBytes = 512;  // bytes that a warp loads or stores at once
+constexpr std::size_t kAlignment = 64;       // the misalignments of a call are relative to this
 constexpr std::byte kGuard{0xc3};
-constexpr std::byte kWorkspaceFill{0x5a};  // whoever relies on zeros here is wrong
+constexpr std::byte kWorkspaceFill{0x5a};  // poison: detects code that relies on zeros
 
 void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-/// For compute-sanitizer, which knows the bounds of allocations and not ours: every part of a call is an allocation that
-/// ends where the part ends, and what a run has to write before it may be read is left uninitialised.
+/// For compute-sanitizer, which checks the bounds of allocations but not our guards: every part of a call is an
+/// allocation that ends where the part ends. Memory that a run must write before it reads stays uninitialised.
 bool exact_memory() {
   static const bool wanted = std::getenv("RTOPK_TEST_EXACT_MEMORY") != nullptr;
   return wanted;
 }
 
-/// A stream, and memory on both sides that is kept from call to call: allocating takes longer than most calls.
+/// A stream with memory on host and device. Both are reused, because allocating takes longer than most calls.
 class Lane {
  public:
   Lane() { require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
@@ -62,7 +63,7 @@ class Lane {
   std::size_t capacity_ = 0;
 };
 
-/// The lanes that no call is using. They live until the process ends: a destructor would run after the CUDA runtime's.
+/// The unused lanes. They live until the process ends: a destructor would run after that of the CUDA runtime.
 class Lanes {
  public:
   static std::unique_ptr<Lane> take() {
@@ -97,17 +98,17 @@ struct Part {
   std::size_t misalignment;
   std::vector<std::byte> guard;  ///< Repeated on both sides, in phase with the part.
 
-  std::size_t begin = 0;        ///< In a lane's memory.
+  std::size_t begin = 0;        ///< Offset in the memory of a lane.
   std::byte* device = nullptr;  ///< Where the part begins.
 
-  /// Of the byte `distance` behind the part's begin; negative before it.
+  /// The guard byte at `distance` from the start of the part; negative before it.
   [[nodiscard]] std::byte guard_at(std::ptrdiff_t distance) const {
     const auto period = static_cast<std::ptrdiff_t>(guard.size());
     return guard[static_cast<std::size_t>((distance % period + period) % period)];
   }
 };
 
-/// The parts side by side in a lane's memory, with guards around each.
+/// Parts in the memory of a lane, with guards around each.
 class GuardedParts {
  public:
   GuardedParts(std::vector<Part>& parts, Lane& lane) : parts_(parts), lane_(lane) {
@@ -134,7 +135,7 @@ class GuardedParts {
     require(cudaMemcpyAsync(lane_.device(), lane_.host(), bytes_, cudaMemcpyHostToDevice, lane_.stream()), "upload");
   }
 
-  /// Empty, or which guard was written to.
+  /// Empty, or the guard that was overwritten.
   [[nodiscard]] std::string download() {
     if (bytes_ > 0) {
       require(cudaMemcpyAsync(lane_.host(), lane_.device(), bytes_, cudaMemcpyDeviceToHost, lane_.stream()),
@@ -162,7 +163,7 @@ class GuardedParts {
   std::size_t bytes_ = 0;
 };
 
-/// Every part as an allocation of its own.
+/// Parts in separate allocations.
 class ExactParts {
  public:
   ExactParts(std::vector<Part>& parts, Lane& lane) : parts_(parts), lane_(lane) {
@@ -243,26 +244,26 @@ std::string run_with(const rtopk::Plan& plan, const Call& call, Lane& lane) {
   return status.ok() ? damage : refused("run", status);
 }
 
-/// Batches of several rows, so that rows learn from those before them.
+/// Makes batches of several rows, so that rows learn from previous ones.
 void lengthen_batches(rtopk::Plan& plan, std::int64_t rows) {
   plan.rows_per_block = 2 * (rows / 8 + 1);  // for the two warps of a block
   plan.blocks = (rows + plan.rows_per_block - 1) / plan.rows_per_block;
 }
 
-/// Any number of blocks for a row, whatever its length.
+/// More blocks for a row than it needs, up to 8. Fewer might have too little shared memory.
 void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& traits) {
-  plan.parts = traits.compute_capability >= 90 ? 1 << (plan.problem.cols % 4) : 1;
+  if (traits.compute_capability >= 90) plan.parts = std::max(plan.parts, std::int64_t{1} << (plan.problem.cols % 4));
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
   plan.blocks = rows * plan.parts;
 }
 
-/// Three chunks, the last one shorter, where all rows would be one.
+/// Makes three chunks, the last one shorter, from what would be one.
 void split_chunks(rtopk::Plan& plan) {
   plan.chunk_rows = (plan.problem.rows + 2) / 3;
   if (plan.family == rtopk::Family::cuda_cluster) plan.blocks = plan.chunk_rows * plan.parts;
 }
 
-/// The family that make_plan picks, or one that is asked for.
+/// Runs the family that make_plan picks, or a given one.
 class CudaRunner final : public Runner {
  public:
   CudaRunner(const rtopk::Traits& traits, std::optional<rtopk::Family> family) : traits_(traits), family_(family) {}
@@ -283,7 +284,7 @@ class CudaRunner final : public Runner {
     const rtopk::Status status =
         family_ ? rtopk::make_plan(problem, traits_, *family_, plan) : rtopk::make_plan(problem, traits_, plan);
     if (!status.ok()) return refused("make_plan", status);
-    // What make_plan picks runs as it is; of other families, what their kernels can do besides.
+    // Plans of make_plan run unchanged. Plans of a given family are changed to cover more paths of its kernels.
     if (family_) {
       if (plan.chunk_rows > 1) split_chunks(plan);
       const std::int64_t rows = plan.chunk_rows > 0 ? plan.chunk_rows : std::max<std::int64_t>(problem.rows, 1);

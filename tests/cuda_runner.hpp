@@ -1,4 +1,4 @@
-// The CUDA backend as runners. In builds with CUDA only.
+// Runners for the CUDA backend. Only in builds with CUDA.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace rtopk_test {
 
-/// Appends what runs on GPU 0; nothing if there is none.
+/// Appends the runners for GPU 0; none if there is no GPU.
 void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all);
 
-/// run_plan(), for a plan for GPU 0.
+/// run_plan() for a plan for GPU 0.
 std::string run_on_cuda(const rtopk::Plan& plan, const Call& call);
 
 }  // namespace rtopk_test

@@ -1,4 +1,4 @@
-// A selection on the GPU, step by step, for the tests that look at more than its result.
+// A selection on the GPU, step by step, for tests that check more than its result.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace rtopk_test {
 
 inline constexpr rtopk::Device kGpu{rtopk::DeviceKind::cuda, 0};
 
-/// Skips where there is no GPU.
+/// Skips the test if there is no GPU.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -74,7 +74,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Bytes that a problem's outputs take.
+/// Bytes of a problem's outputs.
 struct OutputBytes {
   std::size_t values = 0, indices = 0, dense = 0, mask = 0, passes = 0;
 
@@ -92,10 +92,10 @@ struct OutputBytes {
   }
 };
 
-/// What a call wrote, all outputs one after the other.
+/// All outputs of a call, concatenated.
 using Bytes = std::vector<std::byte>;
 
-/// A plan for the GPU with the memory that it writes to.
+/// A plan for the GPU with its output memory and workspace.
 class CudaSelection {
  public:
   explicit CudaSelection(const rtopk::Problem& problem) : CudaSelection(OutputBytes(problem), planned(problem)) {}
@@ -107,7 +107,7 @@ class CudaSelection {
   [[nodiscard]] const DeviceBuffer& indices() const { return indices_; }
   [[nodiscard]] const DeviceBuffer& dense() const { return dense_; }
 
-  /// Queues the overwriting of all outputs and of the workspace.
+  /// Queues overwriting of all outputs and of the workspace.
   void poison(cudaStream_t stream) const {
     for (const DeviceBuffer* buffer : {&values_, &indices_, &dense_, &mask_, &passes_, &workspace_}) {
       if (buffer->size() == 0) continue;
@@ -121,7 +121,7 @@ class CudaSelection {
     return rtopk::run(plan_, input, output_, workspace(), launch);
   }
 
-  /// After the stream was synchronised.
+  /// Call it after synchronizing the stream.
   [[nodiscard]] Bytes result() const {
     Bytes all;
     for (const DeviceBuffer* buffer : {&values_, &indices_, &dense_, &mask_, &passes_}) {
@@ -159,7 +159,7 @@ class CudaSelection {
   rtopk::Output output_;
 };
 
-/// What the CPU backend writes for the same call.
+/// The output of the CPU backend for the same call.
 inline Bytes on_cpu(const rtopk::Problem& problem, const void* input) {
   rtopk::Plan plan;
   const rtopk::Status planned = rtopk::make_plan(problem, plan);
@@ -199,7 +199,7 @@ inline Bytes on_gpu(const rtopk::Problem& problem, const void* input, std::size_
   return selection.result();
 }
 
-/// A place where they differ, for the message of a failure.
+/// The first difference, for the message of a failure.
 inline std::string first_difference(const Bytes& expected, const Bytes& actual) {
   if (expected.size() != actual.size()) {
     return std::to_string(actual.size()) + " bytes instead of " + std::to_string(expected.size());

@@ -1,4 +1,4 @@
-// The CUDA backend where sizes and data are hard on it; everything is compared with the CPU backend, bit for bit.
+// The CUDA backend with difficult sizes and data. Everything must equal the CPU backend bit for bit.
 #include "cuda_selection.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 class CudaSizes : public CudaTest {
  protected:
-  /// Whether so much device memory is free.
+  /// True if this much device memory is free.
   static bool free_memory(std::size_t bytes) {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -18,7 +18,7 @@ class CudaSizes : public CudaTest {
   }
 };
 
-// Many rows of every kind one after the other: what a warp or a block learnt from one row is wrong for the next.
+// Many rows of all patterns, one after another: what a warp or block learnt from one row is wrong for the next.
 TEST_F(CudaSizes, EveryRowIsDifferent) {
   Random random(seed() + 110);
   constexpr std::int64_t kElements = 1 << 19;
@@ -43,7 +43,7 @@ TEST_F(CudaSizes, EveryRowIsDifferent) {
   }
 }
 
-// Stopped early, the number of passes is part of the result.
+// With early stopping, the number of passes is part of the result.
 TEST_F(CudaSizes, StoppedEarlyOnManyRows) {
   Random random(seed() + 111);
   for (const rtopk::DType dtype : kDTypes) {
@@ -52,7 +52,7 @@ TEST_F(CudaSizes, StoppedEarlyOnManyRows) {
       const std::int64_t k = std::min<std::int64_t>(cols, 32);
       const Matrix matrix = make_mixed_matrix(dtype, rows, cols, k, random);
       for (const Limits& limits : kLimits) {
-        if (limits.max_iter > 100) continue;  // minutes on the CPU
+        if (limits.max_iter > 100) continue;  // takes minutes on the CPU
         rtopk::Problem problem = problem_for(matrix, k);
         limits.apply(problem);
         problem.passes = limits.max_iter > 0 || limits.epsilon > 0.0;
@@ -76,7 +76,7 @@ TEST_F(CudaSizes, OneVeryLongRow) {
       if (dtype != rtopk::DType::f32 && pattern != Pattern::normal && pattern != Pattern::random_bits) continue;
       const Matrix matrix = make_matrix(dtype, 1, kCols, 5000, pattern, random);
       for (const std::int64_t k : {std::int64_t{1}, std::int64_t{64}, std::int64_t{5000}, kCols / 2, kCols}) {
-        const bool everywhere = k == 64 || k == kCols / 2;  // the CPU takes a while for each
+        const bool everywhere = k == 64 || k == kCols / 2;  // each takes a while on the CPU
         if ((pattern != Pattern::normal && !everywhere) || left_out(random)) continue;
         rtopk::Problem problem = problem_for(matrix, k);
         problem.direction = random.pick(kDirections);
@@ -95,8 +95,8 @@ TEST_F(CudaSizes, OneVeryLongRow) {
 constexpr std::size_t kMuchMemory = std::size_t{40} << 30;
 constexpr const char* kTooLittleMemory = "less than 40 GiB of device memory are free";
 
-/// A matrix too large to be made on the host: the rows of `period` over and over. Their number is odd, so that an
-/// offset that lost its upper bits leads to other elements.
+/// A matrix too large for the host: repeats the rows of `period`. Their number is odd, so that an offset without its
+/// upper bits leads to different elements.
 class PeriodicMatrix {
  public:
   PeriodicMatrix(const Matrix& period, std::int64_t rows)
@@ -114,8 +114,8 @@ class PeriodicMatrix {
 
   [[nodiscard]] const void* data() const { return matrix_.data(); }
 
-  /// Whether rows [first, first + count) of an output hold what they do for the rows of the period. A row of the output
-  /// has `row_bytes`.
+  /// Checks that rows [first, first + count) of an output repeat the output of the period. A row of the output has
+  /// `row_bytes`.
   void expect_rows(const DeviceBuffer& output, const std::byte* expected, std::size_t row_bytes, std::int64_t first,
                    std::int64_t count) const {
     const Bytes window =
@@ -134,7 +134,7 @@ class PeriodicMatrix {
   DeviceBuffer matrix_;
 };
 
-/// The problem of the period's rows over so many rows.
+/// The problem of the period, repeated to `rows` rows.
 rtopk::Problem repeated(rtopk::Problem problem, std::int64_t rows) {
   problem.rows = rows;
   return problem;
@@ -231,7 +231,7 @@ TEST_F(CudaSizes, RowsFurtherApartThan32Bits) {
   }
 }
 
-// Each chunk has some of the columns, and its own part of the outputs.
+// Every chunk has some of the columns, and its own part of the outputs.
 TEST_F(CudaSizes, ColumnsOfManyChunks) {
   Random random(seed() + 117);
   for (const rtopk::DType dtype : {rtopk::DType::bf16, rtopk::DType::f32, rtopk::DType::f64}) {
@@ -243,7 +243,7 @@ TEST_F(CudaSizes, ColumnsOfManyChunks) {
       problem.group_rows = group_rows;
       problem.element_stride = group_rows;
       problem.group_stride = group_rows * problem.cols;
-      problem.rows = 60000 / group_rows * group_rows;  // whole groups lie in the matrix
+      problem.rows = 60000 / group_rows * group_rows;  // complete groups in the matrix
       const Bytes expected = on_cpu(problem, matrix.bytes.data());
       EXPECT_EQ(first_difference(expected, on_gpu(problem, matrix.bytes.data(), matrix.bytes.size())), "")
           << describe(problem);
@@ -284,7 +284,7 @@ TEST_F(CudaSizes, ElementsAndGroupsFurtherApartThan32Bits) {
   EXPECT_EQ(first_difference(expected_groups, of_groups.result()), "");
 }
 
-// Zeros, and a few numbers near both ends.
+// Zeros, and a few nonzero elements near both ends.
 TEST_F(CudaSizes, RowLongerThan32Bits) {
   if (!free_memory(kMuchMemory)) GTEST_SKIP() << kTooLittleMemory;
   constexpr std::int64_t kCols = (std::int64_t{1} << 31) + 1000;

@@ -1,5 +1,5 @@
-// What the CUDA backend promises beyond the results that the conformance suite checks: graphs, streams, callers in many
-// threads; no allocation, no waiting; the same bits every time; and what it refuses.
+// Guarantees of the CUDA backend beyond its results: CUDA graphs, streams, concurrent callers; no allocation, no
+// synchronization; bit-identical repetitions; and its errors.
 #include "cuda_selection.hpp"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ struct Size {
   std::int64_t rows, cols, k;
 };
 
-/// From the columns of the same memory, as many as it has rows.
+/// Selects from the columns of the same memory, as many as it has rows.
 void select_columns(rtopk::Problem& problem) {
   problem.row_stride = 1;
   problem.element_stride = problem.rows;
 }
 
-/// One for each way that a row may be shared out: part of a warp, a warp, a block, several blocks, the whole device.
+/// One size per way to distribute rows: part of a warp, a warp, a block, several blocks, the whole device.
 constexpr Size kSizes[] = {{3000, 32, 4},      {1001, 256, 32}, {500, 1000, 64},    {300, 4096, 64},
                            {40, 20000, 300},   {3, 131072, 64}, {2, 300007, 20000}, {1, 3000017, 100000},
                            {1, 3000017, 5000}, {7, 5, 5}};
@@ -51,7 +51,7 @@ TEST_F(Cuda, GraphsReplayOnNewInput) {
       const DeviceBuffer input(matrix.bytes.size());
       const Stream stream;
       cudaGraph_t graph = nullptr;
-      // The strictest mode: whatever would allocate or synchronise, in any thread, spoils the capture.
+      // The strictest mode: any call that would allocate or synchronize, in any thread, invalidates the capture.
       RTOPK_REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
       const rtopk::Status status = selection.run(input.data(), stream);
       RTOPK_REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph)) << describe(problem);
@@ -75,7 +75,7 @@ TEST_F(Cuda, GraphsReplayOnNewInput) {
   }
 }
 
-/// Holds up a stream until it is opened, or for so long that whoever waits for the stream is found out.
+/// Blocks a stream until it is opened. Opens by itself after so long that waiting for the stream is detected.
 class Gate {
  public:
   void close(cudaStream_t stream) { EXPECT_EQ(cudaLaunchHostFunc(stream, &Gate::wait, this), cudaSuccess); }
@@ -112,7 +112,7 @@ TEST_F(Cuda, RunDoesNotWait) {
     input.upload(matrix.bytes);
     RTOPK_REQUIRE_CUDA(cudaDeviceSynchronize());
     const Stream stream;
-    // Code is loaded when it first runs, and loading may wait.
+    // Kernels are loaded on their first run, and loading may synchronize.
     ASSERT_TRUE(selection.run(input.data(), stream).ok());
     stream.synchronize();
     Gate gate;
@@ -120,7 +120,7 @@ TEST_F(Cuda, RunDoesNotWait) {
     selection.poison(stream);
     for (int repeat = 0; repeat < 3; ++repeat) EXPECT_TRUE(selection.run(input.data(), stream).ok());
     const cudaError_t state = cudaStreamQuery(stream);
-    static_cast<void>(cudaGetLastError());  // "not ready" stays behind as an error
+    static_cast<void>(cudaGetLastError());  // clear the error "not ready"
     const bool forced = gate.was_forced();
     gate.open();
     stream.synchronize();
@@ -139,9 +139,9 @@ TEST_F(Cuda, RunAllocatesNoDeviceMemory) {
     input.upload(matrix.bytes);
     RTOPK_REQUIRE_CUDA(cudaDeviceSynchronize());
     const Stream stream;
-    ASSERT_TRUE(selection.run(input.data(), stream).ok());  // loads the code
+    ASSERT_TRUE(selection.run(input.data(), stream).ok());  // loads the kernels
     stream.synchronize();
-    // Others may be on the same GPU, and allocate or free in between. What run() allocated would show every time.
+    // Other processes may allocate or free on the same GPU in between. An allocation by run() would show every time.
     bool stays = false;
     for (int attempt = 0; attempt < 20 && !stays; ++attempt) {
       std::size_t before = 0;
@@ -162,7 +162,7 @@ TEST_F(Cuda, RunAllocatesNoDeviceMemory) {
 TEST_F(Cuda, TheSameBitsEveryTime) {
   Random random(seed() + 103);
   for (const Size& size : kSizes) {
-    // Ties everywhere: whoever lets them race is found out.
+    // Many ties: detects races between them.
     for (const Pattern pattern : {Pattern::normal, Pattern::quantised}) {
       const Matrix matrix = make_matrix(rtopk::DType::f32, size.rows, size.cols, size.k, pattern, random);
       rtopk::Problem problem = problem_for(matrix, size.k);
@@ -208,7 +208,7 @@ TEST_F(Cuda, ManyStreamsAndThreads) {
         const DeviceBuffer input(matrix.bytes.size());
         input.upload(matrix.bytes);
         if (cudaStreamSynchronize(cudaStreamLegacy) != cudaSuccess) found = "cudaStreamSynchronize";
-        // Two at a time, each with memory of its own, and many in a row in each.
+        // Two streams at a time, each with its own memory, and many runs in each.
         const Stream streams[2];
         const CudaSelection selections[2] = {CudaSelection(problem), CudaSelection(problem)};
         for (int repeat = 0; repeat < 10; ++repeat) {
@@ -267,7 +267,7 @@ TEST_F(Cuda, TheDefaultStreamWillDo) {
   EXPECT_EQ(first_difference(on_cpu(problem, matrix.bytes.data()), selection.result()), "");
 }
 
-// Printed, not asserted: it depends on the machine and on what else it does.
+// Prints without asserting: the time depends on the machine and its load.
 TEST_F(Cuda, WhatARunCostsTheHost) {
   using Clock = std::chrono::steady_clock;
   Random random(seed() + 107);
@@ -281,7 +281,7 @@ TEST_F(Cuda, WhatARunCostsTheHost) {
     ASSERT_TRUE(selection.run(input.data(), stream).ok());
     std::vector<double> microseconds;
     for (int repeat = 0; repeat < 300; ++repeat) {
-      if (repeat % 20 == 0) stream.synchronize();  // a full queue would make the host wait
+      if (repeat % 20 == 0) stream.synchronize();  // a full queue would block the host
       const Clock::time_point start = Clock::now();
       ASSERT_TRUE(selection.run(input.data(), stream).ok());
       microseconds.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
@@ -322,7 +322,7 @@ TEST_F(Cuda, RefusesWhatItCannotDo) {
   of_the_cpu.family = rtopk::Family::cpu_row;
   EXPECT_EQ(code_of(of_the_cpu, input.data(), selection.output()), rtopk::StatusCode::invalid_argument);
 
-  // A refusal leaves no error behind for the caller's own checks.
+  // A refused call must leave no CUDA error for the caller's own checks.
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   RTOPK_REQUIRE_CUDA(cudaDeviceSynchronize());
 }

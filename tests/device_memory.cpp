@@ -1,3 +1,4 @@
+// Guarded memory of the CPU and of a GPU.
 #include "device_memory.hpp"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ class CudaMemory final : public DeviceMemory {
   }
 
  private:
-  static constexpr std::size_t kGuardBytes = 512;  // what a warp loads or stores at once
+  static constexpr std::size_t kGuardBytes = 512;  // bytes that a warp loads or stores at once
   static constexpr std::byte kGuard{0xc3};
 
   [[nodiscard]] std::vector<std::byte> download(std::size_t begin, std::size_t bytes) const {

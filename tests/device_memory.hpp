@@ -1,4 +1,4 @@
-// Bytes on the CPU or on GPU 0, with guards on both sides, for tests that run on both.
+// Memory of the CPU or of GPU 0 with guards on both sides, for tests that run on both.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace rtopk_test {
 
-/// Whether this device is here, in a build that has it.
+/// True if the device exists and this build supports it.
 bool is_here(rtopk::DeviceKind kind);
 
 class DeviceMemory {
@@ -23,9 +23,9 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   [[nodiscard]] virtual void* data() = 0;
-  /// What it holds when all work that was queued is done.
+  /// Its content after all queued work is done.
   [[nodiscard]] virtual std::vector<std::byte> content() = 0;
-  /// Which byte of a guard was written, relative to data(); empty if none.
+  /// The guard byte that was overwritten, relative to data(); empty if none.
   [[nodiscard]] virtual std::string damage() = 0;
 
  protected:

@@ -1,3 +1,4 @@
+// Conversion of numbers and indices to bytes and back.
 #include "encoding.hpp"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Numbers and indices as the bytes of a type, and back.
+// Converts numbers and indices to the bytes of a type, and back.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace rtopk_test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Of f32, f16 or bf16.
+/// For f32, f16 and bf16.
 Bytes encode(const std::vector<float>& numbers, rtopk::DType dtype);
 std::vector<float> decode(const Bytes& bytes, rtopk::DType dtype);
 
 Bytes encode(const std::vector<std::int64_t>& indices, rtopk::IndexType type);
-/// Of i32 or i64.
+/// For i32 and i64.
 std::vector<std::int64_t> decode(const Bytes& bytes, rtopk::IndexType type);
 
 }  // namespace rtopk_test

@@ -1,4 +1,4 @@
-// Executors as host frameworks bring them: other threads, other orders.
+// Executors like those of host frameworks: with other threads and other orders.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace rtopk_test {
 
 using Task = void (*)(void* task_context, std::int64_t i);
 
-/// Everything on the calling thread, last task first.
+/// Runs all tasks on the calling thread, last task first.
 inline rtopk::Executor backwards() {
   return {[](void*, std::int64_t count, Task task, void* context) {
             for (std::int64_t i = count; i-- > 0;) task(context, i);
@@ -24,7 +24,7 @@ inline rtopk::Executor backwards() {
           nullptr};
 }
 
-/// Every task on a thread of its own, started in random order, each after `on_thread` has prepared it.
+/// Runs every task on its own thread, started in random order. `on_thread` prepares each thread.
 class ThreadPerTask {
  public:
   explicit ThreadPerTask(std::function<void()> on_thread = [] {}) : on_thread_(std::move(on_thread)) {}

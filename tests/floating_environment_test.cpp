@@ -1,5 +1,5 @@
-// Frameworks switch subnormals off per thread and programs change the rounding mode. Neither may change a result, and a
-// call must leave both as it found them.
+// Frameworks disable subnormals per thread, and programs change the rounding mode. Neither may change a result, and a
+// call must restore both.
 #include <gtest/gtest.h>
 
 #include <cfenv>
@@ -60,7 +60,7 @@ class WithRounding {
   int saved_;
 };
 
-/// True if this machine's arithmetic follows the mode at all: a test of a switch that does nothing proves nothing.
+/// True if the mode has an effect on this machine; otherwise the tests would prove nothing.
 bool subnormals_are_lost() {
   volatile float tiny = 1e-40f;
   volatile float half = 0.5f;
@@ -68,7 +68,7 @@ bool subnormals_are_lost() {
   return product == 0.0f;
 }
 
-/// Rows whose selection depends on subnormals or on how midpoints are rounded.
+/// Rows whose selection depends on subnormals or on the rounding of midpoints.
 struct Sensitive {
   rtopk::Problem problem;
   Matrix matrix;

@@ -1,4 +1,5 @@
-// Children of processes that use the library's threads: they have none of them, and whatever lock one held is held for ever.
+// Forked children of processes that use the library's threads: the threads do not exist in a child, and a lock that
+// one of them held stays locked.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -15,7 +16,7 @@
 #include "selected_rows.hpp"
 
 namespace {
-// A thread that sets the first stops in its next allocation until the second lets it go on.
+// A thread that sets the first stops in its next allocation until the second is set.
 thread_local bool stops_in_new = false;
 std::atomic<bool> go_on{false};
 std::atomic<bool> stopped{false};
@@ -31,7 +32,7 @@ void* allocated(std::size_t bytes) noexcept {
 }  // namespace
 
 #if defined(__GNUC__) && !defined(__clang__)
-// Where GCC inlines these, it takes free() for a mistake.
+// If GCC inlines these, it warns about free().
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 void* operator new(std::size_t bytes) {
@@ -47,10 +48,10 @@ namespace rtopk_test {
 namespace {
 
 constexpr std::int32_t kThreads = 3;
-// Seconds after which a process that was forked here is given up: it waits for a lock that nobody will open.
+// Timeout of forked processes in seconds: one that exceeds it waits for a lock that stays locked.
 constexpr unsigned kPatience = 60;
 
-/// Runs `body` in a child; empty if it returned true there, else what became of it.
+/// Runs `body` in a child. Empty if it returned true there, else the reason.
 template <class Body>
 std::string in_child(Body&& body) {
   const pid_t child = fork();
@@ -86,11 +87,12 @@ TEST_F(Fork, AChildStartsThreadsOfItsOwn) {
   EXPECT_TRUE(rows.right());
 }
 
-// The moment in which the pool's lock used to be held, 3 times in 1,500 forks, held open: another thread is making the pool.
+// A pool's lock used to be held at this moment (3 of 1,500 forks): another thread is creating the pool. The test makes
+// that moment last.
 TEST_F(Fork, WhileAnotherThreadMakesThePool) {
   SelectedRows first(kThreads);
   SelectedRows second(kThreads);
-  // In a process of its own, which has no pool yet whatever ran before.
+  // In a separate process, which has no pool yet.
   EXPECT_EQ(in_child([&] {
               std::atomic<bool> ended{false};
               bool first_was_right = false;
@@ -100,7 +102,7 @@ TEST_F(Fork, WhileAnotherThreadMakesThePool) {
                 ended = true;
               });
               while (!stopped && !ended) std::this_thread::yield();
-              const bool in_time = stopped;  // if not, the pool is made in some other way: hold that open instead
+              const bool in_time = stopped;  // if not, the pool no longer allocates here: stop it elsewhere
               const std::string of_child = in_child([&] { return second.right(); });
               go_on = true;
               other.join();

@@ -1,3 +1,4 @@
+// Random graphs, and graphs in device memory.
 #include "graph.hpp"
 
 #include <iterator>

@@ -1,4 +1,4 @@
-// Graphs to add up over and to transpose, in a device's memory too.
+// Graphs for tests of aggregation and transposition, also in device memory.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct TestGraph {
   }
 };
 
-/// Rows of these degrees, with edges to nodes picked at random: loops, and several edges to the same node, where it so happens.
+/// Rows with these degrees and random neighbours. Loops and multiple edges occur.
 TestGraph graph_of(const std::vector<std::int64_t>& degrees, std::int64_t nodes, Random& random);
 
-/// Most rows are short, some empty and few long.
+/// Degrees: most rows are short, some are empty and a few are long.
 std::vector<std::int64_t> random_degrees(std::int64_t rows, std::int64_t most, Random& random);
 
-/// A^T as it must come out.
+/// The expected A^T.
 TestGraph transpose(const TestGraph& graph);
 
-/// A graph in a device's memory.
+/// A graph in device memory.
 struct GraphMemory {
   std::unique_ptr<DeviceMemory> row_starts, columns, weights;
 

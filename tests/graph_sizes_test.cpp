@@ -1,5 +1,5 @@
-// What serves graph networks, where offsets need more than 32 bits: all is zero but what a few rows, nodes or edges at the far end
-// hold. An offset that lost its upper bits would read zeros, and write where zeros must stay.
+// Graph operators with offsets beyond 32 bits. All memory is zero except for a few rows, nodes or edges at the far
+// end. An offset without its upper bits would read zeros, or write where zeros must stay.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ Floats counted(std::int64_t count, float step) {
 
 class GraphSizes : public OnDevice {
  protected:
-  /// Numbers of a type, all zero at first; `count` is 0 where there is no memory for them.
+  /// Zero-initialised numbers of a type; `count` is 0 if memory is short.
   struct Numbers {
     DType dtype;
     std::unique_ptr<LargeMemory> memory;
@@ -55,7 +55,7 @@ class GraphSizes : public OnDevice {
       return decode(memory->read(at * size(), count * size()), dtype);
     }
     [[nodiscard]] Floats get_last(std::int64_t count) const { return get(count_ - count, count); }
-    /// Where the last ones would be without the upper bits.
+    /// The elements where the last ones would be without the upper bits of the offset.
     [[nodiscard]] Floats get_wrapped(std::int64_t count) const { return get(count_ - count - kBeyond, count); }
 
    private:
@@ -92,7 +92,7 @@ class GraphSizes : public OnDevice {
     ASSERT_NE(workspace, nullptr);
     const rtopk::Status status = gnn::run(plan, call, {workspace->data(), plan.workspace_bytes});
     ASSERT_TRUE(status.ok()) << status.text();
-    static_cast<void>(workspace->read(0, 1));  // it stays until all is done
+    static_cast<void>(workspace->read(0, 1));  // the workspace must live until all work is done
   }
 };
 
@@ -107,7 +107,7 @@ TEST_P(GraphSizes, NodesBeyond32Bits) {
   for (std::int64_t i = 0; i < k; ++i) even[static_cast<std::size_t>(i)] = 2 * i;
   values.put_last(counted(k, 1.0f));
   selectors.put_last(even);
-  values.put(k, Floats(k, 100.0f));  // node 1: the columns that the last one has, from the other end
+  values.put(k, Floats(k, 100.0f));  // node 1: the columns of the last node, reversed
   selectors.put(k, Indices(even.rbegin(), even.rend()));
   for (const IndexType type : {IndexType::i32, IndexType::i64}) {
     const Places row_starts(Indices{0, 2, 2, 3}, type);
@@ -135,7 +135,7 @@ TEST_P(GraphSizes, RowsOfAGradientBeyond32Bits) {
   const Places row_starts(rows + 1, IndexType::i32);
   if (!gradient || !row_starts) GTEST_SKIP() << kTooLittleMemory;
   gradient.put_last(counted(cols, 2.0f));
-  row_starts.put_last({2});  // two edges, both of the last row
+  row_starts.put_last({2});  // two edges, both in the last row
   const Places columns(Indices{1, 0}, IndexType::i32);
   const Places t_row_starts(Indices{0, 1, 2}, IndexType::i32);
   const Places t_columns(Indices{rows - 1, rows - 1}, IndexType::i32);
@@ -160,7 +160,7 @@ TEST_P(GraphSizes, RowsOfAGradientBeyond32Bits) {
   }
 }
 
-/// Those that write, or read, more than a CPU does in a moment.
+/// Tests that read or write more than a CPU can in a short time.
 class GraphSizesOnGpu : public GraphSizes {};
 
 TEST_P(GraphSizesOnGpu, ResultsBeyond32Bits) {
@@ -224,7 +224,7 @@ TEST_P(GraphSizesOnGpu, GradientsBeyond32Bits) {
 }
 
 TEST_P(GraphSizesOnGpu, EdgesBeyond31Bits) {
-  constexpr std::int64_t kHub = kBeyond / 2 + 100;  // edges of row 1, to node 0; row 2 has five to node 1
+  constexpr std::int64_t kHub = kBeyond / 2 + 100;  // edges of row 1, to node 0; row 2 has five, to node 1
   const Places columns(kHub + 5, IndexType::i64);
   if (!columns) GTEST_SKIP() << kTooLittleMemory;
   columns.put_last({1, 1, 1, 1, 1});
@@ -252,7 +252,7 @@ TEST_P(GraphSizesOnGpu, EdgesBeyond31Bits) {
   expect_near({0, 0, 0, 0, 0, 0, 0, 0, kSum, 2 * kSum, kSum / 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 10, 15, 20},
               result.get(0, 24));
 
-  // The same graph as A^T, of three nodes and two rows: the values are dY.
+  // The same graph as A^T, with three nodes and two rows: the values are dY.
   rtopk::gnn::Aggregation backward = forward;
   backward.term = gnn::AggregationTerm::backward;
   backward.rows = 2;
@@ -287,7 +287,7 @@ TEST_P(GraphSizesOnGpu, EdgesBeyond31Bits) {
 TEST_P(GraphSizesOnGpu, ProductsBeyond32Bits) {
   constexpr std::int64_t width = 256;
   constexpr std::int64_t rows = kBeyond / width + 3;
-  const Numbers wide(rows * width, DType::f32);  // Y, then dY
+  const Numbers wide(rows * width, DType::f32);  // first Y, then dY
   const Numbers values(rows * 2, DType::f32);
   const Places selectors(rows * 2, IndexType::u8);
   if (!wide || !values || !selectors) GTEST_SKIP() << kTooLittleMemory;
@@ -334,7 +334,7 @@ TEST_P(GraphSizesOnGpu, NormalizedRowsBeyond32Bits) {
   const Numbers beta(cols, DType::f32);
   const Numbers of_gamma(cols, DType::f32);
   const Numbers of_beta(cols, DType::f32);
-  const Numbers values(rows, DType::f32);  // of a gradient with one element a row
+  const Numbers values(rows, DType::f32);  // a gradient with one element per row
   const Places selectors(rows, IndexType::u16);
   values.put_last({1});
   selectors.put_last({7});
@@ -347,7 +347,7 @@ TEST_P(GraphSizesOnGpu, NormalizedRowsBeyond32Bits) {
                                   .result = result.floats(),
                                   .gamma_gradient = of_gamma.floats(),
                                   .beta_gradient = of_beta.floats()};
-  const float scale = 1.0f / std::sqrt(1.25f);  // of a row of variance 1; one of zeros stays zero
+  const float scale = 1.0f / std::sqrt(1.25f);  // for a row with variance 1; a row of zeros stays zero
   run<rtopk::gnn::NormPlan>(problem, call);
   EXPECT_EQ(result.get_wrapped(cols), Floats(cols, 0.0f));
   const Floats y = result.get_last(cols);
@@ -371,8 +371,8 @@ TEST_P(GraphSizesOnGpu, LinearMapsBeyond32Bits) {
   rtopk::gnn::LinearPlan plan;
   const rtopk::Status status = gnn::make_plan(problem, plan);
   if (status.code() == rtopk::StatusCode::not_supported) GTEST_SKIP() << status.text();
-  const Numbers wide(rows * inputs, DType::f32);  // X, then dX
-  const Numbers narrow(rows * 4, DType::f32);     // Y, then dY
+  const Numbers wide(rows * inputs, DType::f32);  // first X, then dX
+  const Numbers narrow(rows * 4, DType::f32);     // first Y, then dY
   if (!wide || !narrow) GTEST_SKIP() << kTooLittleMemory;
   wide.put_last(counted(inputs, 1.0f));
   const Numbers matrix(4 * inputs, DType::f32);

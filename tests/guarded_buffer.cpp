@@ -1,3 +1,4 @@
+// Memory between guards.
 #include "guarded_buffer.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Memory with a guard on both sides: whoever writes past the end is found out, and whoever reads past it reads something
-// that changes the result (or, under AddressSanitizer, is stopped).
+// Memory with a guard on both sides. Writes past its ends are detected. Reads past its ends get bytes that change the
+// result; AddressSanitizer stops them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace rtopk_test {
 
 class GuardedBuffer {
  public:
-  /// `data()` is `misalignment` bytes past a multiple of 64. `guard` is repeated over the guards, in phase with data().
+  /// `data()` is `misalignment` bytes past a multiple of 64. The guards repeat `guard`, in phase with data().
   GuardedBuffer(std::size_t bytes, std::size_t misalignment, std::vector<std::byte> guard = {std::byte{0xc3}});
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
@@ -25,7 +25,7 @@ class GuardedBuffer {
   void fill(std::byte value);
   [[nodiscard]] std::vector<std::byte> copy() const;
 
-  /// Which byte of a guard was written, relative to data(); empty if none.
+  /// The guard byte that was overwritten, relative to data(); empty if none.
   [[nodiscard]] std::string damage() const;
 
  private:

@@ -1,4 +1,4 @@
-// The conversions of <rtopk/half.hpp> against the definition of the formats, worked out in double.
+// Conversions of <rtopk/half.hpp>, compared with the definition of the formats in double.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -23,7 +23,7 @@ std::uint16_t from_float(DType dtype, float value) {
   return dtype == DType::f16 ? rtopk::f16_from_float(value) : rtopk::bf16_from_float(value);
 }
 
-/// The nearest value by the definition: round the quotient by the spacing of the format at this magnitude. std::nearbyint
+/// The nearest value by definition: divides by the spacing of the format at this magnitude and rounds. std::nearbyint
 /// rounds ties to even, and division by a power of two is exact.
 double nearest(DType dtype, float value) {
   const int fraction_bits = dtype == DType::f16 ? 10 : 7;
@@ -67,7 +67,7 @@ TEST_P(Half, EveryValueBecomesTheRightFloatAndComesBack) {
 }
 
 TEST_P(Half, BetweenTwoValuesTheNearestAndOnATieTheEven) {
-  // Every midpoint between neighbours is a float. It, and the floats beside it, are the hard cases.
+  // Every midpoint between neighbours is a float. The midpoints and the floats next to them are the hard cases.
   const std::uint16_t last = GetParam() == DType::f16 ? 0x7bff : 0x7f7f;
   for (std::uint16_t bits = 0; bits < last; ++bits) {
     const auto above = static_cast<std::uint16_t>(bits + 1);
@@ -88,7 +88,7 @@ TEST_P(Half, LimitsOfTheFormat) {
     expect_nearest(GetParam(), value);
     expect_nearest(GetParam(), -value);
   }
-  // The payload's bits above the cut are zero here: it must not become an infinity.
+  // The payload bits that remain are zero: the NaN must not become an infinity.
   EXPECT_TRUE(std::isnan(to_float(GetParam(), from_float(GetParam(), std::bit_cast<float>(0x7f800001u)))));
 }
 
@@ -96,7 +96,7 @@ TEST_P(Half, RandomFloats) {
   Random random(seed());
   for (int i = 0; i < 500000; ++i) {
     expect_nearest(GetParam(), std::bit_cast<float>(static_cast<std::uint32_t>(random.bits())));
-    // All bits at random are seldom within the range of f16.
+    // Random bits are rarely in the range of f16.
     expect_nearest(GetParam(),
                    static_cast<float>(std::ldexp(random.normal(), static_cast<int>(random.between(-28, 16)))));
   }

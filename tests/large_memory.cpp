@@ -1,3 +1,4 @@
+// Large zero-initialised memory of the CPU and of a GPU.
 #include "large_memory.hpp"
 
 #include <cstring>

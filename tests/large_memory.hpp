@@ -1,4 +1,4 @@
-// Zeros on the CPU or on GPU 0, too many to be made elsewhere and copied: for offsets beyond 32 bits.
+// Large zero-initialised memory of the CPU or of GPU 0, for offsets beyond 32 bits.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace rtopk_test {
 
-/// On the CPU memory is taken only where it is written.
+/// On the CPU, only the pages that are written use memory.
 class LargeMemory {
  public:
-  /// Null where there is not so much.
+  /// Null if memory is short.
   static std::unique_ptr<LargeMemory> zeros(rtopk::DeviceKind kind, std::int64_t bytes);
   virtual ~LargeMemory() = default;
   LargeMemory(const LargeMemory&) = delete;
@@ -21,7 +21,7 @@ class LargeMemory {
 
   [[nodiscard]] virtual void* data() = 0;
   virtual void write(std::int64_t offset, const Bytes& bytes) = 0;
-  /// When all work that was queued is done.
+  /// Reads after all queued work is done.
   [[nodiscard]] virtual Bytes read(std::int64_t offset, std::int64_t bytes) = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// Linear maps of dense rows on a GPU: against f64, with odd sizes and values; and what plans and refusals say, which needs no GPU.
+// Dense linear layers on a GPU: against f64, with unusual sizes and values. Plans and errors, which need no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,12 +37,12 @@ Floats normals(std::int64_t count, double mean, Random& random) {
   return floats;
 }
 
-/// Of one product.
+/// The two factors of one product.
 struct Factors {
   double a, b;
 };
 
-/// A problem with all that it reads.
+/// A problem with its inputs.
 struct Instance {
   gnn::Linear p;
   Floats input, matrix, bias, gradient;
@@ -63,7 +63,7 @@ struct Instance {
            : p.term == gnn::LinearTerm::input_gradient ? p.outputs
                                                        : p.rows;
   }
-  /// Factors number i of the sum at (row, col).
+  /// The factors of term i of the sum at (row, col).
   [[nodiscard]] Factors factors(std::int64_t row, std::int64_t col, std::int64_t i) const {
     switch (p.term) {
       case gnn::LinearTerm::product: return {input[at(row * p.inputs + i)], matrix[at(col * p.inputs + i)]};
@@ -74,8 +74,8 @@ struct Instance {
   }
 };
 
-/// The first result that is further from the sum in f64 than f32 sums of this length are; empty if none is. All of a small result
-/// are looked at, of a large one the edges and some between.
+/// The first result whose distance to the f64 sum exceeds the error of f32 sums of this length; empty if there is none.
+/// Checks all elements of a small result, and the edges and a sample of a large one.
 std::string first_wrong(const Instance& instance, const Floats& results, Random& random) {
   const std::int64_t rows = instance.result_rows();
   const std::int64_t cols = instance.result_cols();
@@ -95,7 +95,7 @@ std::string first_wrong(const Instance& instance, const Floats& results, Random&
     }
     if (instance.p.term == gnn::LinearTerm::product && instance.p.biased)
       add(static_cast<double>(instance.bias[at(col)]));
-    // A rounding for every 16 that are summed, and some for the products and the ends.
+    // One rounding per 16 terms, and a few for the products and the ends.
     const double bound = (static_cast<double>(instance.depth()) / 16.0 + 16.0) * 0x1p-24 * magnitude + lost;
     const auto result = static_cast<double>(results[at(row * cols + col)]);
     if (std::abs(result - sum) <= bound) return "";
@@ -121,7 +121,7 @@ class LinearOnGpu : public testing::Test {
     if (status.code() == rtopk::StatusCode::not_supported) GTEST_SKIP() << status.text();
   }
 
-  /// What a run wrote. Nothing beside it may have been written.
+  /// The result of a run. Fails if the run writes outside of it.
   static Floats run(
       const Instance& instance, const std::function<void(gnn::LinearPlan&)>& change = [](gnn::LinearPlan&) {}) {
     gnn::LinearPlan plan;
@@ -131,12 +131,12 @@ class LinearOnGpu : public testing::Test {
     const auto memory = [](const Bytes& content, std::size_t misalignment = 0) {
       return DeviceMemory::make(DeviceKind::cuda, content, misalignment);
     };
-    // 16 bytes past a multiple of 64: the least that is accepted.
+    // 16 bytes past a multiple of 64: the minimum alignment.
     const auto input = memory(encode(instance.input, DType::f32), 16);
     const auto matrix = memory(encode(instance.matrix, DType::f32), 16);
     const auto bias = memory(encode(instance.bias, DType::f32), 16);
     const auto gradient = memory(encode(instance.gradient, DType::f32), 16);
-    // Whoever relies on zeros, or does not write every result, is found out.
+    // Poison: detects code that relies on zeros or does not write every result.
     const auto result =
         memory(Bytes(at(instance.result_rows() * instance.result_cols()) * sizeof(float), std::byte{0xff}), 16);
     const auto workspace = memory(Bytes(plan.workspace_bytes, std::byte{0xff}), 1);
@@ -172,7 +172,7 @@ gnn::Linear problem_of(gnn::LinearTerm term, std::int64_t rows, std::int64_t inp
 TEST_F(LinearOnGpu, AllSizes) {
   Random random(seed() + 400);
   for (const gnn::LinearTerm term : kTerms) {
-    // Around steps of 32 and tiles of 64 and 128.
+    // Around multiples of 32, and of the tiles of 64 and 128.
     for (const std::int64_t size : {4, 8, 12, 28, 32, 36, 60, 64, 68, 100, 124, 128, 132, 252, 256, 260}) {
       const std::int64_t other = 4 * random.between(1, 70);
       expect_right({problem_of(term, random.between(1, 300), size, other, random.coin()), random}, random);
@@ -187,7 +187,7 @@ TEST_F(LinearOnGpu, ManyRows) {
   for (const gnn::LinearTerm term : kTerms) {
     expect_right({problem_of(term, scaled(50021), 256, 256, true), random}, random);
     expect_right({problem_of(term, scaled(20011), 500, 64), random}, random);
-    // Positive sums, whose roundings do not cancel.
+    // Positive terms, whose rounding errors do not cancel.
     expect_right({problem_of(term, scaled(30007), 256, 128), random, 3.0}, random);
   }
 }
@@ -215,7 +215,7 @@ TEST_F(LinearOnGpu, AllBitsOfAFactorCount) {
   Random random(seed() + 403);
   for (const gnn::LinearTerm term : kTerms) {
     Instance instance(problem_of(term, 64, 64, 64), random);
-    // One factor of every sum is a power of two, the others are zero: a result is a factor, shifted.
+    // One factor of every sum is a power of two, the others are zero: every result is a scaled factor.
     Floats& ones = term == gnn::LinearTerm::product ? instance.matrix : instance.gradient;
     std::fill(ones.begin(), ones.end(), 0.0f);
     for (std::int64_t i = 0; i < 64; ++i) ones[at(i * 64 + i)] = 0.25f;
@@ -229,7 +229,7 @@ TEST_F(LinearOnGpu, AllBitsOfAFactorCount) {
 TEST_F(LinearOnGpu, FactorsOfAllMagnitudes) {
   Random random(seed() + 404);
   for (const gnn::LinearTerm term : kTerms) {
-    // Parts of the smaller ones are denormal.
+    // Parts of the smaller ones are subnormal.
     for (const auto& [left, right] : std::vector<std::array<float, 2>>{
              {1e30f, 1e-30f}, {1e-30f, 1e30f}, {3e37f, 1e-3f}, {1e-33f, 1e30f}, {1e-37f, 1e35f}, {1e18f, 1e18f}}) {
       Instance instance(problem_of(term, 100, 64, 64), random);
@@ -325,7 +325,7 @@ TEST(LinearRefusals, Problems) {
 
 TEST(LinearRefusals, CallsAndPlans) {
   gnn::LinearPlan plan;
-  // Every call here is refused before a device is looked for.
+  // Every call here fails before a device is needed.
   alignas(16) static std::byte memory[5][1024];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
   const rtopk::gnn::LinearCall sound{

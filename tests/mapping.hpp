@@ -1,4 +1,4 @@
-// Memory of the CPU that need not all be there.
+// Sparse memory of the CPU.
 #pragma once
 
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 
 namespace rtopk_test {
 
-/// Address space, zero at first, that costs memory only where it is written.
+/// Zero-initialised address space. Only the pages that are written use memory.
 class Mapping {
  public:
   explicit Mapping(std::size_t bytes) : bytes_(bytes) {
@@ -20,7 +20,7 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  /// Null where there is not so much.
+  /// Null if memory is short.
   [[nodiscard]] std::byte* data() const { return data_; }
 
  private:

@@ -1,3 +1,4 @@
+// Generates matrices with difficult rows.
 #include "matrix.hpp"
 
 #include <algorithm>
@@ -75,10 +76,10 @@ double greatest_finite(DType dtype) {
   return 0.0;
 }
 
-/// Where a pattern's interesting numbers lie: integers would all round to 0 or 1 otherwise.
+/// Scale of a pattern's numbers: without it, integers would all round to 0 or 1.
 double unit(DType dtype) { return dtype == DType::i32 ? 1e6 : 1.0; }
 
-/// One row of bits in the making.
+/// A row under construction, as bits.
 class Row {
  public:
   Row(DType dtype, std::int64_t cols, std::int64_t k, Random& random)
@@ -100,7 +101,7 @@ class Row {
     each([&] { return number(random_.normal()); });
   }
 
-  /// `count` elements at random places, the rest as it was.
+  /// Writes `count` elements at random positions.
   template <typename Make>
   void scatter(std::int64_t count, Make make) {
     std::vector<std::size_t> places(bits_.size());
@@ -126,13 +127,13 @@ class Row {
     }
   }
 
-  /// Fewer than k above `border()`, at least k at or above it.
+  /// Fewer than k elements above `kth_value()`, at least k at or above it.
   template <typename Border>
   void border(Border border) {
     each([&] { return number(-0.5 - random_.uniform()); });
     const std::int64_t equal = random_.between(1, std::max<std::int64_t>(1, cols() / 2));
     scatter(k_ + equal, border);
-    // Places may fall on earlier ones, which only moves the border between more equal elements.
+    // Positions may coincide with earlier ones; then only the number of ties changes.
     scatter(random_.between(0, k_ - 1), [&] { return number(0.5 + random_.uniform()); });
   }
 

@@ -1,4 +1,4 @@
-// Matrices to select from: rows that the contract makes difficult.
+// Matrices with rows that are difficult to select from.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace rtopk_test {
 inline constexpr rtopk::DType kDTypes[] = {rtopk::DType::f32, rtopk::DType::f16, rtopk::DType::bf16, rtopk::DType::f64,
                                            rtopk::DType::i32};
 
-/// What a row holds. For i32, which has none of them, infinities and NaN are the extreme values.
+/// Content of a row. i32 has no infinities and NaN: extreme values replace them.
 enum class Pattern {
   normal,
   uniform,
@@ -52,7 +52,7 @@ inline constexpr int kPatterns = static_cast<int>(Pattern::random_bits) + 1;
 
 const char* name(Pattern pattern);
 
-/// Rows without gaps; how they are laid out in memory is the business of whoever runs a selection on them.
+/// Contiguous rows. Whoever runs a selection chooses their layout in memory.
 struct Matrix {
   rtopk::DType dtype = rtopk::DType::f32;
   std::int64_t rows = 0;
@@ -61,22 +61,22 @@ struct Matrix {
   std::string description;
 };
 
-/// Every row by `pattern`. `k` tells the patterns where the border of the selection lies.
+/// All rows have `pattern`. The patterns put their difficulties at the kth value.
 Matrix make_matrix(rtopk::DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t k, Pattern pattern,
                    Random& random);
 
-/// Every row by a pattern of its own, starting at a random one.
+/// Rows with different patterns, starting at a random one.
 Matrix make_mixed_matrix(rtopk::DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t k, Random& random);
 
-/// One row of the given numbers, each rounded to the type.
+/// One row with these numbers, each rounded to the type.
 Matrix make_row(rtopk::DType dtype, const std::vector<double>& row);
 
-/// The bits of `value` in the type, rounded to the nearest (i32: to an integer in range).
+/// The bits of `value` in the type, rounded to nearest (i32: to an integer in range).
 std::uint64_t encode(rtopk::DType dtype, double value);
 std::uint64_t infinity_bits(rtopk::DType dtype, bool negative);
-/// A NaN with a payload from `random`, of either sign, quiet or signalling; an extreme value for i32.
+/// A random NaN: any payload, either sign, quiet or signalling. An extreme value for i32.
 std::uint64_t nan_bits(rtopk::DType dtype, Random& random);
-/// The bytes of an element that a selection in this direction could not resist: bait for reads out of bounds.
+/// The bytes of an element that would win every selection in this direction: bait for reads out of bounds.
 std::vector<std::byte> bait(rtopk::DType dtype, rtopk::Direction direction);
 
 }  // namespace rtopk_test

@@ -1,4 +1,4 @@
-// Memory at its limits: rows that end where the process's memory ends, and offsets past 2^31 elements.
+// Memory at its limits: rows next to inaccessible pages, and offsets beyond 2^31 elements.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -23,7 +23,7 @@
 namespace rtopk_test {
 namespace {
 
-/// Three parts, of which only the middle one may be touched; bytes() ends where it ends, or begins where it begins.
+/// Memory between two inaccessible regions. bytes() ends, or begins, next to one of them.
 class Island {
  public:
   Island(std::size_t bytes, bool at_end)
@@ -35,7 +35,7 @@ class Island {
     if (mprotect(mapping_.data() + page_ + middle_, page_, PROT_NONE) != 0) return;
     bytes_ = {mapping_.data() + page_ + (at_end ? middle_ - bytes : 0), bytes};
   }
-  /// Empty if memory cannot be protected here.
+  /// Empty if this system cannot protect memory.
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
   void expect(const std::vector<std::byte>& expected) const {
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes_.begin()));
@@ -48,7 +48,7 @@ class Island {
   std::span<std::byte> bytes_;
 };
 
-/// All the memory of a call, on islands.
+/// All memory of a call, on islands.
 struct Archipelago {
   Island input, values, indices, dense, mask;
 
@@ -73,7 +73,7 @@ TEST(Memory, NothingIsTouchedOutsideTheMatrix) {
     for (std::int64_t cols = 1; cols <= 5000; cols += cols < 70 ? 1 : cols / 3) {
       if (left_out(random)) continue;
       const std::int64_t k = random_k(cols, random);
-      // Rows that are shorter than a vector may be read with the beginning of the next, if there is one.
+      // Rows shorter than a vector may be read together with the start of the next row, if there is one.
       const std::int64_t rows = cols <= 8 ? random.between(1, 140) : 2;
       const Matrix matrix = make_mixed_matrix(dtype, rows, cols, k, random);
       for (const bool at_end : {true, false}) {
@@ -144,7 +144,7 @@ TEST(Memory, OffsetsBeyond32Bits) {
   }
 }
 
-// One row of more than 2^31 elements: zeros that cost nothing, and a few numbers near both ends.
+// One row of more than 2^31 elements: zeros, which use no memory, and a few numbers near both ends.
 TEST(Memory, RowLongerThan32Bits) {
 #if defined(RTOPK_TEST_SANITIZED)
   GTEST_SKIP() << "would take too long in a sanitizer's build";

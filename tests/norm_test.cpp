@@ -1,5 +1,5 @@
-// Normalized rows and their gradients on a GPU: against f64, at the limits of memory, with odd sizes and values; and what plans
-// and refusals say, which needs no GPU.
+// LayerNorm and its gradients on a GPU: against f64, with guarded memory and unusual sizes and values. Plans and
+// errors, which need no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using Floats = std::vector<float>;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// A problem with all that it reads.
+/// A problem with its inputs.
 struct Instance {
   gnn::Norm p;
   Floats input, bias, gamma, beta, gradient, values;
@@ -50,14 +50,14 @@ struct Instance {
     std::vector<std::int64_t> columns(at(p.cols));
     std::iota(columns.begin(), columns.end(), std::int64_t{0});
     for (std::int64_t row = 0; row < p.rows; ++row) {
-      for (std::int64_t i = 0; i < p.k; ++i) {  // the first k of a random order
+      for (std::int64_t i = 0; i < p.k; ++i) {  // the first k of a random permutation
         std::swap(columns[at(i)], columns[at(random.between(i, p.cols - 1))]);
         selectors.push_back(columns[at(i)]);
       }
     }
   }
 
-  /// dY of a row, dense.
+  /// dY of a row, in dense form.
   [[nodiscard]] std::vector<double> gradient_of(std::int64_t row) const {
     if (p.term == gnn::NormTerm::gradient) {
       return {gradient.begin() + row * p.cols, gradient.begin() + (row + 1) * p.cols};
@@ -75,7 +75,7 @@ struct Results {
   friend bool operator==(const Results&, const Results&) = default;
 };
 
-/// A number in f64, and how far f32 may be off.
+/// A number in f64, and the maximum error in f32.
 struct Number {
   double value = 0.0;
   double bound = 0.0;
@@ -85,7 +85,7 @@ struct Expected {
   std::vector<Number> rows, gamma, beta, bias;
 };
 
-/// What a number of roundings of f32 may cost a result of this magnitude.
+/// The error of this many f32 roundings at this magnitude.
 Number number(double value, double magnitude, double roundings) {
   return {value, roundings * 0x1p-24 * magnitude + 0x1p-40};
 }
@@ -97,7 +97,7 @@ Expected expected_of(const Instance& instance) {
                     std::vector<Number>(at(p.cols)), std::vector<Number>(at(p.cols))};
   const auto add = [&p](Number& sum, double term, double bound) {
     sum.value += term;
-    // Every addition to a sum over rows rounds; the terms are magnitudes of what was added before.
+    // Every addition to a sum over rows rounds; the terms bound the magnitude of the partial sums.
     sum.bound += bound + static_cast<double>(p.rows + 8) * 0x1p-24 * std::abs(term);
   };
   for (std::int64_t row = 0; row < p.rows; ++row) {
@@ -116,7 +116,7 @@ Expected expected_of(const Instance& instance) {
       variance += x * x / cols;
     }
     const double scale = 1.0 / std::sqrt(variance + static_cast<double>(p.epsilon));
-    // How far a normalized element may be off: its own rounding and that of the row's largest, scaled; then the sum of squares.
+    // Error of a normalized element: its own rounding and that of the row's maximum, scaled; then the sum of squares.
     const auto off = [&](double normal) { return (8.0 * largest * scale + 40.0 * std::abs(normal)) * 0x1p-24; };
     for (double& x : z) x *= scale;
     if (p.term == gnn::NormTerm::rows) {
@@ -157,7 +157,7 @@ Expected expected_of(const Instance& instance) {
   return expected;
 }
 
-/// The first that is too far off, or is not a number where one is expected; empty if none is.
+/// The first result whose error is too large, or that is NaN where a number is expected; empty if there is none.
 std::string first_wrong(const char* what, const std::vector<Number>& expected, const Floats& results) {
   if (results.size() != expected.size()) return std::string(what) + ": wrong size";
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -179,7 +179,7 @@ class NormOnGpu : public testing::Test {
     std::function<void(gnn::NormPlan&)> change = [](gnn::NormPlan&) {};
   };
 
-  /// What a run wrote. Nothing beside it may have been written.
+  /// The results of a run. Fails if the run writes outside of them.
   static Results run(const Instance& instance, const Options& options) {
     const gnn::Norm& p = instance.p;
     gnn::NormPlan plan;
@@ -198,7 +198,7 @@ class NormOnGpu : public testing::Test {
     const auto values = memory(encode(instance.values, DType::f32), shift);
     const auto selectors =
         memory(encode(instance.selectors, p.selector_type), options.misalignment * rtopk::size_of(p.selector_type));
-    // Whoever relies on zeros, or does not write every result, is found out.
+    // Poison: detects code that relies on zeros or does not write every result.
     const Bytes column(at(p.cols) * sizeof(float), std::byte{0xff});
     const auto rows = memory(Bytes(at(p.rows * p.cols) * sizeof(float), std::byte{0xff}), 0);
     const auto of_gamma = memory(column, shift);
@@ -293,7 +293,7 @@ TEST_F(NormOnGpu, OneColumnIsItsBeta) {
     for (const float y : run(instance).rows) EXPECT_EQ(y, instance.beta[0]);
     for (const gnn::NormTerm term : {gnn::NormTerm::gradient, gnn::NormTerm::compact_gradient}) {
       const Results results = run({problem_of(term, 50, 1, 1, biased), random});
-      for (const float dx : results.rows) EXPECT_LE(std::abs(dx), 1e-3f);  // 1 / sqrt(epsilon) times a rounding
+      for (const float dx : results.rows) EXPECT_LE(std::abs(dx), 1e-3f);  // 1 / sqrt(epsilon) times a rounding error
       EXPECT_EQ(results.gamma[0], 0.0f);
     }
   }
@@ -304,7 +304,7 @@ TEST_F(NormOnGpu, NoRows) {
   for (const gnn::NormTerm term : kTerms) {
     for (const std::int64_t cols : {40, 1000}) {
       for (const std::size_t misalignment :
-           {std::size_t{0}, std::size_t{1}}) {  // nothing is asked of rows that are not there
+           {std::size_t{0}, std::size_t{1}}) {  // without rows, alignment does not matter
         const Instance instance(problem_of(term, 0, cols, 3, true), random);
         const Results results = run(instance, {.misalignment = misalignment});
         if (term == gnn::NormTerm::rows) continue;
@@ -325,7 +325,7 @@ TEST_F(NormOnGpu, ConstantRowsAreBeta) {
       std::fill(instance.input.begin(), instance.input.end(), constant);
       const Floats y = run(instance).rows;
       for (std::int64_t i = 0; i < std::ssize(y); ++i) {
-        // What the correction of the mean leaves is a rounding of a rounding.
+        // The correction of the mean leaves the rounding error of a rounding error.
         const float beta = instance.beta[at(i % cols)];
         EXPECT_NEAR(y[at(i)], beta, 1e-4f) << constant << " in " << cols << " columns";
       }
@@ -348,7 +348,7 @@ TEST_F(NormOnGpu, NeighbouringNumbersAreToldApart) {
   Random random(seed() + 311);
   for (const std::int64_t cols : {100, 256, 1020}) {
     Instance instance(problem_of(gnn::NormTerm::rows, 50, cols, 1, false), random);
-    // A rounded mean is further off than the elements are from each other.
+    // The error of a rounded mean exceeds the distance between elements.
     for (float& x : instance.input) x = random.coin() ? 1e6f : std::nextafter(1e6f, 2e6f);
     const Floats y = run(instance).rows;
     const Expected expected = expected_of(instance);
@@ -464,7 +464,7 @@ TEST(NormRefusals, CallsAndPlans) {
   const gnn::Norm problem = problem_of(gnn::NormTerm::compact_gradient, 3, 8, 2, true);
   gnn::NormPlan plan;
   ASSERT_TRUE(gnn::make_plan(problem, kTraits, plan).ok());
-  // Every call here is refused before a device is looked for.
+  // Every call here fails before a device is needed.
   alignas(16) static std::byte memory[10][256];
   const auto floats = [](int i) { return reinterpret_cast<float*>(memory[i]); };
   const rtopk::gnn::NormCall sound{.input = floats(0),

@@ -1,4 +1,4 @@
-// Tests that run on every device that is here.
+// Fixture for tests that run on every device of this machine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class OnDevice : public testing::TestWithParam<rtopk::DeviceKind> {
     return DeviceMemory::make(GetParam(), content, misalignment);
   }
 
-  /// A plan for this device; `threads` are those of a CPU.
+  /// A plan for this device. `threads` is for the CPU.
   template <class Plan, class Problem>
   [[nodiscard]] static Plan plan_of(Problem problem, std::int32_t threads) {
     problem.device.kind = GetParam();
@@ -37,7 +37,7 @@ class OnDevice : public testing::TestWithParam<rtopk::DeviceKind> {
   }
 };
 
-/// Of INSTANTIATE_TEST_SUITE_P: the devices, and their names in those of tests.
+/// For INSTANTIATE_TEST_SUITE_P: the devices, and their names in test names.
 inline const auto kDevices = testing::Values(rtopk::DeviceKind::cpu, rtopk::DeviceKind::cuda);
 inline std::string device_name(const testing::TestParamInfo<rtopk::DeviceKind>& device) {
   return device.param == rtopk::DeviceKind::cpu ? "Cpu" : "Cuda";

@@ -1,3 +1,4 @@
+// The oracle: selects by definition, with a stable sort and the paper's algorithms.
 #include "oracle.hpp"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ T load(const void* from) {
   return value;
 }
 
-// Both 16-bit formats by the definition in IEEE 754: sign, biased exponent, fraction.
+// Both 16-bit formats as IEEE 754 defines them: sign, biased exponent, fraction.
 double decode_small(unsigned bits, int exponent_bits, int fraction_bits) {
   const unsigned fraction = bits & ((1u << fraction_bits) - 1u);
   const unsigned exponent = (bits >> fraction_bits) & ((1u << exponent_bits) - 1u);
@@ -36,7 +37,7 @@ double decode_small(unsigned bits, int exponent_bits, int fraction_bits) {
                            static_cast<int>(exponent) - bias - fraction_bits);
 }
 
-/// a comes before b: NaN is the greatest value in both directions, and -0 equals +0.
+/// True if a comes before b. NaN is the greatest value in both directions, and -0 equals +0.
 bool better(Direction direction, double a, double b) {
   if (direction == Direction::largest) return std::isnan(a) ? !std::isnan(b) : a > b;
   return std::isnan(b) ? !std::isnan(a) : a < b;
@@ -51,17 +52,17 @@ std::vector<std::int64_t> rank(Direction direction, const std::vector<double>& r
   return order;
 }
 
-/// What Algorithm 1 or 2 chose, and after how many passes.
+/// The selection of Algorithm 1 or 2, and its number of passes.
 struct Bisected {
   std::vector<std::int64_t> chosen;  // ascending
   std::int32_t passes = 0;
 };
 
-/// The paper's algorithms on values `v` of which the largest are wanted. Real is the type of their arithmetic.
+/// The paper's algorithms, which select the largest of the values `v`. Real is the type of their arithmetic.
 ///
-/// Passes: a pass is counted if it has to ask for a count that is not known yet. The count at lo is known (it is at least
-/// k), the one at hi is known once hi has been a threshold (it is less than k). Where the midpoint is rounded to such a
-/// bound the search is over.
+/// A pass is counted if it needs a count that is not known yet. The count at lo is known to be at least k. The count
+/// at hi is known to be less than k once hi has been a threshold. If the midpoint rounds to such a bound, the search
+/// ends.
 template <typename Real>
 class Bisection {
  public:
@@ -71,7 +72,7 @@ class Bisection {
         lo_(*std::min_element(v_.begin(), v_.end())),
         hi_(*std::max_element(v_.begin(), v_.end())) {}
 
-  /// Algorithm 1. The width is computed in Real like everything else.
+  /// Algorithm 1. The width is computed in Real, like everything else.
   Bisected to_precision(double epsilon) {
     Bisected result;
     const Real width = static_cast<Real>(epsilon) * std::abs(hi_);
@@ -103,8 +104,8 @@ class Bisection {
     return result;
   }
 
-  /// Algorithm 2. All passes are made, as printed, to the selection; those after one that found exactly k elements inside
-  /// the interval are not counted.
+  /// Algorithm 2. Makes all passes, as in the paper. Passes after one that found exactly k elements inside the
+  /// interval are not counted.
   Bisected limited(std::int32_t max_iter) {
     Bisected result;
     bool counting = true;
@@ -122,14 +123,14 @@ class Bisection {
         lo_ = threshold;
       }
       if (count == k_ && lo_ < hi_) counting = false;
-      if (!counting && lo_ == lo_before && hi_ == hi_before) break;  // so does every later pass
+      if (!counting && lo_ == lo_before && hi_ == hi_before) break;  // no later pass changes anything
     }
     result.chosen = first(k_, [&](Real x) { return x >= lo_; });
     return result;
   }
 
  private:
-  /// Two rounded products and one rounded sum. The file is compiled without contraction into fused multiply-adds.
+  /// Two rounded products and one rounded sum. The file is compiled without fused multiply-add.
   [[nodiscard]] Real midpoint() const { return static_cast<Real>(0.5) * lo_ + static_cast<Real>(0.5) * hi_; }
 
   [[nodiscard]] bool count_is_known(Real threshold) const {

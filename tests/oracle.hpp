@@ -1,5 +1,5 @@
-// The oracle: what the contract says the result is, computed in the most obvious way. It reads the public headers alone
-// and shares no code with the library, so that a mistake cannot be on both sides.
+// The oracle: computes the result that the contract defines, in the most obvious way. It uses only the public headers
+// and shares no code with the library, so that no mistake is in both.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ struct RowSelection {
   bool passes_defined = false;  ///< The contract fixes the number of passes for this row.
 };
 
-/// The selection of every row of `input` for the problem's k, direction, search, max_iter and epsilon. The form, the
-/// order and the index type do not matter here.
+/// Selects from every row of `input` by the problem's k, direction, search, max_iter and epsilon. Ignores the form, the
+/// order and the index type.
 std::vector<RowSelection> select(const rtopk::Problem& problem, const void* input);
 
-/// Where an element lies, in elements from the beginning of the input.
+/// Position of an element, in elements from the start of the input.
 std::int64_t place_of(const rtopk::Problem& problem, std::int64_t row, std::int64_t column);
 
-/// The element as a number. Exact: every value of every type is a double.
+/// The element as a double, which is exact for every type.
 double decode(rtopk::DType dtype, const void* element);
 
 }  // namespace rtopk_test

@@ -1,4 +1,4 @@
-// Who tests the oracle? Selections worked out by hand, and results that are wrong on purpose and must be rejected.
+// Tests of the oracle: selections computed by hand, and wrong results that the comparison must reject.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,8 +94,8 @@ TEST(Oracle, RowsThatAreNotFiniteAreExact) {
 }
 
 TEST(Oracle, BisectionIsExactAndCountsPassesUntilNothingLiesBetween) {
-  // Two equal elements at the border never separate: halving [1, 2] goes on until lo and hi are neighbours, 23 times for
-  // the 23 bits of f32's fraction.
+  // Two equal elements at the kth value are never separated: bisection of [1, 2] continues until lo and hi are
+  // neighbours, 23 times for the 23 fraction bits of f32.
   const RowSelection selection = select_one({2, 1, 1}, 2, {.search = rtopk::Search::bisection});
   EXPECT_EQ(selection.by_index, (Indices{0, 1}));
   EXPECT_EQ(selection.passes, 23);
@@ -105,7 +105,7 @@ TEST(Oracle, BisectionIsExactAndCountsPassesUntilNothingLiesBetween) {
 }
 
 TEST(Oracle, NeighboursOfWhichTheGreaterIsEven) {
-  // The midpoint of 1 - 2^-24 and 1 is rounded to 1, the maximum, which nobody has counted: Algorithm 2 counts it.
+  // The midpoint of 1 - 2^-24 and 1 rounds to 1, the maximum, which was not counted yet: Algorithm 2 counts it.
   const RowSelection selection = select_one({1.0 - 0x1p-24, 1.0}, 1, {.max_iter = 1});
   EXPECT_EQ(selection.by_index, (Indices{1}));
   EXPECT_EQ(selection.passes, 1);
@@ -121,7 +121,7 @@ class Corrupted : public testing::Test {
     problem_.max_iter = 4;
   }
 
-  /// The comparison's verdict on the right result after `corrupt` has been at it.
+  /// The result of the comparison after `corrupt` has changed the right output.
   template <typename Corrupt>
   std::string verdict(Corrupt corrupt, bool ascending = true) {
     const auto selections = select(problem_, matrix_.bytes.data());
@@ -159,7 +159,7 @@ TEST_F(Corrupted, TwoResultsExchanged) {
     for (std::size_t i = 0; i < 8; ++i) std::swap(r.indices[i], r.indices[8 + i]);
   };
   EXPECT_EQ(verdict(exchange).rfind("row 0: indices[0]", 0), 0u);
-  // Where no order is promised the same exchange is right, but not that of the values alone.
+  // If no order is promised, the same exchange is right, but not of the values alone.
   EXPECT_EQ(verdict(exchange, false), "");
   const auto values_alone = [](Result& r) {
     for (std::size_t i = 0; i < 4; ++i) std::swap(r.values[i], r.values[4 + i]);
@@ -170,7 +170,7 @@ TEST_F(Corrupted, TwoResultsExchanged) {
 TEST_F(Corrupted, Passes) {
   EXPECT_EQ(verdict([](Result& r) { r.passes[3] = 99; }).rfind("row 3: passes is 99, expected ", 0), 0u);
   problem_.max_iter = 0;
-  EXPECT_EQ(verdict([](Result& r) { r.passes[3] = 99; }), "");  // the exact search may take as many as it likes
+  EXPECT_EQ(verdict([](Result& r) { r.passes[3] = 99; }), "");  // the exact search may take any number of passes
   EXPECT_EQ(verdict([](Result& r) { r.passes[3] = -1; }), "row 3: passes is -1, which cannot be");
 }
 
@@ -194,7 +194,7 @@ TEST_F(Corrupted, MaskOneTooMany) {
   EXPECT_NE(text.find("is 0x01, expected 0x00"), std::string::npos);
 }
 
-/// A backend with a flaw that only its writes show.
+/// A backend whose writes have a flaw.
 class FlawedRunner final : public Runner {
  public:
   enum class Flaw { writes_behind, writes_before, changes_input, writes_nothing };
@@ -212,9 +212,9 @@ class FlawedRunner final : public Runner {
   }
 
  private:
-  // AddressSanitizer would stop what these tests want to see found by the guards themselves.
+  // The guards must detect these writes, so AddressSanitizer must not stop them.
   __attribute__((no_sanitize("address"))) void scribble(std::byte* at) const {
-    // By hand: an operator of std::byte would be a function of its own, and watched.
+    // Not with std::byte operators: they are functions, which AddressSanitizer would check.
     if (flaw_ == Flaw::writes_behind || flaw_ == Flaw::writes_before) *reinterpret_cast<unsigned char*>(at) ^= 1u;
   }
 
@@ -248,7 +248,7 @@ TEST(Runners, KnowTheFamiliesByTheirNames) {
 }
 
 TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
-  // A target that silently had no runner would silently have no tests.
+  // An instruction set without a runner would silently have no tests.
   std::istringstream targets(rtopk::build_info().cpu_targets);
   std::set<std::string> expected = {"reference"};
   for (std::string target; targets >> target;) {
@@ -280,7 +280,7 @@ TEST(Runners, CoverTheGpu) {
 }
 
 TEST(Patterns, HoldWhatTheyPromise) {
-  // A pattern that lost its NaN would make every test of NaN pass.
+  // If a pattern lost its NaN, every test of NaN would pass.
   Random random(3);
   for (const DType dtype : kDTypes) {
     if (dtype == DType::i32) continue;

@@ -1,4 +1,4 @@
-// How many passes the CPU's searches take where rows look alike: what a row learns from the one before it.
+// Number of passes of the CPU searches on similar rows, where a row learns from the previous one.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,7 +11,7 @@ namespace {
 
 class Passes : public DTypeTest {
  protected:
-  /// The passes of each row of a matrix, by the plan that the library makes.
+  /// The passes of each row of a matrix, with the default plan.
   static std::vector<std::int32_t> of(const Matrix& matrix, std::int64_t k) {
     rtopk::Problem problem = problem_for(matrix, k);
     problem.passes = true;
@@ -31,7 +31,7 @@ class Passes : public DTypeTest {
     return passes;
   }
 
-  /// Rows as ReLU leaves them: this share of positive elements, and zeros.
+  /// Rows like the output of ReLU: this share of positive elements, the rest zeros.
   Matrix rectified(std::int64_t rows, std::int64_t cols, double share) {
     Random random = random_for(40);
     std::vector<double> elements(static_cast<std::size_t>(rows * cols));
@@ -48,22 +48,23 @@ struct Size {
   std::int64_t k;
 };
 
-// The k-th element is one of many zeros: what is above them is marked, and enough of them. A row that is too long to be marked at
-// once is counted above them and at them first.
+// The kth value is one of many zeros: one pass marks the elements above zero and enough zeros. A row that is too long
+// to be marked at once is first counted above zero and at zero.
 TEST_P(Passes, AreFewWhereTheThresholdIsATie) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   for (const Size size : {Size{128, 16}, Size{256, 32}, Size{1024, 64}, Size{4096, 64}, Size{20000, 400}}) {
     for (const double share : {0.01, 0.002}) {
-      const std::int64_t rows = 320;  // enough for blocks of eight
+      const std::int64_t rows = 320;  // enough for blocks of eight rows
       const auto passes = of(rectified(rows, size.cols, share), size.k);
       const std::int32_t expected = size.cols <= 4096 ? 1 : 2;
       const auto longer = std::count_if(passes.begin(), passes.end(), [=](std::int32_t p) { return p > expected; });
-      EXPECT_LE(longer, rows / 8 + rows / 80) << size.cols << " columns, " << share << " positive";  // first of a block
+      EXPECT_LE(longer, rows / 8 + rows / 80)
+          << size.cols << " columns, " << share << " positive";  // the first of each block may take longer
     }
   }
 }
 
-// The k-th element is close above them: they must not all become candidates.
+// The kth value is slightly above the zeros, which must not all become candidates.
 TEST_P(Passes, AreFewJustAboveATie) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   const auto passes = of(rectified(640, 4096, 0.02), 64);

@@ -1,4 +1,4 @@
-// Plans: what they say, how they compare, and that making one is a function of problem and traits alone.
+// Plans: their text, comparison, and that they depend only on problem and traits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ TEST(Plans, TakeNoMoreThreadsThanThereAre) {
   EXPECT_EQ(plan_of(problem, 64).threads, 1);
 }
 
-// A workspace that grows with the matrix would take memory from those who have little of it.
+// A workspace that grows with the matrix would be a problem where memory is short.
 TEST(Plans, WorkspaceDoesNotGrowWithTheRows) {
   Problem few = some_problem();
   few.rows = 10000;
@@ -92,7 +92,7 @@ TEST(Plans, OfColumnsNeedNoCopyOfTheMatrix) {
   many.rows = many.element_stride = 10000000;
   EXPECT_EQ(plan_of(few).workspace_bytes, plan_of(many).workspace_bytes);
   EXPECT_EQ(plan_of(few).family, plan_of(some_problem()).family);
-  // Of long rows fewer are copied at a time.
+  // Of long rows, fewer are copied at a time.
   many.cols = 1000000;
   const Plan plan = plan_of(many, 1);
   EXPECT_LE(plan.workspace_bytes, std::size_t{20} << 20);
@@ -167,7 +167,7 @@ TEST(Plans, TakeTheFamilyThatIsAskedFor) {
             "family is cpu_row; accepted for this problem on a CPU: cpu_bisection or reference");
 }
 
-/// The text as its lines.
+/// The lines of a plan's text.
 std::set<std::string> lines_of(const Plan& plan) {
   std::istringstream text(rtopk::to_string(plan));
   std::set<std::string> lines;
@@ -257,7 +257,7 @@ TEST(Build, SaysWhatItIs) {
     EXPECT_STREQ(info.cpu_target, "scalar");
     return;
   }
-  // The best of the targets is the one that runs.
+  // The first of the targets is the one in use.
   const std::string_view targets = info.cpu_targets;
   EXPECT_EQ(targets.substr(0, targets.find(' ')), info.cpu_target);
 }

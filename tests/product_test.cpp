@@ -1,5 +1,5 @@
-// Products of compact rows on every device that is here: against sums in f64, at the limits of memory, with any number of
-// threads or blocks; plans for GPUs that need not be here; and refusals.
+// Products with CBSR rows on every device of this machine: against f64 sums, with guarded memory and any number of
+// threads or blocks; plans for GPUs that need not exist here; and errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,11 +105,11 @@ class Products : public OnDevice {
  protected:
   struct Options {
     std::int32_t threads = 1;
-    std::size_t misalignment = 4;  ///< As floats are aligned, and no better.
+    std::size_t misalignment = 4;  ///< Aligned to a float, and no better.
     std::function<void(gnn::ProductPlan&)> change = [](gnn::ProductPlan&) {};
   };
 
-  /// What a run wrote. Nothing beside it may have been written.
+  /// The result of a run. Fails if the run writes outside of it.
   [[nodiscard]] static std::vector<float> run(const Instance& instance, const Options& options) {
     auto plan = plan_of<gnn::ProductPlan>(instance.p, options.threads);
     options.change(plan);
@@ -188,7 +188,7 @@ TEST_P(Products, InBlocksOfAnySizeAreRight) {
 TEST_P(Products, OfManyShapesAreRightWhereverTheyLie) {
   Random random(seed() + 311);
   for (std::int64_t i = 0; i < scaled(60); ++i) {
-    // The last ones do not fit into a multiprocessor's shared memory, or only a few columns at a time.
+    // The last ones do not fit in shared memory, or only a few columns at a time.
     const std::int64_t cols = random.pick(std::vector<std::int64_t>{1, 2, 40, 256, 300, 520, 1100, 2500});
     const Instance instance({.term = random.pick(kTerms),
                              .rows = random.between(1, 300),
@@ -220,7 +220,8 @@ TEST_P(Products, OfInfinitiesStayWhereTheyAre) {
   Random random(317);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const gnn::ProductTerm term : kTerms) {
-    // Row 1 holds infinities, but its selectors do not exist; nobody names column 0, which is infinite in W.
+    // Row 1 holds infinities, but its selectors are out of range. Column 0 is infinite in W, but no selector refers to
+    // it.
     Instance instance({.term = term, .rows = 3, .cols = 7, .k = 2, .width = 9}, random);
     instance.selectors = {1, 6, 7, 255, 2, 3};
     instance.values[2] = instance.values[3] = kInfinity;
@@ -253,7 +254,7 @@ TEST_P(Products, OfTheLargestMatrixAreRight) {
   }
 }
 
-// With few blocks each of them has several turns, as with many rows.
+// With few blocks, each takes several batches of rows, as with many rows.
 TEST_P(Products, ChangedPlansAreRight) {
   if (GetParam() != rtopk::DeviceKind::cuda) GTEST_SKIP() << "of a plan for the CPU other tests change the threads";
   Random random(331);
@@ -266,7 +267,7 @@ TEST_P(Products, ChangedPlansAreRight) {
       const bool sums = term == gnn::ProductTerm::matrix_gradient;
       const Instance instance(p, random);
       for (const std::int64_t parts : {1, 2, 7}) {
-        for (const bool small_chunks : {false, true}) {  // as a GPU with less shared memory has them
+        for (const bool small_chunks : {false, true}) {  // as on a GPU with less shared memory
           if (small_chunks && (!sums || p.width == 1)) continue;
           const auto change = [&](gnn::ProductPlan& plan) {
             plan.parts = parts;
@@ -309,7 +310,7 @@ TEST(ProductPlans, FitGpusThatAreNotHere) {
             EXPECT_GE(plan.parts, 1);
             EXPECT_LE(plan.parts, traits.multiprocessors);
             EXPECT_EQ(plan.workspace_bytes > 0, term == gnn::ProductTerm::matrix_gradient && plan.parts > 1);
-            // The plan is sound: what is missing is memory.
+            // The plan is valid: the only error is the missing memory.
             if (rows > 0) {
               EXPECT_NE(std::string(gnn::run(plan, {}).text()).find("is null"), std::string::npos);
             }

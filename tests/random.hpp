@@ -1,4 +1,4 @@
-// Randomness that is the same on every machine and standard library, and its seed.
+// Random numbers that are the same on every machine and standard library, and their seed.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ class Random {
   [[nodiscard]] bool coin() { return (engine_() & 1u) != 0; }
   /// In [0, 1).
   [[nodiscard]] double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  /// Normal enough for tests: the sum of twelve uniform numbers.
+  /// Approximately normal: the sum of twelve uniform numbers.
   [[nodiscard]] double normal() {
     double sum = -6.0;
     for (int i = 0; i < 12; ++i) sum += uniform();
@@ -35,20 +35,20 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// RTOPK_TEST_SEED, or a fixed number: a run is repeatable unless somebody asks for another one.
+/// RTOPK_TEST_SEED, or a fixed number, so that runs are repeatable.
 inline std::uint64_t seed() {
   const char* text = std::getenv("RTOPK_TEST_SEED");
   return text != nullptr ? std::strtoull(text, nullptr, 0) : 20250301;
 }
 
-/// RTOPK_TEST_SCALE: how much to test, 1 by default. Sanitizer runs use less, a night's run more.
+/// RTOPK_TEST_SCALE: how much to test, 1 by default. Sanitizer runs use less, nightly runs more.
 inline double scale() {
   const char* text = std::getenv("RTOPK_TEST_SCALE");
   const double value = text != nullptr ? std::strtod(text, nullptr) : 1.0;
   return value > 0.0 ? value : 1.0;
 }
 
-/// Whether to leave out one of many cases, because less is asked for.
+/// True if one of many cases should be skipped because of a small scale.
 inline bool left_out(Random& random) {
   static const double wanted = scale();
   return wanted < 1.0 && random.uniform() >= wanted;

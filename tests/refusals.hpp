@@ -1,4 +1,4 @@
-// What every refusal must say.
+// Checks the text of errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace rtopk_test {
 
-/// A status that names the argument and says what it is and what is accepted.
+/// Expects an error that names the argument, its value and what is accepted.
 inline void expect_refused(const rtopk::Status& status, const std::string& argument) {
   const std::string text = status.text();
   EXPECT_FALSE(status.ok()) << argument;

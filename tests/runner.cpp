@@ -1,3 +1,4 @@
+// The runners of this machine.
 #include "runner.hpp"
 
 #include <cstdio>
@@ -23,10 +24,10 @@ std::string refused(const char* what, const rtopk::Status& status) {
          status.text();
 }
 
-/// Runs a plan that was made for host memory.
+/// Runs a plan for the CPU.
 std::string run_on_host(const rtopk::Plan& plan, const Call& call) {
   GuardedBuffer workspace(plan.workspace_bytes, call.workspace_misalignment);
-  workspace.fill(std::byte{0x5a});  // whoever relies on zeros here is wrong
+  workspace.fill(std::byte{0x5a});  // poison: detects code that relies on zeros
   rtopk::Output output;
   output.values = call.values.data();
   output.indices = call.indices.data();
@@ -54,10 +55,10 @@ class ReferenceRunner final : public Runner {
   }
 };
 
-/// One instruction set with the family that make_plan picks, or with one that is asked for.
+/// One instruction set, with the family that make_plan picks or a given one.
 class CpuRunner final : public Runner {
  public:
-  /// `target` is Highway's bit of the instruction set; 0 leaves the choice to the library.
+  /// `target` is Highway's bit of the instruction set. With 0 the library chooses.
   CpuRunner(std::string target_name, std::int64_t target, std::optional<rtopk::Family> family)
       : target_name_(std::move(target_name)), target_(target), family_(family) {}
 
@@ -75,7 +76,7 @@ class CpuRunner final : public Runner {
     hwy::SetSupportedTargetsForTest(target_);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     if (rtopk::build_info().cpu_target != target_name_) {
-      // Going on would test one instruction set several times and the others never.
+      // Otherwise the tests would cover one instruction set several times and the others never.
       std::fprintf(stderr, "cannot switch the library to %s: it runs %s\n", target_name_.c_str(),
                    rtopk::build_info().cpu_target);
       std::abort();
@@ -91,7 +92,7 @@ class CpuRunner final : public Runner {
         family_ ? rtopk::make_plan(call.problem, traits, *family_, plan) : rtopk::make_plan(call.problem, traits, plan);
     if (!status.ok()) return refused("make_plan", status);
     if (plan.threads < call.threads) {
-      // The plan thinks that so few elements are not worth so many threads.
+      // make_plan uses fewer threads for so few elements.
       plan.threads = call.threads;
       plan.rows_per_block = 1;
     }
@@ -137,7 +138,7 @@ std::vector<std::unique_ptr<Runner>> make_runners() {
   if (wanted == nullptr) return all;
   std::erase_if(all, [wanted](const auto& runner) { return runner->name().rfind(wanted, 0) != 0; });
   if (all.empty()) {
-    // Every test would pass.
+    // Without runners, every test would pass.
     std::fprintf(stderr, "RTOPK_TEST_RUNNERS=%s: there is no such runner in this build on this machine\n", wanted);
     std::abort();
   }

@@ -1,5 +1,5 @@
-// One selection on several of the library's own threads that can be repeated and compared without allocating: for processes that
-// have just been forked, and for threads that are interrupted.
+// A selection with several of the library's threads that can be repeated and compared without allocating: for forked
+// processes and for threads that are interrupted.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class SelectedRows {
  public:
   explicit SelectedRows(std::int32_t threads) {
     Random random(seed() + 70);
-    // Many elements: plans have no threads that are not worth it.
+    // Many elements: plans use several threads only for large problems.
     matrix_ = make_mixed_matrix(rtopk::DType::f32, 2000, 256, 16, random);
     const rtopk::Problem problem = problem_for(matrix_, 16);
     expected_ = render(problem, matrix_, select(problem, matrix_.bytes.data()));
@@ -32,7 +32,7 @@ class SelectedRows {
     indices_.resize(expected_.indices.size());
   }
 
-  /// Selects once more. Whether it went well and every byte is as it should be.
+  /// Selects again. True if the run succeeded and every byte is right.
   [[nodiscard]] bool right(const rtopk::Executor* executor = nullptr) {
     std::fill(values_.begin(), values_.end(), std::byte{0x5a});
     std::fill(indices_.begin(), indices_.end(), std::byte{0x5a});

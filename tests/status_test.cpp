@@ -1,4 +1,4 @@
-// Every kind of bad call: the right code, a text that names the argument, and nothing written.
+// Every kind of invalid call: the right code, a text that names the argument, and nothing written.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ Problem good_problem() {
   return problem;
 }
 
-/// `argument` as a word of its own: "k" is not in "rank".
+/// True if the text has `argument` as a whole word: "k" is not in "rank".
 bool names(const Status& status, const std::string& argument) {
   const std::regex word("(^|[^A-Za-z_])" + argument + "([^A-Za-z_]|$)");
   return std::regex_search(status.text(), word);
@@ -46,7 +46,7 @@ void expect_refusal(const Status& status, StatusCode code, const std::string& ar
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Problems that no plan is made for.
+// Invalid problems.
 
 struct BadProblem {
   const char* label;
@@ -102,7 +102,7 @@ const BadProblem kBadProblems[] = {
        p.element_stride = std::numeric_limits<std::int64_t>::max();
      }},
     {"elements_wrap_to_little", StatusCode::invalid_argument, "element_stride",
-     [](Problem& p) {  // cols times that is 80 in 64 bits
+     [](Problem& p) {  // cols * element_stride is 80 in 64 bits
        p.element_stride = (std::int64_t{1} << 61) + 2;
      }},
     {"groups_overflow", StatusCode::invalid_argument, "group_stride",
@@ -111,7 +111,7 @@ const BadProblem kBadProblems[] = {
        p.group_stride = std::int64_t{1} << 60;
      }},
     {"results_of_columns_overflow", StatusCode::invalid_argument, "rows",
-     [](Problem& p) {  // the input fits, rows of results do not
+     [](Problem& p) {  // the input fits, the output does not
        p.rows = std::int64_t{1} << 58;
        p.row_stride = 1;
        p.element_stride = 2;
@@ -130,7 +130,7 @@ const BadProblem kBadProblems[] = {
     {"cols_overflow", StatusCode::invalid_argument, "(rows|cols|row stride)",
      [](Problem& p) { p.cols = std::numeric_limits<std::int64_t>::max(); }},
     {"indices_overflow", StatusCode::invalid_argument, "rows",
-     [](Problem& p) {  // two bytes an element fit, eight an index do not
+     [](Problem& p) {  // two bytes per element fit, eight per index do not
        p.dtype = rtopk::DType::f16;
        p.rows = std::int64_t{1} << 61;
        p.cols = 1;
@@ -210,7 +210,7 @@ TEST_P(BadProblems, AreRefused) {
   Problem problem = good_problem();
   GetParam().spoil(problem);
 
-  // A plan that is already there must not be touched.
+  // An error must not change the plan.
   Plan plan;
   ASSERT_TRUE(rtopk::make_plan(good_problem(), plan).ok());
   const Plan before = plan;
@@ -222,7 +222,7 @@ TEST_P(BadProblems, AreRefused) {
                  GetParam().argument);
   EXPECT_EQ(plan, before);
 
-  // Nor does run() believe a plan whose problem was spoiled afterwards.
+  // run() must also reject a plan whose problem was made invalid afterwards.
   plan.problem = problem;
   const std::vector<float> input(160, 1.0f);
   std::vector<float> values(32, -7.0f);
@@ -256,7 +256,7 @@ TEST(Problems, AtTheLimitsAreAccepted) {
         p.element_stride = std::int64_t{1} << 54;
         p.row_stride = 1;
       },
-      [](Problem& p) {  // the same rows again and again
+      [](Problem& p) {  // the same rows repeated
         p.group_rows = 1;
         p.group_stride = 0;
       },
@@ -282,7 +282,7 @@ TEST(Problems, AtTheLimitsAreAccepted) {
         p.index_type = IndexType::u16;
       },
       [](Problem& p) {
-        p.values = false;  // an index type that nobody asks for does not matter
+        p.values = false;  // dense ignores the index type
         p.form = Form::dense;
         p.index_type = IndexType::u8;
       },
@@ -337,9 +337,9 @@ TEST(Cuda, IsNotSupportedWhereItWasNotBuilt) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Good plans, bad calls.
+// Valid plans, invalid calls.
 
-/// A good call in one block of memory, so that a test can move any part of it onto another.
+/// A valid call in one block of memory, so that a test can move any part onto another.
 class BadCalls : public testing::Test {
  protected:
   static constexpr std::size_t kRoom = 4096;  // bytes for each part; none needs more
@@ -406,7 +406,7 @@ TEST_F(BadCalls, NullPointers) {
   expect_refused(StatusCode::invalid_argument, "mask");
   problem.form = Form::cbsr;
   problem.index_type = IndexType::u8;
-  problem.values = problem.indices = false;  // CBSR has both whatever these say
+  problem.values = problem.indices = false;  // CBSR writes both anyway
   plan_for(problem);
   output_.values = nullptr;
   expect_refused(StatusCode::invalid_argument, "values");
@@ -419,7 +419,7 @@ TEST_F(BadCalls, WhatIsNotAskedForIsIgnored) {
   output_.dense = nullptr;
   output_.mask = nullptr;
   expect_accepted();
-  output_.dense = const_cast<void*>(input_);  // would overlap, were it used
+  output_.dense = const_cast<void*>(input_);  // would overlap if it were used
   expect_accepted();
   Problem problem = good_problem();
   problem.passes = problem.indices = false;
@@ -467,7 +467,7 @@ TEST_F(BadCalls, Overlaps) {
   const std::size_t input_bytes = 4 * 40 * 4;
   output_.values = part(0) + input_bytes - 4;
   expect_refused(StatusCode::invalid_argument, "values");
-  output_.values = part(0) + input_bytes;  // just behind
+  output_.values = part(0) + input_bytes;  // right after the input
   expect_accepted();
   SetUp();
   output_.indices = part(0);
@@ -490,7 +490,7 @@ TEST_F(BadCalls, Overlaps) {
   Problem problem = good_problem();
   problem.form = Form::dense;
   plan_for(problem);
-  output_.dense = const_cast<void*>(input_);  // selecting in place is not offered
+  output_.dense = const_cast<void*>(input_);  // in-place selection is not supported
   expect_refused(StatusCode::invalid_argument, "dense");
   problem.form = Form::mask;
   plan_for(problem);
@@ -498,7 +498,7 @@ TEST_F(BadCalls, Overlaps) {
   expect_refused(StatusCode::invalid_argument, "mask");
 }
 
-// All that lies between the first and the last element of an input counts as input.
+// The whole range from the first to the last element counts as input.
 TEST_F(BadCalls, OverlapsOfColumnsAndGroups) {
   Problem problem = good_problem();
   problem.row_stride = 1;
@@ -510,7 +510,7 @@ TEST_F(BadCalls, OverlapsOfColumnsAndGroups) {
   expect_accepted();
   problem = good_problem();
   problem.group_rows = 3;
-  problem.group_stride = 10;  // rows 0 to 2, of which row 2 reaches furthest, and row 3 among them
+  problem.group_stride = 10;  // rows 0 to 2, of which row 2 ends last, and row 3 among them
   plan_for(problem);
   output_.values = part(0) + (3 * 40 - 1) * 4;
   expect_refused(StatusCode::invalid_argument, "values");
@@ -562,7 +562,7 @@ TEST_F(BadCalls, PlansThatNobodyMade) {
   plan_.threads = 0;
   expect_refused(StatusCode::invalid_argument, "plan.threads");
   SetUp();
-  plan_.threads = 1000000;  // more tasks than there is scratch for
+  plan_.threads = 1000000;  // more tasks than the scratch memory is for
   expect_refused(StatusCode::invalid_argument, "plan.*");
   SetUp();
   plan_.rows_per_block = 0;

@@ -1,4 +1,4 @@
-// The threads of the program rtopk: as many as there can be, and none that takes a signal.
+// The thread pool of the program rtopk: uses as many threads as the system allows, and blocks signals.
 #include "system/thread_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using rtopk::tool::ThreadPool;
 
-/// Whether every task of a run was done once.
+/// True if a run executes every task exactly once.
 bool does_all(ThreadPool& pool) {
   std::vector<std::atomic<int>> done(1000);
   pool.run(1000, [&](std::int64_t i) { ++done[static_cast<std::size_t>(i)]; });
@@ -51,7 +51,7 @@ TEST(ThreadPools, WorkWithTheThreadsThatCouldBeStarted) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    constexpr std::size_t kRoom = std::size_t{64} << 20;  // for a few stacks
+    constexpr std::size_t kRoom = std::size_t{64} << 20;  // space for a few stacks
     const rlimit limit{now + kRoom, now + kRoom};
     if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
     ThreadPool pool(4096);
@@ -73,7 +73,7 @@ TEST(ThreadPools, LeaveSignalsToTheThreadThatStartsThem) {
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> elsewhere{0};
   std::atomic<int> wrong{0};
-  // A task that waits for another one: two threads have some.
+  // Each task waits for the other, so two threads must run them.
   pool.run(2, [&](std::int64_t) {
     ++elsewhere;
     while (elsewhere < 2) std::this_thread::yield();

@@ -1,4 +1,4 @@
-// The same bits for every number of threads and every executor, from many callers at once.
+// The same bits for every number of threads, every executor, and many concurrent callers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -63,7 +63,7 @@ TEST(Threads, AProblemThatIsWorthMany) {
   }
 }
 
-/// The bytes that a plan for so many threads writes, passes included.
+/// The passes that a plan with this many threads writes.
 std::vector<std::int32_t> passes_with(const rtopk::Problem& problem, const Matrix& matrix, std::int32_t threads) {
   rtopk::Traits traits;
   traits.threads = threads;

@@ -1,4 +1,4 @@
-// Graphs transposed on every device that is here, edges to nowhere among theirs; and refusals.
+// Transposition of graphs on every device of this machine, also with edges out of range; and errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The library's threads take none of the process's signals.
+// The library's threads must not receive the signals of the process.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -15,14 +15,14 @@ namespace {
 
 std::atomic<int> taken{0};
 
-/// All that a process can be sent, but for those that end or stop it anyway and those that mean a thread's own mistakes.
+/// All signals for a process, except those that end or stop it anyway and those raised by a thread's own instructions.
 std::vector<int> signals_of_a_process() {
   std::vector<int> all;
   for (int number = 1; number < SIGRTMAX; ++number) {
     const bool own = number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGSEGV ||
                      number == SIGSYS || number == SIGTRAP;
     const bool of_the_c_library = number > 31 && number < SIGRTMIN;
-    // A SIGCONT that waits is dropped when a signal comes that stops.
+    // A pending SIGCONT is dropped when a stop signal arrives.
     if (number != SIGKILL && number != SIGSTOP && number != SIGCONT && !own && !of_the_c_library) all.push_back(number);
   }
   return all;
@@ -46,7 +46,7 @@ TEST(WorkerSignals, WaitForAThreadOfTheProgram) {
   pthread_sigmask(SIG_BLOCK, nullptr, &after);
   for (const int number : numbers) EXPECT_EQ(sigismember(&before, number), sigismember(&after, number)) << number;
 
-  // No thread of the program wants them now. Whoever takes one is a worker, and they are all awake.
+  // All threads of the program block the signals now, and all workers are awake: only a worker could receive one.
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   for (const int number : numbers) kill(getpid(), number);
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(rows.right());

@@ -1,3 +1,4 @@
+// Kernels of the aggregation operators.
 #include "aggregation.hpp"
 
 #include <string>
@@ -15,7 +16,7 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-/// A graph as the library takes it, and the tensors that hold its memory.
+/// A graph for the library, and the tensors that own its memory.
 struct HeldGraph {
   Tensor row_starts;
   Tensor columns;
@@ -55,7 +56,7 @@ HeldGraph held(const Tensor& row_starts, const Tensor& columns, const MaybeTenso
 DType float_type_of(const char* name, const Tensor& tensor) {
   const DType dtype = element_type_of(tensor);
   if (dtype == DType::f64 || dtype == DType::i32) {
-    refuse(std::string(name) + " has another dtype than is accepted: float32, float16 or bfloat16");
+    refuse(std::string(name) + " has another dtype; accepted: float32, float16 or bfloat16");
   }
   return dtype;
 }
@@ -106,7 +107,8 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
   check_size("t_columns", t_columns, 0, graph.edges(), "the number of edges");
   check_dims("selectors", selectors, 2);
   check_size("t_row_starts", t_row_starts, 0, selectors.size(0) + 1, "one more than there are nodes");
-  if (transposed.index_type() != graph.index_type()) refuse("t_columns has another index type than columns");
+  if (transposed.index_type() != graph.index_type())
+    refuse("t_columns has another index type than columns; accepted: the same");
   if (weights.has_value() != t_weights.has_value())
     refuse("one of weights and t_weights is None; accepted: both or none");
   check_dims("grad", grad, 2);

@@ -1,4 +1,4 @@
-// Aggregations over a graph on tensors: the kernels of torch.ops.rtopk.aggregate and its kin.
+// Operators for aggregations over a graph: torch.ops.rtopk.aggregate and its gradients.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rtopk::torch_binding {
 
-/// The transposed graph is for the derivative alone.
+/// Only the backward operator reads the transposed graph.
 Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTensor& weights, const Tensor& values,
                  const Tensor& selectors, std::int64_t cols, bool mean, bool deterministic,
                  const MaybeTensor& t_row_starts, const MaybeTensor& t_columns, const MaybeTensor& t_weights);

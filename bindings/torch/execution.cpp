@@ -1,3 +1,4 @@
+// Devices, streams, threads and workspace of operator calls.
 #include "execution.hpp"
 
 #include <array>
@@ -6,8 +7,8 @@
 
 #include <torch/csrc/stable/ops.h>
 
-// In libtorch_cuda, which a torch without CUDA does not have. Weak, so that one binary serves both: libtorch.so, which
-// this library needs, brings libtorch_cuda where there is one.
+// Defined in libtorch_cuda, which a torch without CUDA does not have. Weak, so that one binary serves both: this
+// library links libtorch.so, which loads libtorch_cuda if it exists.
 extern "C" [[gnu::weak]] AOTITorchError aoti_torch_get_current_cuda_stream(std::int32_t device_index,
                                                                            void** ret_stream);
 
@@ -15,13 +16,13 @@ namespace rtopk::torch_binding {
 namespace {
 
 void on_torch_threads(void*, std::int64_t count, void (*task)(void*, std::int64_t), void* task_context) {
-  if (count == 1) return task(task_context, 0);  // the way through torch takes half as long as a small selection
+  if (count == 1) return task(task_context, 0);  // calling torch takes half as long as a small selection
   torch::stable::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) task(task_context, i);
   });
 }
 
-/// Asking the driver takes longer than a small selection, and the answer does not change.
+/// Cached: querying the driver takes longer than a small selection, and the answer does not change.
 const Traits& traits_of_gpu(std::int32_t ordinal) {
   struct Known {
     std::once_flag asked;

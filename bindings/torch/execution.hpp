@@ -1,5 +1,5 @@
-// Where a call of an operator runs: the device of its tensors, torch's threads or its current stream, and workspace from
-// torch's allocator.
+// Where an operator call runs: on the device of its tensors, with torch's threads or its current stream, and with
+// workspace from torch's allocator.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@ namespace rtopk::torch_binding {
 
 [[noreturn]] void refuse(const std::string& text);
 
-/// Throws what a status says.
+/// Throws the text of a status that is not ok.
 void check(const Status& status);
 
-/// Of a tensor. Throws where it is on a GPU and this build, or this torch, has no CUDA.
+/// The device of a tensor. Throws if it is a GPU and this build, or this torch, has no CUDA.
 Device device_of(const Tensor& tensor);
 
 Traits traits_of(const Device& device);
 
-/// Tasks on torch's own threads: a second pool beside them would compete for the same cores.
+/// Runs tasks on torch's threads: a second pool would compete for the same cores.
 const Executor& torch_executor();
 
-/// Bytes for one call on a CPU. A thread keeps what small calls need: they ask for some kilobytes again and again, and malloc
-/// may take as long as they do. Of one thread there may be only one at a time.
+/// Workspace for one CPU call. Every thread keeps a small buffer, because small calls need a few kilobytes each time
+/// and malloc may take as long as the call. A thread may have only one CpuWorkspace at a time.
 class CpuWorkspace {
  public:
   explicit CpuWorkspace(std::size_t bytes);
@@ -46,10 +46,10 @@ class CpuWorkspace {
 /// The current stream of a GPU.
 void* current_stream(std::int32_t ordinal);
 
-/// Uninitialised bytes on the GPU of `like`.
+/// Uninitialised memory on the GPU of `like`.
 Tensor gpu_workspace(std::size_t bytes, const Tensor& like);
 
-/// Calls f(workspace, launch) with that many bytes on a tensor's device.
+/// Calls f(workspace, launch) with this much workspace on the tensor's device.
 template <class F>
 void execute_on(const Device& device, const Tensor& tensor, std::size_t workspace_bytes, F&& f) {
   if (device.kind == DeviceKind::cpu) {
@@ -58,7 +58,7 @@ void execute_on(const Device& device, const Tensor& tensor, std::size_t workspac
     return;
   }
   const torch::stable::accelerator::DeviceGuard guard(device.ordinal);
-  // Freed when this returns, before the kernels have run: torch's allocator gives it to nobody but this stream until then.
+  // Freed on return, before the kernels have run. That is safe: torch's allocator reuses it only on the same stream.
   std::optional<Tensor> memory;
   Workspace workspace;
   if (workspace_bytes > 0) {
@@ -68,7 +68,7 @@ void execute_on(const Device& device, const Tensor& tensor, std::size_t workspac
   f(workspace, Launch{.stream = current_stream(device.ordinal)});
 }
 
-/// Plans a problem and runs it on the device that it names, which has `tensor`. Throws what a status says.
+/// Plans a problem and runs it on its device, which holds `tensor`. Throws the text of a status that is not ok.
 template <class Plan, class Problem, class Call>
 void execute(const Problem& problem, const Call& call, const Tensor& tensor) {
   Plan plan;

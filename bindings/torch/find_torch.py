@@ -1,4 +1,4 @@
-"""Prints the folder of the installed torch, without importing it; nothing where there is none."""
+"""Prints the folder of the installed torch without importing it, or nothing if there is none."""
 
 import importlib.util
 

@@ -1,3 +1,4 @@
+// Selection from integer tensors other than int32.
 #include "integers.hpp"
 
 #include <array>
@@ -16,7 +17,7 @@ using torch::headeronly::ScalarType;
 using torch::stable::detail::from;
 using torch::stable::detail::to;
 
-/// With one dimension more where it has none.
+/// The tensor, with a dimension added if it has none.
 Tensor with_rows(const Tensor& tensor) { return tensor.dim() == 0 ? torch::stable::unsqueeze(tensor, 0) : tensor; }
 
 Tensor converted(const Tensor& tensor, std::int32_t dtype) {
@@ -43,7 +44,7 @@ Tensor gathered(const Tensor& tensor, const Tensor& indices) {
   return to<Tensor>(stack[0]);
 }
 
-/// Zeros, and `values` at `indices`.
+/// Fills `result` with zeros, and with `values` at `indices`.
 void scatter_into(const Tensor& result, const Tensor& indices, const Tensor& values) {
   Tensor rows = with_rows(result);
   torch::stable::zero_(rows);
@@ -54,7 +55,7 @@ void scatter_into(const Tensor& result, const Tensor& indices, const Tensor& val
 
 void select_by_sort(const Tensor& input, const Problem& problem, const Results& results) {
   if (problem.max_iter != 0 || problem.epsilon != 0) {
-    refuse("max_iter and epsilon stop no search in a tensor of int64, which is sorted; accepted: neither of them");
+    refuse("max_iter and epsilon are not supported for int64, which is sorted; accepted: neither of them");
   }
   const Tensor rows = with_rows(input);
   auto [values, indices] = sorted(rows, problem.direction == Direction::largest);
@@ -80,7 +81,7 @@ void select_widened(const Rows& rows, const Problem& problem, const Results& res
   Results wide_results = results;
   const Tensor*& elements = results.dense != nullptr ? wide_results.dense : wide_results.values;
   const Tensor* const wanted = elements;
-  if (wanted == nullptr) {  // the mask alone
+  if (wanted == nullptr) {  // only the mask
     select(wide, problem, results);
     return;
   }

@@ -1,15 +1,15 @@
-// Selections of integers that the library has no name for. Those of 8 and 16 bits become int32, which keeps their order; int64
-// is sorted by torch, whose stable sort leaves equal elements in ascending index.
+// Selection from integer types that the library does not have. Types of 8 and 16 bits are converted to int32, which
+// keeps their order. torch sorts int64: its stable sort keeps equal elements in index order.
 #pragma once
 
 #include "selection.hpp"
 
 namespace rtopk::torch_binding {
 
-/// int64, int16, int8 or uint8.
+/// True for int64, int16, int8 and uint8.
 bool is_other_integer(const Tensor& tensor);
 
-/// select() for them.
+/// select() for these types.
 void select_integers(const Rows& rows, const Problem& problem, const Results& results);
 
 }  // namespace rtopk::torch_binding

@@ -1,3 +1,4 @@
+// Kernels of the dense linear operators.
 #include "linear.hpp"
 
 #include <torch/csrc/stable/ops.h>

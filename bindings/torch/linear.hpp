@@ -1,4 +1,4 @@
-// Operators for linear maps of dense rows, on a GPU of compute capability 9.0 and in float32.
+// Operators for dense linear layers, in float32, on a GPU of compute capability 9.0.
 #pragma once
 
 #include "rows.hpp"

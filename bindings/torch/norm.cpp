@@ -1,3 +1,4 @@
+// Kernels of the LayerNorm operators.
 #include "norm.hpp"
 
 #include <string>
@@ -12,7 +13,7 @@
 namespace rtopk::torch_binding {
 namespace {
 
-/// What all three operators read, as the library takes it, and the tensors that hold its memory.
+/// The inputs of all three operators for the library, and the tensors that own their memory.
 struct HeldInput {
   Tensor x;
   MaybeTensor bias;

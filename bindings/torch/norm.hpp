@@ -1,4 +1,4 @@
-// Operators for normalized rows (LayerNorm) with the bias before it, on a GPU and in float32.
+// Operators for LayerNorm with an optional bias before it, in float32, on a GPU.
 #pragma once
 
 #include <tuple>
@@ -10,13 +10,13 @@ namespace rtopk::torch_binding {
 /// LayerNorm(x + bias) * gamma + beta for the rows of a matrix.
 Tensor norm(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, const Tensor& beta, double epsilon);
 
-/// Of x, gamma, beta and, if there is one, the bias.
+/// Gradients of x, gamma, beta and, if there is one, the bias.
 using NormGradients = std::tuple<Tensor, Tensor, Tensor, MaybeTensor>;
 
 NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
                             const Tensor& grad);
 
-/// The same from a gradient in CBSR.
+/// The same from a gradient in CBSR form.
 NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, double epsilon,
                                     const Tensor& values, const Tensor& selectors);
 

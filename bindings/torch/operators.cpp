@@ -1,5 +1,5 @@
-// The operators of torch.ops.rtopk, through PyTorch's stable ABI. Derivatives, fake kernels and vmap are registered in
-// Python, beside the functions that call the operators (python/rtopk/_operators.py has what they share).
+// Registers the operators of torch.ops.rtopk through PyTorch's stable ABI. Gradients, fake kernels and vmap are
+// registered in Python, beside the functions that call the operators.
 #include "operators.hpp"
 
 #include <stdexcept>
@@ -37,7 +37,7 @@ void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
   }
 }
 
-/// As torch.topk has it, a tensor without dimensions has one element, which is selected even if k is 0.
+/// As in torch.topk, a tensor without dimensions has one element, which is selected even if k is 0.
 std::int64_t results_per_row(const Tensor& self, std::int64_t k) { return self.dim() == 0 ? 1 : k; }
 
 Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon) {
@@ -53,10 +53,10 @@ Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double e
 IndexType index_type_of(ScalarType dtype) {
   if (dtype == ScalarType::Long) return IndexType::i64;
   if (dtype == ScalarType::Int) return IndexType::i32;
-  throw std::runtime_error("rtopk: index_dtype is neither torch.int64 nor torch.int32");
+  throw std::runtime_error("rtopk: index_dtype is neither torch.int64 nor torch.int32; accepted: one of them");
 }
 
-/// Everything is checked, and what is not there to be selected is known: no rows, or nothing of each.
+/// True if there are no rows or k == 0. Call it after all checks.
 bool nothing_to_do(const Rows& rows, const Problem& problem) { return rows.rows == 0 || problem.k == 0; }
 
 void select_pairs(const Rows& rows, const Problem& problem, const Tensor& values, const Tensor& indices) {
@@ -121,7 +121,7 @@ void check_output(const char* name, const Tensor& output, const Tensor& self, co
   check_no_internal_overlap(name, output);
 }
 
-/// Results go straight to `values` and `indices` where they are contiguous and the rows' dimension is the last one.
+/// Writes straight to `values` and `indices` if they are contiguous and `dim` is the last dimension.
 void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
               double epsilon, Tensor values, Tensor indices) {
   check_memory("indices", indices);
@@ -140,7 +140,7 @@ void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest
   torch::stable::copy_(indices, made_indices);
 }
 
-/// A result as large as the input: the dense form, or the mask.
+/// Results of the input's shape: the dense form or the mask.
 Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
                   double epsilon, Form form) {
   check_input(self);
@@ -177,7 +177,7 @@ std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool larg
   const Rows rows = rows_along(self, dim);
   if (rows.cols > 65536) {
     throw std::runtime_error("rtopk: the last dimension has " + std::to_string(rows.cols) +
-                             " elements; accepted for compact: at most 65536, which 16-bit selectors can name");
+                             " elements; accepted for compact: at most 65536, the limit of 16-bit selectors");
   }
   Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
   problem.form = Form::cbsr;
@@ -208,7 +208,7 @@ std::string build_text() {
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
 #define RTOPK_NORM_GRADIENTS " -> (Tensor grad_x, Tensor grad_gamma, Tensor grad_beta, Tensor? grad_bias)"
 
-// Whatever may stand in a saved graph has its derivative (_registrations.py).
+// Every operator that can appear in a saved graph has a gradient (_registrations.py).
 STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("topk" RTOPK_TOPK_SIGNATURE);
   library.def(
@@ -217,7 +217,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("compact" RTOPK_COMPACT_SIGNATURE);
-  // The transposed graph is for the derivative. Without one it is made in every backward pass.
+  // Only the gradient reads the transposed graph. Without one, every backward call computes it.
   library.def(
       "aggregate(Tensor row_starts, Tensor columns, Tensor? weights, Tensor values, Tensor selectors, SymInt cols,"
       " bool mean, bool deterministic, Tensor? t_row_starts=None, Tensor? t_columns=None, Tensor? t_weights=None)"
@@ -228,25 +228,26 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "transpose_graph(Tensor row_starts, Tensor columns, Tensor? weights, SymInt n) -> (Tensor t_row_starts,"
       " Tensor t_columns, Tensor? t_weights)");
-  // Products of compact rows.
+  // Products with CBSR rows.
   library.def("_add_product(Tensor(a!) onto, Tensor values, Tensor selectors, Tensor matrix) -> ()");
   library.def("_product_values_gradient(Tensor grad, Tensor selectors, Tensor matrix) -> Tensor");
   library.def("_product_matrix_gradient(Tensor grad, Tensor values, Tensor selectors, SymInt cols) -> Tensor");
-  // Linear maps of dense rows, on some GPUs alone.
+  // Dense linear layers; only on some GPUs.
   library.def("_linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
   library.def("_linear_input_gradient(Tensor grad, Tensor weight) -> Tensor");
   library.def("_linear_weight_gradient(Tensor grad, Tensor x) -> Tensor");
-  // Normalized rows, on a GPU alone.
+  // LayerNorm; only on GPUs.
   library.def("_norm(Tensor x, Tensor? bias, Tensor gamma, Tensor beta, float epsilon) -> Tensor");
   library.def("_norm_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor grad)" RTOPK_NORM_GRADIENTS);
   library.def(
       "_norm_compact_backward(Tensor x, Tensor? bias, Tensor gamma, float epsilon, Tensor values,"
       " Tensor selectors)" RTOPK_NORM_GRADIENTS);
-  // For rtopk.topk alone: calls that nothing records, transforms or differentiates. None, None of others.
+  // Fast path of rtopk.topk, for calls that nothing records, transforms or differentiates. Other calls return None,
+  // None.
   library.def("_plain_topk(Tensor input, int k) -> (Tensor values, Tensor indices)");
   library.def(
       "_plain_topk_along(Tensor input, int k, int dim, bool largest, bool sorted) -> (Tensor values, Tensor indices)");
-  // torch.topk by rtopk (routing.hpp).
+  // Replaces torch.topk by rtopk (routing.hpp).
   library.def("_route_topk(bool cpu, bool cuda, bool on) -> ()");
   library.def("_routed_calls() -> int");
   library.def("build_text() -> str");
@@ -269,7 +270,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("_plain_topk", last);           \
   library.impl("_plain_topk_along", along)
 
-// A build without the CUDA backend takes CUDA tensors too: to say what is missing.
+// A build without the CUDA backend accepts CUDA tensors too, to report what is missing.
 STABLE_TORCH_LIBRARY_IMPL(rtopk, CPU, library) {
   RTOPK_IMPLEMENTATIONS(library);
   RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_topk_of_last, rtopk::torch_binding::boxed_topk);
@@ -285,15 +286,15 @@ STABLE_TORCH_LIBRARY_IMPL(rtopk, CUDA, library) {
   library.impl("_norm_compact_backward", TORCH_BOX(&rtopk::torch_binding::norm_compact_backward));
 }
 
-// For a backend that no tensor has: called by that key (_functions.py), operators are entered past everything that stands in
-// front of them. aten::topk, entered at autograd, is torch.topk's own derivative around this selection: a node in C++, where
-// one of our own could only be in Python.
+// No tensor has this backend. _functions.py calls operators with its dispatch key to skip all other dispatch layers. If
+// aten::topk is called with autograd and this key, torch.topk's own C++ gradient wraps our selection. A gradient of our
+// own would have to be written in Python.
 STABLE_TORCH_LIBRARY_IMPL(rtopk, PrivateUse3, library) { RTOPK_IMPLEMENTATIONS(library); }
 STABLE_TORCH_LIBRARY_IMPL(aten, PrivateUse3, library) { library.impl("topk", rtopk::torch_binding::boxed_topk); }
 
-// Where anything wants to see a call of _plain_topk nothing is selected, and _functions.py makes the call in another way. So the
-// dispatcher answers what would take Python a question each: a mode, a tracer, a transform, a lazily negated tensor. Not by
-// an error, which would take longer than the call.
+// If a dispatch layer (a mode, a tracer, a transform, a lazily negated tensor) must see a call of _plain_topk, these
+// kernels return None and _functions.py takes another path. So the dispatcher answers questions that Python would have
+// to ask one by one. An error would take longer than the call.
 #define RTOPK_NOT_PLAIN(key)                                                                             \
   STABLE_TORCH_LIBRARY_IMPL(rtopk, key, library) {                                                       \
     RTOPK_PLAIN_TOPK(library, rtopk::torch_binding::boxed_no_topk, rtopk::torch_binding::boxed_no_topk); \

@@ -1,4 +1,4 @@
-// What other files share of the operators.
+// Operators that other files of the binding call.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rtopk::torch_binding {
 
-/// torch.ops.rtopk.topk for a tensor on a CPU or a GPU. Throws where an argument is wrong.
+/// torch.ops.rtopk.topk for a tensor on a CPU or a GPU. Throws if an argument is invalid.
 std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted,
                                 std::int64_t max_iter, double epsilon, torch::headeronly::ScalarType index_dtype);
 

@@ -1,3 +1,4 @@
+// Kernels of the product operators.
 #include "product.hpp"
 
 #include <string>
@@ -12,7 +13,7 @@
 namespace rtopk::torch_binding {
 namespace {
 
-/// A matrix of float32 with this many rows, on the device of `selectors`.
+/// Checks for a float32 matrix with this many rows, on the device of `selectors`.
 void check_matrix(const char* name, const Tensor& matrix, std::int64_t rows, const char* why, const Tensor& selectors) {
   check_floats(name, matrix, 2, selectors, "selectors");
   check_size(name, matrix, 0, rows, why);
@@ -29,7 +30,7 @@ void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, con
   check_dims("matrix", matrix, 2);
   check_matrix("matrix", matrix, matrix.size(0), "", selectors);
   check_size("matrix", matrix, 1, onto.size(1), "the columns of onto");
-  if (!onto.is_contiguous()) refuse("onto is not contiguous; accepted: a contiguous tensor, which is added to");
+  if (!onto.is_contiguous()) refuse("onto is not contiguous; accepted: a contiguous tensor");
   const gnn::Product problem{.term = gnn::ProductTerm::product,
                              .rows = rows,
                              .cols = matrix.size(0),

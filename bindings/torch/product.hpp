@@ -1,11 +1,11 @@
-// Operators for products of compact rows (CBSR) with a matrix, in float32. The matrix is [cols, width].
+// Operators for products of CBSR rows with a [cols, width] matrix, in float32.
 #pragma once
 
 #include "rows.hpp"
 
 namespace rtopk::torch_binding {
 
-/// onto += rows @ matrix. `onto` is contiguous.
+/// onto += rows @ matrix. `onto` must be contiguous.
 void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, const Tensor& matrix);
 
 /// (grad @ matrix.T) at the selectors.

@@ -1,3 +1,4 @@
+// The kernels that replace torch.topk, and the decision which calls they take.
 #include "routing.hpp"
 
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 #include "operators.hpp"
 #include "usual_topk.hpp"
 
-// In libtorch_cuda, which a torch without CUDA does not have.
+// Defined in libtorch_cuda, which a torch without CUDA does not have.
 extern "C" [[gnu::weak]] AOTITorchError aoti_torch_cuda_topk(AtenTensorHandle self, std::int64_t k, std::int64_t dim,
                                                              std::int32_t largest, std::int32_t sorted,
                                                              AtenTensorHandle* values, AtenTensorHandle* indices);
@@ -27,7 +28,7 @@ using torch::stable::detail::from;
 using torch::stable::detail::StableLibrary;
 using torch::stable::detail::to;
 
-/// The arguments of aten::topk. The tensor is the callee's to release.
+/// The arguments of aten::topk. Releases the tensor, as the callee must.
 class Arguments {
  public:
   explicit Arguments(const StableIValue* stack)
@@ -66,14 +67,14 @@ void select(const Arguments& arguments, StableIValue* stack) {
   select(arguments.call(), arguments.self(), stack);
 }
 
-// ---- torch's own ----
+// ---- torch's own kernel ----
 
-/// Calls torch's kernel to have it throw. Errors do not cross the C functions but as a code, and so would lose their kind
-/// (IndexError) and their text. By its mangled name, since the stable ABI has neither a way to throw an IndexError nor one to
-/// hand a call on to the kernel that stood here before. The name says what the function takes; where there is none, the error
-/// is plain.
+/// Calls torch's C++ kernel so that it throws. Errors pass through C functions only as a code, which would lose their
+/// type (IndexError) and text. The stable ABI can neither throw an IndexError nor call the replaced kernel, so this
+/// looks the kernel up by its mangled name, which encodes the parameter types. If the name does not exist, the error
+/// is generic.
 [[noreturn]] void throw_as_torch_does(const TopkCall& call, bool on_cpu) {
-  struct TwoTensors {  // not trivial, and so returned through memory, as std::tuple<Tensor, Tensor> is
+  struct TwoTensors {  // not trivial, so that it is returned in memory like std::tuple<Tensor, Tensor>
     void* tensors[2];
     TwoTensors(const TwoTensors&) = delete;
     ~TwoTensors() {}
@@ -102,7 +103,7 @@ void call_torch(const TopkCall& call, StableIValue* stack) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(call.self, &device));
   const bool on_cpu = device == aoti_torch_device_type_cpu();
   const auto kernel = on_cpu ? aoti_torch_cpu_topk : aoti_torch_cuda_topk;
-  // A failing C function may print what it caught, so what is known to be wrong does not come there.
+  // A failing C function may print its error. Calls that are known to be invalid skip it.
   if (is_out_of_range(call)) throw_as_torch_does(call, on_cpu);
   if (kernel(call.self, call.k, call.dim, call.largest, call.sorted, &results.values, &results.indices) != 0) {
     throw_as_torch_does(call, on_cpu);
@@ -110,36 +111,37 @@ void call_torch(const TopkCall& call, StableIValue* stack) {
   put(stack, results);
 }
 
-// ---- Which calls ----
+// ---- Which calls rtopk takes ----
 
-/// Elements from which a selection is faster than torch's that is not a usual one (usual_topk.hpp): what it needs beside the
-/// selection takes some 20 us.
+/// Minimum number of elements for which calls other than the usual one (usual_topk.hpp) are faster than torch: their
+/// overhead is about 20 us.
 constexpr std::int64_t kMinElements = 8192;
 
-/// Where the elements of a row do not lie side by side: the fewest elements of a row, and rows, for which that is so. On a
-/// Neoverse N1, f32: rows along dimension 0 of 2 x 8192 gain 0.57, of 8 x 1024 1.75, of 4096 x 8 1.00, of 1000 x 64 2.31.
+/// For rows with strided elements: minimum columns and rows to be faster than torch. On a Neoverse N1, f32, speedup
+/// along dimension 0: 2 x 8192: 0.57; 8 x 1024: 1.75; 4096 x 8: 1.00; 1000 x 64: 2.31.
 constexpr std::int64_t kMinStridedColumns = 8;
 constexpr std::int64_t kMinStridedRows = 16;
 
-/// The same on a GPU: the fewest elements of the tensor. On an H200, in 127 random selections, all 51 of 2^19 elements and more
-/// were faster (1.02 to 15 times, the longer of host and GPU); of 65 with fewer than 2^17, 33 were slower.
+/// The same on a GPU: minimum elements of the tensor. On an H200, in 127 random selections, all 51 with at least 2^19
+/// elements were faster (1.02 to 15 times, comparing the longer of host and GPU time). Of 65 with fewer than 2^17
+/// elements, 33 were slower.
 constexpr std::int64_t kMinStridedElementsOnGpu = 1 << 19;
 
-/// Columns from which rows that are sorted as a whole, or nearly so (more than 3/4), are no faster than torch's, of f64 and
-/// i32. On a Neoverse N1 64 x 4096, of which all are selected, gain 0.89 and 1.04; 256 x 1024 gain 1.11 and 1.06.
+/// From this many columns on, sorting (nearly) whole rows of f64 or i32 (more than 3/4) is not faster than torch.
+/// Speedup on a Neoverse N1, k = cols, f64 and i32: 64 x 4096: 0.89 and 1.04; 256 x 1024: 1.11 and 1.06.
 constexpr std::int64_t kMaxSortedColumns = 4096;
 
 bool sorts_slowly(std::int64_t cols, std::int64_t k, bool sorted) {
   return sorted && cols >= kMaxSortedColumns && k > cols / 4 * 3;
 }
 
-/// Whether rtopk is faster than torch, as far as is known: a usual call.
+/// True if rtopk is known to be faster than torch for a usual call.
 bool usual_pays(const Problem& problem) {
   const bool slow_type = problem.dtype == DType::f64 || problem.dtype == DType::i32;
   return !(slow_type && sorts_slowly(problem.cols, problem.k, problem.order == Order::by_value));
 }
 
-/// The same of any other call in range.
+/// The same for all other valid calls.
 bool other_pays(const Tensor& self, const TopkCall& call, std::int64_t dim) {
   const std::int64_t cols = self.size(dim);
   switch (static_cast<ScalarType>(dtype_of(self))) {
@@ -158,7 +160,8 @@ bool other_pays(const Tensor& self, const TopkCall& call, std::int64_t dim) {
   return side_by_side || (cols >= kMinStridedColumns && self.numel() / cols >= kMinStridedRows);
 }
 
-/// Left to torch: what is out of range, empty selections, tensors without dimensions, and what does not pay.
+/// False for calls that torch keeps: out of range, empty selections, tensors without dimensions, and where it is
+/// faster.
 bool is_taken(const Tensor& self, const TopkCall& call) {
   const std::int64_t dims = self.dim();
   if (dims == 0 || call.dim < -dims || call.dim >= dims) return false;
@@ -169,7 +172,7 @@ bool is_taken(const Tensor& self, const TopkCall& call) {
 std::atomic<bool> routing_on{false};
 thread_local std::int64_t calls_routed = 0;
 
-/// Whether rtopk did the call.
+/// True if rtopk executed the call.
 bool routed(const Arguments& arguments, StableIValue* stack) {
   TopkHandles usual{};
   if (usual_topk(arguments.call(), usual, usual_pays)) {
@@ -191,7 +194,7 @@ void boxed_routed_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
   }
 }
 
-/// The kernel in the place of torch's for one device, for as long as this lives.
+/// Replaces torch's kernel for one device during the lifetime of the returned object.
 std::unique_ptr<StableLibrary> kernel_for(const char* key) {
   auto library = std::make_unique<StableLibrary>(StableLibrary::Kind::IMPL, "aten", key, __FILE__, __LINE__);
   library->impl("topk", boxed_routed_topk);
@@ -223,7 +226,7 @@ void boxed_no_topk(StableIValue* stack, std::uint64_t, std::uint64_t) {
 }
 
 void route_topk(bool cpu, bool cuda, bool on) {
-  // Never destroyed: at the end of a process torch may be gone already.
+  // Never destroyed: when the process exits, torch may be gone already.
   struct Kernels {
     std::mutex mutex;
     std::unique_ptr<StableLibrary> cpu;

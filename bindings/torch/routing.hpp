@@ -1,4 +1,4 @@
-// torch.topk by rtopk: a kernel of aten::topk that stands in the place of torch's while it is wanted. rtopk.accelerate().
+// Routes torch.topk to rtopk: a kernel of aten::topk that replaces torch's own. Used by rtopk.accelerate().
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,20 @@
 
 namespace rtopk::torch_binding {
 
-/// Boxed: aten::topk, by rtopk, whoever calls it with whatever.
+/// Boxed kernel: aten::topk by rtopk, for every caller and all arguments.
 void boxed_topk(StableIValue* stack, std::uint64_t arguments, std::uint64_t results);
 
-/// The same with a tensor and k alone: the largest of the last dimension, sorted.
+/// The same with only a tensor and k: the largest elements along the last dimension, sorted.
 void boxed_topk_of_last(StableIValue* stack, std::uint64_t arguments, std::uint64_t results);
 
-/// Selects nothing, whatever the tensor and what follows it are: both results are undefined tensors, None in Python.
+/// Boxed kernel that selects nothing, whatever its arguments: both results are undefined tensors, None in Python.
 void boxed_no_topk(StableIValue* stack, std::uint64_t arguments, std::uint64_t results);
 
-/// Puts the kernel in place for tensors of a device, or takes it away, and says whether it hands calls to rtopk. Where it is
-/// in place and does not, it calls torch's. Not to be called while another thread may be calling torch.topk, unless
-/// nothing is taken away that is in place.
+/// Installs the kernel for tensors of a device, or removes it, and sets whether it routes calls to rtopk. An installed
+/// kernel that does not route calls torch's. Removing is not safe while another thread may be calling torch.topk.
 void route_topk(bool cpu, bool cuda, bool on);
 
-/// How many calls that came to the kernel on this thread were handed to rtopk.
+/// Number of calls on this thread that the kernel routed to rtopk.
 std::int64_t routed_calls();
 
 }  // namespace rtopk::torch_binding

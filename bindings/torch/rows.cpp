@@ -1,3 +1,4 @@
+// Views of tensors as rows.
 #include "rows.hpp"
 
 #include <algorithm>
@@ -9,21 +10,21 @@
 namespace rtopk::torch_binding {
 namespace {
 
-/// Dimensions that are one with a constant stride.
+/// Dimensions that can be merged into one with a constant stride.
 struct Level {
   std::int64_t size = 1;
   std::int64_t stride = 0;
 };
 
-/// Whether rows along the last dimension lie as the library takes them, which is at one stride, or at one in groups at another;
-/// if so, `seen` gets the numbers.
+/// True if the rows along the last dimension have a layout that a Problem can describe: one row stride, or groups with
+/// a second stride. If so, writes it to `seen`.
 bool has_rows(const Tensor& tensor, Rows& seen) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   const std::size_t last = sizes.size() - 1;
   seen.cols = sizes[last];
   seen.element_stride = seen.cols > 1 ? strides[last] : 1;
-  if (seen.element_stride < 1) return false;  // expanded: one element, again and again
+  if (seen.element_stride < 1) return false;  // expanded: the same element repeated
   Level levels[2];
   std::size_t used = 0;
   for (std::size_t i = last; i-- > 0;) {
@@ -50,7 +51,7 @@ bool has_rows(const Tensor& tensor, Rows& seen) {
   return rows.size == 1 || rows.stride >= least;
 }
 
-/// A view with dimension `from` where `to` was, and all others in the same order.
+/// A view with dimension `from` moved to `to`. The others keep their order.
 Tensor moved(Tensor tensor, std::int64_t from, std::int64_t to) {
   const std::int64_t step = from < to ? 1 : -1;
   for (std::int64_t i = from; i != to; i += step) tensor = torch::stable::transpose(tensor, i, i + step);
@@ -84,7 +85,7 @@ Rows rows_along(const Tensor& self, std::int64_t dim) {
   const std::int64_t dims = self.dim();
   if (dims == 0) return {.tensor = self};
   Rows seen{.tensor = moved(self, dim, dims - 1)};
-  if (self.numel() == 0) {  // of any sizes and strides, whose products need not fit
+  if (self.numel() == 0) {  // sizes and strides are arbitrary, and their products may overflow
     seen.rows = 0;
     seen.cols = seen.row_stride = self.size(dim);
     return seen;
@@ -108,13 +109,13 @@ Tensor empty_contiguous(const Sizes& sizes, std::int32_t dtype, const Tensor& li
   for (std::int64_t i = sizes.count; i-- > 0;) {
     strides[i] = stride;
     if (__builtin_mul_overflow(stride, std::max<std::int64_t>(sizes.each[i], 1), &stride)) {
-      throw std::runtime_error("rtopk: the sizes of a result are too large for strides of 64 bits");
+      throw std::runtime_error("rtopk: the strides of a result do not fit in 64 bits; accepted: smaller sizes");
     }
   }
   std::int32_t device_type = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
-  // Not TORCH_ERROR_CODE_CHECK, whose text names a file and a line of ours: that memory runs out is no mistake of anybody.
+  // Not TORCH_ERROR_CODE_CHECK, whose text names a source file and line: running out of memory is not a bug.
   if (aoti_torch_empty_strided(sizes.count, sizes.each, strides, dtype, device_type, like.get_device_index(),
                                &handle) != AOTI_TORCH_SUCCESS) {
     throw std::runtime_error("rtopk: not enough memory for a tensor of " + std::to_string(stride) + " elements");
@@ -133,7 +134,7 @@ Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
 Tensor results_along(const Tensor& results, std::int64_t dim) {
   const std::int64_t last = results.dim() - 1;
   if (dim >= last) return results;
-  // Not contiguous(): it keeps a tensor as it is whose strides differ only where a size is 1, and torch.topk's do not.
+  // Not contiguous(): it returns tensors unchanged if their strides differ only where a size is 1. torch.topk does not.
   const Tensor seen = moved(results, last, dim);
   Tensor put_back = empty_of_type(dtype_of(results), seen);
   return torch::stable::copy_(put_back, seen);

@@ -1,4 +1,4 @@
-// A tensor seen as rows along one of its dimensions, and results put back into the tensor's shape.
+// Views a tensor as rows along one of its dimensions, and moves results back to the tensor's shape.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace rtopk::torch_binding {
 using torch::stable::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-/// Rows as a Problem describes them.
+/// The layout of rows as a Problem describes it.
 struct Rows {
-  Tensor tensor;  ///< Holds the memory, with the rows' dimension last: a view, or a copy where there are no such rows.
+  Tensor tensor;  ///< Owns the memory, rows along the last dimension: a view, or a copy if there is no such view.
   std::int64_t rows = 1;
   std::int64_t cols = 1;
   std::int64_t row_stride = 1;
@@ -22,26 +22,26 @@ struct Rows {
   std::int64_t group_stride = 0;
 };
 
-/// `dim` as a number from 0 on. Throws where the tensor has no such dimension; a tensor without any has dimension 0.
+/// `dim` as a non-negative number. Throws if the tensor has no such dimension. A tensor without dimensions has dim 0.
 std::int64_t wrapped_dim(const Tensor& self, std::int64_t dim);
 
-/// The rows along `dim` (from 0 on). Copies only where the other dimensions have more than two strides between them.
+/// The rows along `dim` >= 0. Copies only if the other dimensions do not merge into at most two strides.
 Rows rows_along(const Tensor& self, std::int64_t dim);
 
-/// An uninitialised contiguous tensor for `count` results of each of these rows, on their device.
+/// An uninitialised contiguous tensor for `count` results per row, on the device of the rows.
 Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype);
 
-/// From results with the rows' dimension last to a contiguous tensor that has it where it was.
+/// Moves the last dimension of results back to `dim`. The result is contiguous.
 Tensor results_along(const Tensor& results, std::int64_t dim);
 
-/// The sizes of a tensor without an allocation, which would be felt in a small call.
+/// The sizes of a tensor without an allocation, which is measurable in small calls.
 struct Sizes {
   static constexpr std::int64_t kMax = 64;  ///< torch's own limit for most operators
   std::int64_t count = 0;
   std::int64_t each[kMax];
 };
 
-/// As PyTorch's C functions number types.
+/// The element type as PyTorch's C functions encode it.
 std::int32_t dtype_of(const Tensor& tensor);
 
 /// An uninitialised contiguous tensor on the device of `like`.

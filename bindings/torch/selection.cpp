@@ -1,3 +1,4 @@
+// Runs selections on tensors.
 #include "selection.hpp"
 
 #include <optional>
@@ -29,13 +30,13 @@ void* pointer(const Tensor* tensor) { return tensor == nullptr ? nullptr : tenso
 
 DType element_type_of(const Tensor& tensor) {
   if (const std::optional<DType> type = known_type(tensor)) return *type;
-  refuse("the tensor's dtype is none of those accepted: float32, float16, bfloat16, float64, int32");
+  refuse("the tensor's dtype is not supported; accepted: float32, float16, bfloat16, float64, int32");
 }
 
 void check_selectable(const Tensor& tensor) {
   if (known_type(tensor) || is_other_integer(tensor)) return;
   refuse(
-      "the tensor's dtype is none of those accepted: float32, float16, bfloat16, float64, int32, int64, int16, int8, "
+      "the tensor's dtype is not supported; accepted: float32, float16, bfloat16, float64, int32, int64, int16, int8, "
       "uint8");
 }
 

@@ -1,4 +1,4 @@
-// One selection on a tensor.
+// Selection on a tensor.
 #pragma once
 
 #include <rtopk/rtopk.hpp>
@@ -7,15 +7,15 @@
 
 namespace rtopk::torch_binding {
 
-/// The library's name for a tensor's elements. Throws, with what is accepted, where it has none.
+/// The library's element type of a tensor. Throws with the accepted types if there is none.
 DType element_type_of(const Tensor& tensor);
 
-/// Throws, with what is accepted, where select() does not take a tensor's elements. It takes integers that the library has
-/// no name for as well.
+/// Throws with the accepted types if select() does not support the tensor's elements. It also supports integers that
+/// the library has no type for.
 void check_selectable(const Tensor& tensor);
 
-/// Where results go: what the problem's form writes, contiguous and with the rows' dimension last. Values and `dense` have the
-/// type of the input.
+/// The output tensors that the problem's form needs, contiguous, with rows along the last dimension. Values and `dense`
+/// have the type of the input.
 struct Results {
   const Tensor* values = nullptr;
   const Tensor* indices = nullptr;  ///< Of the problem's index type.
@@ -23,7 +23,7 @@ struct Results {
   const Tensor* mask = nullptr;
 };
 
-/// Runs `problem` on these rows: sizes, stride, type and device are filled in here. Throws what a status says.
+/// Runs `problem` on these rows. Fills in sizes, strides, type and device. Throws the text of a status that is not ok.
 void select(const Rows& rows, Problem problem, const Results& results);
 
 }  // namespace rtopk::torch_binding

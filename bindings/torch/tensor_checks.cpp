@@ -1,3 +1,4 @@
+// Checks of tensors.
 #include "tensor_checks.hpp"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::int32_t device_type_of(const Tensor& tensor) {
   return type;
 }
 
-/// How far the last element lies behind the first one. Sizes are 1 or more.
+/// Distance from the first to the last element. Sizes must be at least 1.
 std::int64_t extent(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
@@ -29,7 +30,7 @@ std::int64_t extent(const Tensor& tensor) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(sum, reach, &sum)) {
-      refuse("a tensor's strides reach further than 64 bits can tell");
+      refuse("the extent of a tensor does not fit in 64 bits; accepted: smaller sizes or strides");
     }
   }
   return sum;
@@ -46,7 +47,7 @@ Bytes bytes_of(const Tensor& tensor) {
           (static_cast<std::uintptr_t>(extent(tensor)) + 1) * element};
 }
 
-/// The distance in bytes of which all strides of a tensor are multiples; 0 for a single element.
+/// The greatest common divisor of all strides, in bytes; 0 for a single element.
 std::uintptr_t common_stride(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
@@ -64,7 +65,7 @@ void check_memory(const char* name, const Tensor& tensor) {
   std::int32_t layout = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
   if (layout != aoti_torch_layout_strided() || !(tensor.is_cpu() || tensor.is_cuda())) {
-    refuse(std::string(name) + " is not a strided tensor on a CPU or a GPU, which alone are accepted");
+    refuse(std::string(name) + " has another layout or device; accepted: a strided tensor on a CPU or a GPU");
   }
   if (tensor.numel() == 0) return;
   std::int64_t bytes = 0;
@@ -72,14 +73,14 @@ void check_memory(const char* name, const Tensor& tensor) {
   const std::int64_t held = bytes / static_cast<std::int64_t>(tensor.element_size()) - tensor.storage_offset();
   if (extent(tensor) >= held) {
     refuse(std::string(name) + " reaches beyond the end of its storage, which has " + std::to_string(bytes) +
-           " bytes; accepted: a tensor whose elements are all there");
+           " bytes; accepted: a tensor whose elements are all in its storage");
   }
-  if (tensor.const_data_ptr() == nullptr) refuse(std::string(name) + " has no memory; accepted: a tensor that has");
+  if (tensor.const_data_ptr() == nullptr) refuse(std::string(name) + " has no memory; accepted: a tensor with memory");
 }
 
 void check_no_internal_overlap(const char* name, const Tensor& tensor) {
   if (tensor.is_contiguous()) return;
-  // By ascending stride, each dimension has to step over all that the ones before it reach.
+  // In order of ascending stride, each dimension must step over everything that the previous ones reach.
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   std::array<std::size_t, Sizes::kMax> order{};
@@ -91,7 +92,7 @@ void check_no_internal_overlap(const char* name, const Tensor& tensor) {
     if (sizes[*dim] <= 1) continue;
     if (strides[*dim] <= reached) {
       refuse(std::string(name) + " may have elements that share memory, and is written to; accepted: one whose " +
-             "elements lie apart, such as its clone()");
+             "elements have separate memory, such as its clone()");
     }
     reached += (sizes[*dim] - 1) * strides[*dim];
   }
@@ -102,7 +103,7 @@ void check_apart(const char* name, const Tensor& tensor, const char* other_name,
   const Bytes a = bytes_of(tensor);
   const Bytes b = bytes_of(other);
   if (a.begin + a.size <= b.begin || b.begin + b.size <= a.begin) return;
-  // They may still be different fields of the same records.
+  // The ranges overlap, but the tensors may still be different fields of the same records.
   const std::uintptr_t record = std::gcd(common_stride(tensor), common_stride(other));
   if (record > 0) {
     const std::uintptr_t to_b = (b.begin % record + record - a.begin % record) % record;
@@ -110,7 +111,7 @@ void check_apart(const char* name, const Tensor& tensor, const char* other_name,
     const auto b_field = static_cast<std::uintptr_t>(other.element_size());
     if (to_b >= a_field && to_b + b_field <= record) return;
   }
-  refuse(std::string(name) + " and " + other_name + " share memory; accepted: memory of its own for each");
+  refuse(std::string(name) + " and " + other_name + " share memory; accepted: separate memory for each");
 }
 
 void check_dims(const char* name, const Tensor& tensor, std::int64_t dims) {
@@ -145,7 +146,7 @@ Tensor empty_vector(std::int64_t count, const Tensor& like) {
 void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& like,
                   const char* name_of_like) {
   check_dims(name, tensor, dims);
-  if (tensor.scalar_type() != ScalarType::Float) refuse(std::string(name) + " is not float32, which alone is accepted");
+  if (tensor.scalar_type() != ScalarType::Float) refuse(std::string(name) + " is not float32; accepted: float32");
   check_device(name, tensor, like, name_of_like);
 }
 
@@ -155,7 +156,8 @@ float* mutable_floats(const Tensor& tensor) { return static_cast<float*>(tensor.
 IndexType selector_type_of(const Tensor& selectors, std::int64_t cols) {
   check_dims("selectors", selectors, 2);
   const ScalarType type = selectors.scalar_type();
-  if (type != ScalarType::Byte && type != ScalarType::UInt16) refuse("selectors is neither uint8 nor uint16");
+  if (type != ScalarType::Byte && type != ScalarType::UInt16)
+    refuse("selectors is neither uint8 nor uint16; accepted: one of them");
   if (cols < 1 || cols > (type == ScalarType::Byte ? 256 : 65536)) {
     refuse("cols is " + std::to_string(cols) + "; accepted: 1 to 256 with selectors of uint8, to 65536 with uint16");
   }

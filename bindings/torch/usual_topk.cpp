@@ -1,3 +1,4 @@
+// The fast path of topk.
 #include "usual_topk.hpp"
 
 #include <optional>
@@ -18,7 +19,7 @@ struct Seen {
   std::int64_t dims = 0;
   const std::int64_t* sizes = nullptr;
   std::int64_t elements = 0;
-  std::int32_t dtype = 0;  ///< As torch numbers types.
+  std::int32_t dtype = 0;  ///< As torch encodes types.
   DType type = DType::f32;
   const void* data = nullptr;
 };
@@ -34,7 +35,7 @@ std::optional<DType> type_of(std::int32_t dtype) {
   }
 }
 
-/// Whether its elements lie one after the other, from the first dimension to the last.
+/// True if the elements are in row-major order without gaps.
 bool is_contiguous(const Seen& seen, const std::int64_t* strides) {
   std::int64_t stride = 1;
   for (std::int64_t i = seen.dims; i-- > 0;) {
@@ -44,7 +45,7 @@ bool is_contiguous(const Seen& seen, const std::int64_t* strides) {
   return true;
 }
 
-/// Whether it is a contiguous CPU tensor with elements, of a type that the library knows, all of them in its storage.
+/// True for a contiguous, non-empty CPU tensor of a type that the library has, with all elements in its storage.
 bool look_at(AtenTensorHandle tensor, Seen& seen) {
   std::int32_t device = 0;
   std::int32_t layout = 0;
@@ -66,12 +67,12 @@ bool look_at(AtenTensorHandle tensor, Seen& seen) {
   if (aoti_torch_get_storage_size(tensor, &bytes) != 0 || aoti_torch_get_storage_offset(tensor, &offset) != 0) {
     return false;
   }
-  // Divided, not multiplied: a product may not fit.
+  // Divide instead of multiplying, which may overflow.
   if (bytes / static_cast<std::int64_t>(size_of(*type)) - offset < seen.elements) return false;
   return torch_get_const_data_ptr(tensor, &seen.data) == 0 && seen.data != nullptr;
 }
 
-/// A result, released again where it does not come to the end.
+/// A result tensor, released unless it is handed to the caller.
 class Made {
  public:
   Made(const Seen& seen, std::int64_t k, std::int32_t dtype) {
@@ -103,11 +104,12 @@ class Made {
   AtenTensorHandle handle_ = nullptr;
 };
 
-/// A thread's last plan is kept: calls come in loops, and making one takes as long as selecting from a short row.
+/// The plan of a problem. Each thread keeps its last plan: calls come in loops, and planning takes as long as
+/// selecting from a short row.
 const Plan& plan_for(const Problem& problem) {
   struct Last {
     Plan plan;
-    std::int32_t threads = 0;  ///< That were torch's then. 0: there is no plan.
+    std::int32_t threads = 0;  ///< Torch's number of threads then. 0: no plan yet.
   };
   static thread_local Last last;
   const Traits traits = traits_of(problem.device);

@@ -1,5 +1,5 @@
-// The call that nearly every caller makes, in as few steps as it takes: a selection that torch.topk can ask for too, of a
-// contiguous CPU tensor, along its last dimension. Small ones cost little more than what leads to them.
+// Fast path of the usual call: a selection that torch.topk supports too, from a contiguous CPU tensor along its last
+// dimension. It takes as few steps as possible, because they dominate the time of small calls.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct TopkHandles {
   AtenTensorHandle indices;
 };
 
-/// Whether the call was a usual one that `is_wanted`; if so, `results` are the caller's to release. Nothing was done if not, and
-/// what is wrong with it, if anything is, others will say. Throws where memory runs out.
+/// Returns true if the call is a usual one, `is_wanted`, and was executed; then the caller must release `results`.
+/// Otherwise nothing was done, and nothing was checked: another path reports errors. Throws if out of memory.
 bool usual_topk(const TopkCall& call, TopkHandles& results, bool (*is_wanted)(const Problem&) = nullptr);
 
 }  // namespace rtopk::torch_binding

@@ -1,4 +1,4 @@
-// What a plan is made for and what it runs with: the machine, workspace, stream and threads.
+// The machine that a plan is made for (Traits), and what a run needs besides its data: workspace, stream, threads.
 #pragma once
 
 #include <cstddef>
@@ -8,45 +8,50 @@
 
 namespace rtopk {
 
-/// What a plan must know of the machine. Filled by query_traits, or by hand to plan for a machine that is not here.
+/// Properties of the machine that planning depends on. query_traits fills them in. Fill them in by hand to plan for
+/// another machine.
 struct Traits {
-  Device device{};
-  std::int32_t threads = 1;  ///< CPU: how many threads share the rows.
+  Device device{};           ///< The device that the traits describe.
+  std::int32_t threads = 1;  ///< CPU: number of threads to use.
 
   std::int32_t compute_capability = 0;      ///< CUDA: 90 for sm_90.
-  std::int32_t multiprocessors = 0;         ///< CUDA.
-  std::int64_t shared_bytes_per_block = 0;  ///< CUDA: the opt-in limit.
+  std::int32_t multiprocessors = 0;         ///< CUDA: number of multiprocessors (SMs).
+  std::int64_t shared_bytes_per_block = 0;  ///< CUDA: shared memory of a block, in bytes: the opt-in limit.
 
   friend bool operator==(const Traits&, const Traits&) = default;
 };
 
-/// Reads the traits of `device`. `threads` is the number of CPUs this process may use: by its affinity, and by
-/// the quota of its cgroups (containers), rounded up, which is read once.
+/// Reads the traits of `device`. `threads` becomes the number of CPUs that this process may use, limited by its CPU
+/// affinity and by the CPU quota of its cgroups (containers). A fractional quota is rounded up. The quota is read once
+/// per process.
 RTOPK_API Status query_traits(Device device, Traits& traits) noexcept;
 
-/// Memory that a run may write to, owned by the caller. One workspace serves one run at a time. Like everything that a call
-/// points to, it is memory of the problem's device, which is not checked.
+/// Scratch memory for a run, owned by the caller. Two runs at the same time need two workspaces. The workspace, like
+/// every pointer of a call, must point to memory of the problem's device. This is not checked.
 struct Workspace {
-  void* data = nullptr;
-  std::size_t bytes = 0;
+  void* data = nullptr;   ///< May be null if the plan needs no workspace.
+  std::size_t bytes = 0;  ///< At least workspace_bytes of the plan.
 };
 
-/// Runs tasks on somebody else's threads. `parallel_for` must call `task(task_context, i)` exactly once for every i in
-/// [0, count), in any order, on any threads, and return when all calls have returned. Tasks do not throw.
+/// Runs the library's tasks on the caller's threads. `parallel_for` must call `task(task_context, i)` exactly once for
+/// every i in [0, count), in any order and on any threads, and return after all calls have returned. Tasks do not
+/// throw.
 struct Executor {
+  /// Must not be null.
   void (*parallel_for)(void* context, std::int64_t count, void (*task)(void* task_context, std::int64_t i),
                        void* task_context) = nullptr;
-  void* context = nullptr;
+  void* context = nullptr;  ///< Passed to `parallel_for`.
 };
 
 /// Where a run executes.
 ///
-/// The library's own threads are started on first use and kept. They block all signals but those that their own instructions raise.
-/// Where they cannot be started, those that there are do the work. A child after fork() starts its own. From the first thread on
-/// the library, or the shared object that it was linked into, stays loaded: dlclose is safe, and unloads nothing.
+/// Without an executor, CPU runs use the library's own threads. They start on first use and stay alive. They block all
+/// signals except those raised by their own instructions, such as SIGSEGV. If some threads cannot be started, the
+/// others do the work. After fork(), the child process starts its own threads. Once a thread has started, the shared
+/// object that contains the library stays loaded: dlclose is safe but unloads nothing.
 struct Launch {
-  void* stream = nullptr;              ///< CUDA: a cudaStream_t; null is the default stream.
-  const Executor* executor = nullptr;  ///< CPU: null is the library's own threads.
+  void* stream = nullptr;              ///< CUDA: a cudaStream_t. Null is the default stream.
+  const Executor* executor = nullptr;  ///< CPU: null means the library's own threads.
 };
 
 }  // namespace rtopk

@@ -1,4 +1,4 @@
-// rtopk: row-wise top-k selection. Problem -> make_plan -> run.
+// rtopk: row-wise top-k selection. Usage: problem -> make_plan -> run.
 //
 //   rtopk::Problem problem{.rows = n, .cols = m, .k = 32, .index_type = rtopk::IndexType::i32};
 //   rtopk::Plan plan;
@@ -18,17 +18,18 @@
 
 namespace rtopk {
 
-/// "0.1.0".
+/// The library's version, for example "0.1.0".
 [[nodiscard]] RTOPK_API const char* version() noexcept;
 
-/// What this build can run on this machine.
+/// What this build of the library can use on this machine.
 struct BuildInfo {
-  bool highway = false;          ///< Without Highway the CPU backend is the scalar reference.
-  bool cuda = false;             ///< Whether the CUDA backend was built in.
-  const char* cpu_target = "";   ///< The instruction set that runs here, e.g. "AVX2", "NEON"; "scalar" without Highway.
-  const char* cpu_targets = "";  ///< All that were compiled in and that this CPU has, best first, space-separated.
+  bool highway = false;          ///< False: the CPU backend is the scalar reference.
+  bool cuda = false;             ///< The CUDA backend is part of this build.
+  const char* cpu_target = "";   ///< The instruction set in use, e.g. "AVX2" or "NEON"; "scalar" without Highway.
+  const char* cpu_targets = "";  ///< All compiled instruction sets that this CPU has, best first, separated by spaces.
 };
 
+/// Properties of this build and this machine.
 [[nodiscard]] RTOPK_API BuildInfo build_info() noexcept;
 
 }  // namespace rtopk

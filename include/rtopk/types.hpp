@@ -1,4 +1,4 @@
-// The vocabulary of rtopk: element types, directions, orders, forms of the result, and Status.
+// Basic types of the API: element types, directions, orders, result forms and Status.
 #pragma once
 
 #include <cstddef>
@@ -12,46 +12,48 @@
 
 namespace rtopk {
 
-/// Type of the matrix's elements and of the values that are returned.
+/// Type of the input elements and of the returned values.
 enum class DType : std::uint8_t { f32, f16, bf16, f64, i32 };
 
-/// Which end of the order is selected. NaN is the greatest value in both: `smallest` takes it last.
+/// Which elements are selected. NaN is the greatest value in both directions: `smallest` takes it last.
 enum class Direction : std::uint8_t { largest, smallest };
 
 /// Order of the k results within a row.
 enum class Order : std::uint8_t {
-  unsorted,  ///< Whatever costs least, the same on every run. The CPU backend writes ascending indices.
+  unsorted,  ///< The cheapest order; the same in every run. The CPU backend writes ascending indices.
   by_value,  ///< Best first: descending for `largest`, ascending for `smallest`; ties by ascending index.
   by_index,  ///< Ascending index.
 };
 
-/// What is written for a row.
+/// What is written for each row.
 enum class Form : std::uint8_t {
-  pairs,  ///< k values and k indices (either may be left out).
-  dense,  ///< The row with everything that was not selected set to zero: the MaxK activation.
-  mask,   ///< One byte per element: 1 where it was selected, else 0.
+  pairs,  ///< k values and k indices. Either can be turned off.
+  dense,  ///< The row with all unselected elements set to zero: the MaxK activation.
+  mask,   ///< One byte per element: 1 if selected, else 0.
   cbsr,   ///< Compact balanced sparse rows: k values and k column selectors of 8 or 16 bits.
 };
 
 /// Type of the written indices: `i32` or `i64` for pairs, `u8` or `u16` for CBSR selectors.
 enum class IndexType : std::uint8_t { i32, i64, u8, u16 };
 
-/// How an exact selection looks for its threshold. The result is the same; the time and the passes differ.
+/// How an exact selection searches for the kth value. The result is the same; time and number of passes differ.
 enum class Search : std::uint8_t {
   fast,       ///< The library's own search.
-  bisection,  ///< The paper's Algorithm 1 run to the end: for studies of its number of passes.
+  bisection,  ///< Algorithm 1 of the RTop-K paper, run until exact: for studies of its number of passes.
 };
 
+/// Kind of processor that holds the data and runs the plan.
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// One processor: the CPU or a GPU.
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
-  std::int32_t ordinal = 0;  ///< Which GPU; 0 on the CPU.
+  std::int32_t ordinal = 0;  ///< Number of the GPU; 0 on the CPU.
 
   friend constexpr bool operator==(const Device&, const Device&) = default;
 };
 
-/// Bytes of one element, or 0 if `type` is none of the enumerators.
+/// Bytes of one element, or 0 if `type` is not an enumerator.
 [[nodiscard]] constexpr std::size_t size_of(DType type) noexcept {
   switch (type) {
     case DType::f16:
@@ -63,7 +65,7 @@ struct Device {
   return 0;
 }
 
-/// Bytes of one index, or 0 if `type` is none of the enumerators.
+/// Bytes of one index, or 0 if `type` is not an enumerator.
 [[nodiscard]] constexpr std::size_t size_of(IndexType type) noexcept {
   switch (type) {
     case IndexType::u8: return 1;
@@ -74,12 +76,12 @@ struct Device {
   return 0;
 }
 
-/// The narrowest CBSR selector for rows of `cols` elements (CBSR takes at most 65536 columns).
+/// The narrowest CBSR selector type for rows of `cols` elements. CBSR supports at most 65536 columns.
 [[nodiscard]] constexpr IndexType selector_type(std::int64_t cols) noexcept {
   return cols <= 256 ? IndexType::u8 : IndexType::u16;
 }
 
-/// The enumerator's name as it is written in this file, or "?".
+/// The name of the enumerator as spelled in this file, or "?" if the value is not an enumerator.
 [[nodiscard]] RTOPK_API const char* name(DType type) noexcept;
 [[nodiscard]] RTOPK_API const char* name(Direction direction) noexcept;
 [[nodiscard]] RTOPK_API const char* name(Order order) noexcept;
@@ -88,28 +90,31 @@ struct Device {
 [[nodiscard]] RTOPK_API const char* name(Search search) noexcept;
 [[nodiscard]] RTOPK_API const char* name(DeviceKind kind) noexcept;
 
+/// Outcome of a call.
 enum class StatusCode : std::uint8_t {
-  ok,
+  ok,                   ///< Success.
   invalid_argument,     ///< The text names the argument, its value and what would be accepted.
-  not_supported,        ///< Valid, but this build or this machine cannot do it.
-  workspace_too_small,  ///< `Plan::workspace_bytes` says how much is needed.
-  device_error,         ///< The device runtime reported an error; its own text is included.
+  not_supported,        ///< The request is valid, but this build or this machine cannot execute it.
+  workspace_too_small,  ///< `Plan::workspace_bytes` is the required size.
+  device_error,         ///< The device runtime reported an error; the text includes its message.
 };
 
-/// The outcome of a call. A plain value: copying it allocates nothing.
+/// Result of a call: a code and a message. A plain value: copying it allocates nothing.
 class [[nodiscard]] RTOPK_API Status {
  public:
-  Status() noexcept { text_[0] = '\0'; }  ///< Success.
-  Status(StatusCode code, const char* text) noexcept;
+  Status() noexcept { text_[0] = '\0'; }               ///< Success.
+  Status(StatusCode code, const char* text) noexcept;  ///< Copies the text, truncated if it is too long.
 
   [[nodiscard]] bool ok() const noexcept { return code_ == StatusCode::ok; }
   [[nodiscard]] StatusCode code() const noexcept { return code_; }
-  /// One line that helps, empty on success. Valid as long as this object.
+  /// A message in one line that says what to change; empty on success. Valid as long as this object lives.
   [[nodiscard]] const char* text() const noexcept { return text_; }
 
  private:
   StatusCode code_ = StatusCode::ok;
-  char text_[255];  // the rest is not cleared: a small selection has a dozen checks in front of it
+  // Bytes after the terminating zero stay uninitialised: a small selection makes a dozen checks, and clearing them
+  // costs.
+  char text_[255];
 };
 
 }  // namespace rtopk

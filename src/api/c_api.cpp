@@ -1,4 +1,4 @@
-// The C functions: the same calls with plain structs. Enumerators have the same values in both languages.
+// The C API: the same calls with plain structs. Enumerators have the same values in both languages.
 #include <rtopk/rtopk.h>
 
 #include <cstring>
@@ -25,7 +25,7 @@ rtopk_status to_c(const rtopk::Status& status) {
 
 rtopk_status refusal(const char* text) { return to_c({rtopk::StatusCode::invalid_argument, text}); }
 
-/// An enumerator from C. What does not fit becomes a value that the library's own check refuses.
+/// Converts an enumerator from C. Values out of range become one that the library's checks reject.
 template <class Enum>
 Enum enumerator(std::int32_t value) {
   constexpr int none = std::numeric_limits<std::underlying_type_t<Enum>>::max();
@@ -77,7 +77,8 @@ rtopk_problem to_c(const rtopk::Problem& p) {
           .device_ordinal = p.device.ordinal};
 }
 
-/// What an rtopk_plan holds: a plan in types that any bytes are a value of, and what tells it from anything else.
+/// The content of an rtopk_plan: all fields of a plan, in types that are valid for any bytes, behind a header that
+/// identifies it.
 struct SavedPlan {
   std::uint64_t magic;
   std::uint32_t bytes;
@@ -99,7 +100,7 @@ struct SavedPlan {
 static_assert(sizeof(SavedPlan) <= sizeof(rtopk_plan));
 static_assert(alignof(SavedPlan) <= alignof(rtopk_plan));
 static_assert(std::is_trivially_copyable_v<SavedPlan>);
-// A field of a plan that is not saved would be lost in C. Whoever adds one saves it, and then says so here.
+// If this fails, a field was added to Plan: save and load it here, then update the size.
 static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 176);
 
 constexpr std::uint64_t kMagic = 0x6e616c704b706f54;  // "TopKplan"
@@ -126,7 +127,7 @@ void save(const rtopk::Plan& plan, rtopk_plan& opaque) {
   std::memcpy(&opaque, &saved, sizeof saved);
 }
 
-/// False, and nothing read, if that is no plan of this version of the library. What its numbers say is checked by run().
+/// Loads a plan. False if `opaque` is not a plan of this version of the library. run() checks the config.
 bool load(const rtopk_plan& opaque, rtopk::Plan& plan) {
   SavedPlan saved;
   std::memcpy(&saved, &opaque, sizeof saved);
@@ -188,7 +189,7 @@ std::size_t rtopk_plan_text(const rtopk_plan* opaque, char* text, std::size_t si
   std::string whole;
   try {
     whole = rtopk::to_string(plan);
-  } catch (...) {  // no memory
+  } catch (...) {  // out of memory
     return 0;
   }
   if (text != nullptr && size > 0) {
@@ -204,8 +205,7 @@ rtopk_status rtopk_run(const rtopk_plan* opaque, const void* input, const rtopk_
   if (opaque == nullptr) return refusal("plan is null; accepted: a plan that rtopk_make_plan has filled in");
   rtopk::Plan plan;
   if (!load(*opaque, plan)) {
-    return refusal(
-        "plan is none of this version of rtopk; accepted: a plan that its own rtopk_make_plan has filled in");
+    return refusal("plan is not a plan of this version of rtopk; accepted: one that its rtopk_make_plan has filled in");
   }
   if (output == nullptr) return refusal("output is null; accepted: a pointer to an output");
   rtopk::Executor executor;

@@ -1,4 +1,5 @@
-// The CUDA backend: its plans, which every build has, and what runs them. A build without CUDA refuses to run.
+// Includes the CUDA backend: its planning, which is part of every build, and its run functions. Without CUDA they
+// return an error.
 #pragma once
 
 #include "plan/cuda.hpp"

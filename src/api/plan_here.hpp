@@ -1,4 +1,5 @@
-// Plans for a problem's device as it is. The checks of all problems are included here: a template finds only those it has seen.
+// Planning with the traits of this machine. Includes the checks of all problems, because the template below must see
+// every overload of check_problem.
 #pragma once
 
 #include "core/checks.hpp"
@@ -9,9 +10,8 @@
 
 namespace rtopk {
 
-/// make_plan with the traits of the device that the problem names. What is wrong with a problem is said before its device is
-/// asked for.
-/// `wanted_and_plan`: the family, if one is wanted, and the plan.
+/// make_plan with the traits of the problem's device. Checks the problem first, so that its errors come before those of
+/// the device. `wanted_and_plan` are the requested family, if any, and the plan.
 template <class Problem, class... WantedAndPlan>
 Status plan_here(const Problem& problem, WantedAndPlan&... wanted_and_plan) noexcept {
   if (Status status = core::check_problem(problem); !status.ok()) return status;

@@ -1,3 +1,4 @@
+// Prints plans.
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -9,8 +10,8 @@
 namespace rtopk {
 namespace {
 
-// Not by a stream: in a process that had loaded PyTorch, which brings symbols of a libstdc++ of its own, a std::ostringstream
-// here was seen to crash.
+// Does not use std::ostringstream: it crashed in processes that had loaded PyTorch, which brings symbols of its own
+// libstdc++.
 struct Printed {
   char text[32];
 };

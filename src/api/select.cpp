@@ -1,4 +1,4 @@
-// The way in: checks a call, then hands it to the backend of its device.
+// API of selections: checks a call, then passes it to the backend of its device.
 #include <optional>
 
 #include <rtopk/rtopk.hpp>

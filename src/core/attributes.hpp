@@ -1,4 +1,4 @@
-// Marks functions that host and device share.
+// RTOPK_HD marks functions that compile for host and device.
 #pragma once
 
 #if defined(__CUDACC__)

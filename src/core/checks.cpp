@@ -1,3 +1,4 @@
+// Argument checks of selections, and the helpers that all checks share.
 #include "core/checks.hpp"
 
 #include <algorithm>
@@ -16,11 +17,11 @@ constexpr std::int64_t kMaxCbsrColumns = 65536;
 
 long long printable(std::int64_t value) { return value; }
 
-/// Wide enough for products of two sizes, and for sums of those.
+/// Wide enough for a sum of products of two sizes.
 __extension__ using Wide = __int128;
 
-/// Whether a matrix of so many elements has a size in bytes that fits in 63 bits. 8 bytes is the widest element of any input or
-/// output.
+/// True if a matrix with this many elements has a size in bytes that fits in 63 bits. The widest element of any input
+/// or output has 8 bytes.
 bool bytes_fit(Wide elements) { return elements <= std::numeric_limits<std::int64_t>::max() / 8; }
 
 Status check_enumerators(const Problem& p) {
@@ -35,10 +36,10 @@ Status check_enumerators(const Problem& p) {
   return {};
 }
 
-/// That both the input and rows of results can be memory. Sizes and strides are not negative.
+/// Checks that the sizes of input and output are possible in memory. Sizes and strides must not be negative.
 __attribute__((no_sanitize("undefined"))) Status check_span(const Problem& p) {
   Problem some = p;
-  some.rows = std::max(p.rows, std::int64_t{1});  // a row that is not there has a size as well
+  some.rows = std::max(p.rows, std::int64_t{1});  // strides are checked even if there are no rows
   if (bytes_fit(Wide{some.rows} * p.cols) && bytes_fit(span_of<Wide>(some, true))) return {};
   if (elements_are_adjacent(p) && p.group_rows == 0) {
     return status(StatusCode::invalid_argument,
@@ -58,11 +59,12 @@ Status check_sizes(const Problem& p) {
     return status(StatusCode::invalid_argument, "k is %lld; accepted: 1 to cols, which is %lld", printable(p.k),
                   printable(p.cols));
   }
-  if (p.element_stride < 0) return invalid("element_stride", p.element_stride, "0 (side by side) or more");
+  if (p.element_stride < 0) return invalid("element_stride", p.element_stride, "0 (contiguous) or more");
   const std::int64_t least_stride = elements_are_adjacent(p) ? p.cols : 1;
   if (p.row_stride != 0 && p.row_stride < least_stride) {
-    return status(StatusCode::invalid_argument, "row_stride is %lld; accepted: 0 (tight) or at least %s, which is %lld",
-                  printable(p.row_stride), elements_are_adjacent(p) ? "cols" : "one element", printable(least_stride));
+    return status(StatusCode::invalid_argument,
+                  "row_stride is %lld; accepted: 0 (no gaps) or at least %s, which is %lld", printable(p.row_stride),
+                  elements_are_adjacent(p) ? "cols" : "one element", printable(least_stride));
   }
   if (p.group_rows < 0) return invalid("group_rows", p.group_rows, "0 (all rows are one group) or more");
   if (p.group_stride < 0) return invalid("group_stride", p.group_stride, "0 or more");

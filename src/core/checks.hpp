@@ -1,5 +1,4 @@
-// What a call must satisfy, checked before anything runs. Every refusal names the argument, what it was and what would be
-// accepted.
+// Argument checks, made before anything runs. Every error text names the argument, its value and the accepted values.
 #pragma once
 
 #include <cstddef>
@@ -12,39 +11,40 @@
 
 namespace rtopk::core {
 
-/// A status whose text is made as printf makes it.
+/// A status with a printf-formatted text.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 Status
 status(StatusCode code, const char* format, ...) noexcept;
 
-/// That an argument is what it is, and what would be accepted.
+/// The error "<argument> is <value>; accepted: <accepted>".
 Status invalid(const char* argument, std::int64_t value, const char* accepted) noexcept;
 
+/// Checks all fields of a problem.
 Status check_problem(const Problem& problem) noexcept;
 
-/// That it can be named; it need not be here.
+/// Checks that `device` is a possible device. It need not exist on this machine.
 Status check_device(const Device& device) noexcept;
 
-/// The same for `what` a GPU alone does.
+/// The same for `what`, an operation that only GPUs have.
 Status check_gpu(const Device& device, const char* what) noexcept;
 
-/// Of compact rows: k and the type of selectors for rows of `cols` columns.
+/// Checks k and the selector type of CBSR rows with `cols` columns.
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept;
 
-/// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid and has rows.
+/// Checks pointers, alignment, overlap and workspace of a run. The plan's problem must be valid and have rows.
 Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept;
 
 Status check_launch(const Launch& launch) noexcept;
 
-/// That they are of this device, and have threads if it is a CPU.
+/// Checks that the traits belong to `device` and, for a CPU, have at least one thread.
 Status check_traits(const Traits& traits, const Device& device) noexcept;
 
-/// Whether the workspace of a plan for this problem is a size that memory can have.
+/// Checks that `bytes` of workspace are possible in memory.
 Status check_workspace(const Problem& problem, std::size_t bytes) noexcept;
 
-/// Whether a problem asks for the paper's search, perhaps stopped early.
+/// True if a problem asks for the paper's search, with or without early stopping.
 [[nodiscard]] constexpr bool bisects(const Problem& problem) noexcept {
   return problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
 }

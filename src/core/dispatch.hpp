@@ -1,4 +1,4 @@
-// From the run-time enumerators to template arguments, once for every backend.
+// Maps run-time enumerators to template arguments, for all backends.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace rtopk::core {
 
-/// Calls `f` with a null pointer of the element type that `type` names: f(static_cast<float*>(nullptr)).
+/// Calls `f` with a null pointer to the element type of `type`, for example f(static_cast<float*>(nullptr)).
 template <class F>
 decltype(auto) with_element_type(DType type, F&& f) {
   switch (type) {

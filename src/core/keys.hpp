@@ -1,6 +1,6 @@
-// The order of the contract as unsigned integers: a > b exactly if key(a) > key(b), and equal values have equal keys.
-// NaN is the greatest key whatever its sign and payload; -0 and +0 share one. Everything that selects works on keys, so
-// that the order is defined here alone.
+// Maps elements to unsigned integer keys that define the order of the contract: a > b exactly if key(a) > key(b), and
+// equal values have equal keys. Every NaN has the greatest key; -0 and +0 share a key. All selection code compares
+// keys, so the order is defined only here.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@
 
 namespace rtopk::core {
 
-/// The 16-bit formats as distinct types over their bits.
+/// The 16-bit formats as distinct types that hold bits.
 struct F16 {
   std::uint16_t bits;
 };
@@ -23,7 +23,7 @@ struct BF16 {
   std::uint16_t bits;
 };
 
-/// What differs between element types. `Arithmetic` is the type in which the paper's bisection computes.
+/// Properties of the element types. `Arithmetic` is the type in which the paper's bisection computes.
 template <class T>
 struct ElementTraits;
 
@@ -70,7 +70,7 @@ using ArithmeticOf = typename ElementTraits<T>::Arithmetic;
 template <class T>
 inline constexpr bool is_floating = !std::is_same_v<T, std::int32_t>;
 
-/// The greatest key: NaN, or INT32_MAX. The least is 0: -infinity, or INT32_MIN.
+/// The greatest key: of NaN, or INT32_MAX. The least key is 0: of -infinity, or INT32_MIN.
 template <class T>
 inline constexpr KeyOf<T> max_key = [] {
   if constexpr (is_floating<T>) {
@@ -80,7 +80,7 @@ inline constexpr KeyOf<T> max_key = [] {
   }
 }();
 
-/// Keys lower_finite_key..upper_finite_key belong to finite values.
+/// Keys of finite values are lower_finite_key to upper_finite_key.
 template <class T>
 inline constexpr KeyOf<T> lower_finite_key = is_floating<T> ? 1 : 0;
 template <class T>
@@ -97,8 +97,8 @@ template <class T>
   constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
   const Key bits = bits_of(value);
   if constexpr (is_floating<T>) {
-    // Sign and magnitude to two's complement, moved up so that -infinity is 0. A NaN of either sign then lies above
-    // +infinity, because the negative ones wrap around.
+    // Converts sign and magnitude to two's complement and adds an offset, so that -infinity becomes 0. NaNs of either
+    // sign end up above +infinity, because the negative ones wrap around.
     const Key magnitude = static_cast<Key>(bits & static_cast<Key>(~sign));
     const Key centred = (bits & sign) != 0 ? static_cast<Key>(Key{0} - magnitude) : magnitude;
     const Key key = static_cast<Key>(centred + ElementTraits<T>::infinity_bits);
@@ -108,7 +108,7 @@ template <class T>
   }
 }
 
-/// The value of a key. For NaN's key some NaN; for zero's +0.
+/// The value of a key. The key of NaN gives one of the NaNs, the key of zero gives +0.
 template <class T>
 [[nodiscard]] RTOPK_HD constexpr T value_of(KeyOf<T> key) noexcept {
   using Key = KeyOf<T>;
@@ -129,7 +129,7 @@ template <class T>
 [[nodiscard]] RTOPK_HD constexpr float arithmetic_of(BF16 value) noexcept { return float_from_bf16(value.bits); }
 [[nodiscard]] RTOPK_HD constexpr double arithmetic_of(std::int32_t value) noexcept { return value; }
 
-/// The least key whose value is >= `threshold`, which is finite and no greater than the greatest finite element.
+/// The least key whose value is >= `threshold`. The threshold must be finite and at most the greatest finite element.
 template <class T>
 [[nodiscard]] RTOPK_HD constexpr KeyOf<T> least_key_at_least(ArithmeticOf<T> threshold) noexcept {
   if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) {
@@ -150,7 +150,7 @@ template <class T>
   }
 }
 
-// Directed keys: the same order for `largest`, the reverse for `smallest`, so that the best is always the greatest.
+// Directed keys put the best element at the greatest key: the same order for `largest`, reversed for `smallest`.
 
 template <class T, Direction direction>
 [[nodiscard]] RTOPK_HD constexpr KeyOf<T> directed(KeyOf<T> key) noexcept {
@@ -162,19 +162,19 @@ template <class T, Direction direction>
   return directed<T, direction>(key_of(value));
 }
 
-/// The value as the paper's algorithms see it: negated for `smallest`, so that they always look for the largest.
+/// The value that the paper's algorithms compare: negated for `smallest`, so that they always search for the largest.
 template <class T, Direction direction>
 [[nodiscard]] RTOPK_HD constexpr ArithmeticOf<T> directed_arithmetic(T value) noexcept {
   return direction == Direction::largest ? arithmetic_of(value) : -arithmetic_of(value);
 }
 
-/// The least directed key of a value whose directed arithmetic is >= `threshold`.
+/// The least directed key of an element whose directed value is >= `threshold`.
 template <class T, Direction direction>
 [[nodiscard]] RTOPK_HD constexpr KeyOf<T> directed_threshold_key(ArithmeticOf<T> threshold) noexcept {
   if constexpr (direction == Direction::largest) {
     return least_key_at_least<T>(threshold);
   } else if constexpr (is_floating<T>) {
-    // v <= -threshold: by the symmetry of floating-point numbers the mirror image of the case above.
+    // The condition is v <= -threshold. Floating-point numbers are symmetric, so it mirrors the case above.
     constexpr KeyOf<T> shift = directed<T, direction>(key_of(T{})) - key_of(T{});
     return static_cast<KeyOf<T>>(least_key_at_least<T>(threshold) + shift);
   } else {

@@ -1,3 +1,4 @@
+// Names of the enumerators of rtopk, and the constructor of Status.
 #include <cstring>
 
 #include <rtopk/select.hpp>

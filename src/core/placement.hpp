@@ -1,4 +1,4 @@
-// Where the rows of a problem and their elements lie, in elements from the beginning of the input.
+// Positions of rows and elements in the input of a problem, counted in elements from the start of the input.
 #pragma once
 
 #include <algorithm>
@@ -9,46 +9,46 @@
 
 namespace rtopk::core {
 
-/// From one element of a row to the next.
+/// Distance from one element of a row to the next.
 [[nodiscard]] constexpr std::int64_t element_stride_of(const Problem& problem) noexcept {
   return problem.element_stride == 0 ? 1 : problem.element_stride;
 }
 
-/// From one row of a group to the next. Says nothing of a problem that was not checked.
+/// Distance from one row of a group to the next. Wraps around, without undefined behaviour, for unchecked problems.
 [[nodiscard]] constexpr std::int64_t stride_of(const Problem& problem) noexcept {
   if (problem.row_stride != 0) return problem.row_stride;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(problem.cols) *
                                    static_cast<std::uint64_t>(element_stride_of(problem)));
 }
 
-/// Rows of a group; more than there are where all are one.
+/// Rows of a group; the greatest integer if all rows are one group.
 [[nodiscard]] constexpr std::int64_t group_rows_of(const Problem& problem) noexcept {
   return problem.group_rows == 0 ? std::numeric_limits<std::int64_t>::max() : problem.group_rows;
 }
 
-/// Where a row begins.
+/// Position of a row's first element.
 [[nodiscard]] constexpr std::int64_t row_start(const Problem& problem, std::int64_t row) noexcept {
   const std::int64_t group_rows = group_rows_of(problem);
   return row / group_rows * problem.group_stride + row % group_rows * stride_of(problem);
 }
 
-/// How many rows, this one included, its group still has.
+/// Rows left in the group of `row`, including this one.
 [[nodiscard]] constexpr std::int64_t rows_to_end_of_group(const Problem& problem, std::int64_t row) noexcept {
   const std::int64_t group_rows = group_rows_of(problem);
   return std::min(problem.rows - row, group_rows - row % group_rows);
 }
 
-/// Whether the elements of each row lie side by side.
+/// True if the elements of each row are contiguous.
 [[nodiscard]] constexpr bool elements_are_adjacent(const Problem& problem) noexcept {
   return element_stride_of(problem) == 1;
 }
 
-/// Whether every row begins row_stride after the one before it.
+/// True if all rows are in one group, so that row starts are row_stride apart.
 [[nodiscard]] constexpr bool has_one_group(const Problem& problem) noexcept {
   return problem.rows <= group_rows_of(problem);
 }
 
-/// The same selection of `rows` rows that lie side by side without gaps.
+/// The same selection for `rows` contiguous rows.
 [[nodiscard]] constexpr Problem tight(const Problem& problem, std::int64_t rows) noexcept {
   Problem result = problem;
   result.rows = rows;
@@ -56,16 +56,16 @@ namespace rtopk::core {
   return result;
 }
 
-/// From the first element to behind the last one, of a problem with rows; `slot`: the last row ends where one behind it would
-/// begin, if that is later. Int is wide enough for it: 64 bits are for a problem that was checked.
-// Clang would check products of 128 bits by a function that GCC's runtime does not have.
+/// Elements from the first one to one past the last, for a problem with rows. With `slot`, the last row extends to
+/// where a next row would begin, if that is later. Int must hold the result: 64 bits suffice for a checked problem.
+// no_sanitize: for 128-bit products Clang calls a check function that GCC's runtime library does not have.
 template <class Int>
 [[nodiscard]] __attribute__((no_sanitize("undefined"))) constexpr Int span_of(const Problem& problem,
                                                                               bool slot) noexcept {
   const std::int64_t group_rows = group_rows_of(problem);
   const auto element_stride = static_cast<Int>(element_stride_of(problem));
   const Int stride = problem.row_stride == 0 ? problem.cols * element_stride : Int{problem.row_stride};
-  // Groups may interleave: then the last whole one can end behind a last one that is shorter.
+  // Groups may interleave, so the last full group may end after a shorter last group.
   const std::int64_t whole = problem.rows / group_rows;
   const std::int64_t rest = problem.rows % group_rows;
   const Int of_whole = whole == 0 ? Int{0} : Int{whole - 1} * problem.group_stride + (group_rows - 1) * stride;

@@ -1,3 +1,4 @@
+// Implementation of the reference family: sorts every row, or runs the paper's search step by step.
 #include "core/reference.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace rtopk::core {
 namespace {
 
-/// The elements of a row.
+/// A row whose elements are `stride` apart.
 template <class T>
 struct Row {
   const T* first;
@@ -22,7 +23,7 @@ struct Row {
   const T& operator[](std::int64_t i) const { return first[i * stride]; }
 };
 
-/// Puts the positions of the selected elements first in `order`, best first.
+/// Sorts the positions of all elements, best first.
 template <class T, Direction direction>
 void select_exactly(const Row<T>& row, std::int64_t cols, std::int64_t* order) {
   std::iota(order, order + cols, std::int64_t{0});
@@ -42,7 +43,7 @@ bool all_finite(const Row<T>& row, std::int64_t cols) {
   return true;
 }
 
-/// Runs the paper's search on a row of finite values; returns what it selects.
+/// Runs the paper's search on a row of finite values.
 template <class T, Direction direction>
 Selection<ArithmeticOf<T>> bisect(const Problem& problem, const Row<T>& row) {
   using Real = ArithmeticOf<T>;
@@ -62,7 +63,7 @@ Selection<ArithmeticOf<T>> bisect(const Problem& problem, const Row<T>& row) {
   return search.selection();
 }
 
-/// Puts the positions that `selection` takes first in `order`, by ascending index.
+/// Moves the positions that `selection` takes to the front of `order`, in ascending order.
 template <class T, Direction direction>
 void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, const Row<T>& row, std::int64_t* order) {
   std::int64_t places_to_fill = problem.k - selection.count_sure;
@@ -78,13 +79,13 @@ void take(const Selection<ArithmeticOf<T>>& selection, const Problem& problem, c
   }
 }
 
-/// Writes the row's selection, given by position in the order of the results.
+/// Writes the values and indices of one row. `chosen` holds positions in output order.
 template <class T, class Index>
 void write_pairs(const Problem& problem, const Output& output, std::int64_t number, const Row<T>& row,
                  const std::int64_t* chosen) {
   for (std::int64_t i = 0; i < problem.k; ++i) {
     const std::int64_t at = number * problem.k + i;
-    // As bits: a load and a store of a floating-point value may change a signalling NaN.
+    // Copy bits: loading and storing a signalling NaN as a floating-point value may change it.
     if (writes_values(problem)) static_cast<KeyOf<T>*>(output.values)[at] = bits_of(row[chosen[i]]);
     if (writes_indices(problem)) static_cast<Index*>(output.indices)[at] = static_cast<Index>(chosen[i]);
   }
@@ -142,7 +143,7 @@ void select_row(const Problem& problem, const Row<T>& row, const Output& output,
 }  // namespace
 
 std::size_t reference_scratch_bytes(const Problem& problem) noexcept {
-  return bytes_of(problem.cols + 1, sizeof(std::int64_t));  // one more, to align
+  return bytes_of(problem.cols + 1, sizeof(std::int64_t));  // one extra, for alignment
 }
 
 void reference_rows(const Problem& problem, const void* input, const Output& output, std::int64_t begin,

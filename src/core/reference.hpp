@@ -1,4 +1,4 @@
-// The contract as plain code: sorts every row. What all other families are tested against.
+// The reference family: the contract as plain code. All other families are tested against it.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace rtopk::core {
 
-/// Scratch that reference_rows needs.
+/// Bytes of scratch memory that reference_rows needs.
 [[nodiscard]] std::size_t reference_scratch_bytes(const Problem& problem) noexcept;
 
-/// Selects rows [begin, end) of a call that was checked. `scratch` has any alignment.
+/// Selects from rows [begin, end) of a checked call. `scratch` may have any alignment.
 void reference_rows(const Problem& problem, const void* input, const Output& output, std::int64_t begin,
                     std::int64_t end, void* scratch) noexcept;
 

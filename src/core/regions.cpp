@@ -1,3 +1,4 @@
+// Checks of the memory regions of a call.
 #include "core/regions.hpp"
 
 #include "core/checks.hpp"
@@ -8,7 +9,7 @@ namespace rtopk::core {
 bool Regions::overlap(const Region& a, const Region& b) {
   const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
   const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
-  // By differences: the end of a region may be no address.
+  // Compare differences: the end of a region may not be a valid address.
   return a_begin <= b_begin ? b_begin - a_begin < a.bytes : a_begin - b_begin < b.bytes;
 }
 
@@ -43,7 +44,7 @@ Status Regions::check(Workspace workspace, std::size_t needed) noexcept {
     for (std::size_t j = 0; j < i; ++j) {
       const bool matters = regions_[i].written || regions_[j].written;
       if (matters && overlap(regions_[i], regions_[j])) {
-        return status(StatusCode::invalid_argument, "%s overlaps %s; accepted: memory of its own", regions_[i].argument,
+        return status(StatusCode::invalid_argument, "%s overlaps %s; accepted: separate memory", regions_[i].argument,
                       regions_[j].argument);
       }
     }

@@ -1,4 +1,4 @@
-// The pieces of memory that a call touches, and whether they are there, aligned and apart.
+// Collects the memory regions of a call and checks them for null, alignment and overlap.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace rtopk::core {
 
 class Regions {
  public:
-  /// `count` elements of `size` bytes. Nothing is asked of a region without elements.
+  /// Adds a region of `count` elements of `size` bytes, aligned to `size`. Regions without elements are not checked.
   void read(const char* argument, const void* data, std::int64_t count, std::size_t size) {
     add(argument, data, count, size, false);
   }
@@ -19,7 +19,7 @@ class Regions {
     add(argument, data, count, size, true);
   }
 
-  /// What is wrong with them and with a workspace of which `needed` bytes are used. Regions that are written overlap nothing.
+  /// The first error of the regions and of a workspace with `needed` bytes. Written regions must not overlap others.
   [[nodiscard]] Status check(Workspace workspace, std::size_t needed) noexcept;
 
  private:

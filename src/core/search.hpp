@@ -1,5 +1,5 @@
-// The searches for a row's threshold, written once for host and device. Each is a small state machine: it says where to
-// count next, the backend counts, and tells it the result.
+// The searches for the threshold of a row, shared by host and device. Each search is a small state machine: it says
+// where to count next, the backend counts, and records the count.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,49 @@ namespace rtopk::core {
 // ---------------------------------------------------------------------------------------------------------------------
 // The library's own exact search, over directed keys.
 
-// Count is a type that has room for the number of columns.
+// Count is an integer type that can hold the number of columns.
 
-/// The threshold lies in [low, high]: count(low) >= k, and count(key) < k for every key > high.
+/// An interval of keys that contains the kth value: count(low) >= k, and count(key) < k for every key > high.
 template <class Key, class Count = std::int64_t>
 struct Bracket {
   Key low;
   Key high;
-  Count count_low;    ///< Elements at or above `low`.
-  Count count_above;  ///< Elements above `high`, fewer than k.
+  Count count_low;    ///< Elements >= `low`.
+  Count count_above;  ///< Elements > `high`; fewer than k.
 };
 
-/// A threshold for k elements: `key` with count == k, or, where equal values straddle the border, the k-th value itself
-/// with count > k; then the first k - (elements above key) of the elements equal to it are selected.
+/// The threshold of a selection. If count == k, all elements >= key are selected. If count > k, key is the kth value
+/// and has ties: all elements > key are selected, and of those equal to key the first k - count_above.
 template <class Key, class Count = std::int64_t>
 struct Threshold {
   Key key;
-  Count count;        ///< Elements at or above `key`, at least k.
-  Count count_above;  ///< If count > k: elements above `key`, fewer than k.
+  Count count;        ///< Elements >= `key`; at least k.
+  Count count_above;  ///< Valid if count > k: elements > `key`; fewer than k.
   std::int32_t passes;
 };
 
-/// Finds the threshold of the k-th greatest key:
+/// Searches for the threshold of the k greatest keys:
 ///
 ///   ThresholdSearch<Key> search(bracket, k);
 ///   while (!search.done()) {
 ///     if (search.is_stuck()) {
-///       search.narrow(/* least and greatest key in the bracket */);
+///       search.narrow(/* least and greatest key of the elements in the bracket */);
 ///     } else {
 ///       const Key probe = search.probe(proposal);
-///       search.record(probe, /* elements at or above */ count(probe));
+///       search.record(probe, /* elements >= probe */ count(probe));
 ///     }
 ///   }
 ///   use(search.result());
 ///
-/// A search is stuck when it has probed where no elements are: among equal values, or in a gap. Narrowing takes it from
-/// there to the elements themselves, so that rows of few distinct values need few passes. It may be left out.
+/// Invariant: the kth value is in the bracket, and count_low and count_above are exact counts. record() keeps it: a
+/// probe with count >= k becomes the new low; with count < k, probe - 1 becomes the new high.
 ///
-/// Proposals may be anything; they cannot make the result wrong. A proposal is moved into the bracket, and after three
-/// passes that have not halved the bracket the next one halves it, so that there are at most 4 * bits passes.
+/// The search is stuck if the last probe did not split the elements of the bracket: it hit a gap, or equal values.
+/// narrow() shrinks the bracket to the elements in it, so that rows with few distinct values need few passes. It is
+/// optional.
+///
+/// Any proposal is safe: probe() clamps it to the bracket. If three passes in a row have not halved the bracket, the
+/// next probe is its middle. This bounds the search to 4 * bits passes.
 template <class Key, class Count = std::int64_t>
 class ThresholdSearch {
  public:
@@ -62,7 +66,7 @@ class ThresholdSearch {
 
   [[nodiscard]] RTOPK_HD constexpr const Bracket<Key, Count>& bracket() const { return bracket_; }
 
-  /// Where to count next, given where the caller would.
+  /// The key to count next, as close as possible to the caller's proposal.
   [[nodiscard]] RTOPK_HD constexpr Key probe(Key proposal) const {
     if (passes_since_halved_ >= 3) return static_cast<Key>(bracket_.low + (bracket_.high - bracket_.low) / 2 + 1);
     if (proposal <= bracket_.low) return static_cast<Key>(bracket_.low + 1);
@@ -90,7 +94,7 @@ class ThresholdSearch {
 
   [[nodiscard]] RTOPK_HD constexpr bool is_stuck() const { return is_stuck_; }
 
-  /// Takes in that no element of the bracket is below `low` or above `high`.
+  /// Records that all elements of the bracket are in [low, high].
   RTOPK_HD constexpr void narrow(Key low, Key high) {
     ++passes_;
     bracket_.low = low;
@@ -112,7 +116,7 @@ class ThresholdSearch {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The paper's searches, over values. Every operation is rounded by itself: no fused multiply-add on any backend.
+// The paper's searches, over values. Every operation rounds separately: no backend may use fused multiply-add.
 
 [[nodiscard]] RTOPK_HD inline float midpoint(float low, float high) noexcept {
 #if defined(__CUDA_ARCH__)
@@ -130,21 +134,23 @@ class ThresholdSearch {
 #endif
 }
 
-/// Which elements a bisection selects: all that are >= `sure`, then, in index order, those that are >= `fill` until there
-/// are k. If `fill_only`, there is no `sure` part.
+/// The elements that a bisection selects: all elements >= `sure`, then elements >= `fill` in index order, until there
+/// are k. If `fill_only`, the first part is empty.
 template <class Real>
 struct Selection {
   Real fill;
   Real sure;
   bool fill_only;
-  std::int64_t count_sure;  ///< Elements >= `sure`, fewer than k.
+  std::int64_t count_sure;  ///< Elements >= `sure`; fewer than k.
   std::int32_t passes;
 };
 
-/// The paper's bisection between the least and the greatest value of a row of finite values:
+/// The paper's bisection between the least and the greatest value of a row. All values must be finite.
 ///
-///   Bisection<Real> search(least, greatest, k, limits);
-///   while (search.next()) search.record(/* elements >= */ count(search.middle()));
+/// Invariant: count(low) >= k. Also count(high) < k, unless high is still the greatest value, which was not counted.
+///
+///   Bisection<Real> search(least, greatest, k, max_iter, epsilon);
+///   while (search.next()) search.record(/* elements >= middle */ count(search.middle()));
 ///   use(search.selection());
 template <class Real, class Count = std::int64_t>
 class Bisection {
@@ -153,21 +159,21 @@ class Bisection {
   RTOPK_HD Bisection(Real least, Real greatest, Count k, std::int32_t max_iter, double epsilon)
       : low_(least), high_(greatest), k_(k), max_iter_(max_iter) {
     const Real magnitude = greatest < 0 ? -greatest : greatest;
-    width_ = static_cast<Real>(epsilon) * magnitude;  // a lone product: nothing to fuse it with
+    width_ = static_cast<Real>(epsilon) * magnitude;  // a single product: nothing to fuse
   }
 
-  /// Whether there is another pass to make, at middle().
+  /// Starts the next pass, at middle(). False if the search is finished.
   [[nodiscard]] RTOPK_HD bool next() {
     if (max_iter_ > 0) {
       if (passes_ == max_iter_) return false;
-      // Exactly k elements at or above low: later passes would select the same ones. (Not so if low == high, where the
-      // rounded halves of a subnormal number can move the midpoint below low.)
+      // Exactly k elements are >= low: further passes would select the same ones. This does not hold for low == high,
+      // where the rounded halves of a subnormal number can move the midpoint below low.
       if (passes_ > 0 && counted_ == k_ && low_ < high_) return false;
     } else {
       if (!(high_ - low_ > width_) || (passes_ > 0 && counted_ == k_)) return false;
     }
     middle_ = midpoint(low_, high_);
-    // Where nothing can change any more, stop: counting again at either end would give what it gave before.
+    // Stop if the midpoint is an end that was counted already: the interval cannot shrink any more.
     return !(middle_ == low_ || (middle_ == high_ && high_is_counted_));
   }
 
@@ -195,10 +201,10 @@ class Bisection {
   Real middle_{};
   Real width_;
   Count k_;
-  Count counted_ = 0;  ///< Of the last pass.
+  Count counted_ = 0;  ///< Count of the last pass.
   std::int32_t max_iter_;
   std::int32_t passes_ = 0;
-  bool high_is_counted_ = false;  ///< The first high is the maximum, which nobody has counted.
+  bool high_is_counted_ = false;  ///< False while high is the maximum of the row.
 };
 
 }  // namespace rtopk::core

@@ -1,4 +1,4 @@
-// Sizes in bytes that cannot wrap around: what does not fit becomes the largest number, which no memory has. And division that rounds up.
+// Arithmetic on sizes in bytes that saturates instead of wrapping around, and division that rounds up.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace rtopk::core {
 
-/// The most bytes that an object can have.
+/// The maximum size of an object in bytes.
 inline constexpr std::size_t kMaxBytes = std::numeric_limits<std::size_t>::max() / 2;
 
 [[nodiscard]] constexpr std::size_t plus(std::size_t a, std::size_t b) noexcept {
@@ -20,18 +20,18 @@ inline constexpr std::size_t kMaxBytes = std::numeric_limits<std::size_t>::max()
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::size_t>::max() : product;
 }
 
-/// Of `count` elements of `size` bytes; too many if there are less than none.
+/// Bytes of `count` elements of `size` bytes. A negative count saturates.
 [[nodiscard]] constexpr std::size_t bytes_of(std::int64_t count, std::size_t size) noexcept {
   return count < 0 ? std::numeric_limits<std::size_t>::max() : times(static_cast<std::size_t>(count), size);
 }
 
-/// The least multiple that is not less.
+/// The least multiple of `multiple` that is >= `bytes`.
 [[nodiscard]] constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) noexcept {
   const std::size_t rest = bytes % multiple;
   return rest == 0 ? bytes : plus(bytes, multiple - rest);
 }
 
-/// a / b rounded up, of numbers that are not negative.
+/// a / b rounded up. Both must not be negative.
 [[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
 
 }  // namespace rtopk::core

@@ -1,4 +1,4 @@
-// The CPU backend as the rest of the library sees it.
+// Interface of the CPU backend: its properties and selections.
 #pragma once
 
 #include <rtopk/select.hpp>
@@ -7,19 +7,19 @@
 
 namespace rtopk::cpu {
 
-/// CPUs that this process may use, by its affinity and by the quota of its cgroups.
+/// CPUs that this process may use, limited by its affinity and by the quota of its cgroups.
 [[nodiscard]] int available_threads() noexcept;
 
-/// For plans: plan/select/cpu.hpp.
+/// Properties of the kernels that planning needs; see plan/select/cpu.hpp.
 [[nodiscard]] Kernels kernels() noexcept;
 
-/// Runs a plan and a call that were checked. `executor` may be null.
+/// Executes a checked plan with a checked call. `executor` may be null.
 void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept;
 
-/// Whether this CPU has one of the instruction sets that the kernels are compiled for. Without, the scalar reference selects.
+/// True if this CPU has one of the instruction sets that the kernels are compiled for. Otherwise the reference runs.
 [[nodiscard]] bool has_simd() noexcept;
 
-/// The instruction set that runs here, and all usable ones, best first.
+/// The instruction set in use, and all usable ones, best first.
 [[nodiscard]] const char* simd_target() noexcept;
 [[nodiscard]] const char* simd_targets() noexcept;
 

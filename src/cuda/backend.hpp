@@ -1,4 +1,4 @@
-// The CUDA backend as the rest of the library sees it. Its plans are made elsewhere: plan/cuda.hpp.
+// The interface of the CUDA backend to the rest of the library. plan/cuda.hpp makes its plans.
 #pragma once
 
 #include <rtopk/gnn/aggregate.hpp>
@@ -12,10 +12,10 @@ namespace rtopk::cuda {
 
 Status query_traits(Device device, Traits& traits) noexcept;
 
-/// The one plan that needs the device: CUB says how much workspace its sort takes there.
+/// The only plan that needs the device: CUB tells how much workspace its sort takes there.
 Status make_plan(const gnn::Transposition& problem, gnn::TranspositionPlan& plan) noexcept;
 
-// Each queues a plan and a call that were checked on `stream`.
+// Each enqueues on `stream` a plan and a call that were already checked.
 
 Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept;
 Status run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, void* workspace, void* stream) noexcept;

@@ -1,5 +1,5 @@
-// The linear map of dense rows and its derivatives, in f32, on a GPU's tensor cores: what a MaxK network multiplies where its rows
-// are not sparse. As everywhere here: problem -> make_plan -> run.
+// Dense linear layer and its gradients, in f32, on the tensor cores of a GPU: for the rows of a MaxK network that are
+// not sparse. Usage: problem -> make_plan -> run.
 #pragma once
 
 #include <cstddef>
@@ -10,57 +10,59 @@
 
 namespace rtopk::gnn {
 
+/// What a linear layer computes.
 enum class LinearTerm : std::uint8_t {
-  product,          ///< Y = X W^T, and the bias if there is one.
+  product,          ///< Y = X W^T, plus the bias if there is one.
   input_gradient,   ///< dX = dY W.
   matrix_gradient,  ///< dW = dY^T X.
 };
 
-/// One product. X is rows x inputs, Y rows x outputs, W outputs x inputs.
+/// One product. X is rows x inputs, Y is rows x outputs, W is outputs x inputs.
 ///
-/// Tensor cores have no f32. Every factor is taken apart into three bf16 numbers, which hold all of its bits, and six products of
-/// parts are summed for one of factors; sums of 32 at a time are added in f32. Results are as close to the exact ones as those of
-/// f32 multiplications and additions; where many are summed, mostly closer. They repeat bit for bit with the same plan. A sum that
-/// an infinity or NaN is part of is NaN. What of a factor lies below 2^-126 may be lost.
+/// Tensor cores cannot multiply f32. Each factor is split into three bf16 numbers that together hold all of its bits.
+/// The sum of six products of parts replaces the product of two factors. Sums of 32 products are added up in f32.
+/// Results are as accurate as f32 multiplications and additions; for long sums they are usually more accurate. They
+/// repeat bit for bit with the same plan. A sum with an infinity or NaN in it is NaN. Bits of a factor below 2^-126
+/// may be lost.
 struct Linear {
   LinearTerm term = LinearTerm::product;
   std::int64_t rows = 0;               ///< 0 to 2^31 - 1.
-  std::int64_t inputs = 0;             ///< A multiple of 4, 4 to 65536.
-  std::int64_t outputs = 0;            ///< The same.
-  bool biased = false;                 ///< product: there is a bias. Otherwise not looked at.
+  std::int64_t inputs = 0;             ///< A multiple of 4, from 4 to 65536.
+  std::int64_t outputs = 0;            ///< A multiple of 4, from 4 to 65536.
+  bool biased = false;                 ///< product: there is a bias. Ignored by the other terms.
   Device device{DeviceKind::cuda, 0};  ///< A GPU of compute capability 9.0.
 
   friend bool operator==(const Linear&, const Linear&) = default;
 };
 
-/// The memory of one run, all of it beginning at multiples of 16 bytes. What the term does not read is ignored. The result
-/// overlaps nothing else.
+/// The memory of one run. All pointers must be aligned to 16 bytes. Pointers that the term does not use are ignored.
+/// The result must not overlap other memory of the call.
 struct LinearCall {
-  const float* input = nullptr;     ///< rows x inputs, X.
-  const float* matrix = nullptr;    ///< outputs x inputs, W.
+  const float* input = nullptr;     ///< X, rows x inputs.
+  const float* matrix = nullptr;    ///< W, outputs x inputs.
   const float* bias = nullptr;      ///< outputs, if biased.
-  const float* gradient = nullptr;  ///< rows x outputs, dY.
+  const float* gradient = nullptr;  ///< dY, rows x outputs.
   float* result = nullptr;          ///< Y, dX or dW.
 };
 
-/// What will run, with its numbers.
+/// What run() executes: a problem and its config.
 struct LinearPlan {
   Linear problem{};
-  std::int64_t parts = 1;           ///< matrix_gradient: that the rows are summed in, by different blocks. Otherwise 1.
-  std::size_t workspace_bytes = 0;  ///< What run() needs. Any alignment. May be 0.
+  std::int64_t parts = 1;           ///< matrix_gradient: parts of the rows that different blocks sum. Otherwise 1.
+  std::size_t workspace_bytes = 0;  ///< Workspace that run() needs. Any alignment. May be 0.
 
   friend bool operator==(const LinearPlan&, const LinearPlan&) = default;
 };
 
 [[nodiscard]] RTOPK_API const char* name(LinearTerm term) noexcept;
 
-/// Checks `problem` and picks what will run on a machine with these traits. Nothing is allocated or launched.
+/// Checks `problem` and plans it for a machine with these traits. Allocates and launches nothing.
 RTOPK_API Status make_plan(const Linear& problem, const Traits& traits, LinearPlan& plan) noexcept;
 
-/// The same, with the traits of `problem.device` as query_traits reads them.
+/// The same, with the traits that query_traits reads for `problem.device`.
 RTOPK_API Status make_plan(const Linear& problem, LinearPlan& plan) noexcept;
 
-/// Queues the work on the stream. Allocates nothing, prints nothing, and may be called from several threads at once. If the
+/// Queues the work on the stream. Allocates nothing and prints nothing. Several threads may call it at once. If the
 /// status is not ok, nothing was written.
 RTOPK_API Status run(const LinearPlan& plan, const LinearCall& call, Workspace workspace = {},
                      const Launch& launch = {}) noexcept;

@@ -1,4 +1,4 @@
-// Which kernels an aggregation runs, with which numbers. Host code alone.
+// Picks the kernels and the config of an aggregation. Host code only.
 #include <algorithm>
 #include <bit>
 
@@ -13,36 +13,38 @@ namespace {
 
 constexpr std::int64_t kMaxRows = 0x7fffffff;
 constexpr std::int64_t kMaxWarps = kMaxRows - kAggregateThreads / 32;
-constexpr std::int64_t kMaxEdges = std::int64_t{1} << 39;  // as many as the transposition takes
+constexpr std::int64_t kMaxEdges = std::int64_t{1} << 39;  // the limit of the transposition
 
-// A row in shared memory of a scatter; longer ones are read from global memory, which u16 selectors can always do.
+// Longest row that a scatter keeps in shared memory. Longer rows are read from global memory, which u16 selectors
+// always allow.
 constexpr std::int64_t kMaxStagedCols = 2048;
-// Columns that a warp of cuda_stream has sums for. 8-bit selectors cannot leave the fewest.
+// Columns that a warp of cuda_stream has sums for. 8-bit selectors cannot point outside the smallest window.
 constexpr std::int64_t kMinWindowCols = 256;
 constexpr std::int64_t kMaxWindowCols = 2048;
-// With the sums of edges that are added side by side: 8 KiB of a warp.
+// Sums of all edges that a warp adds at the same time: 8 KiB for each warp.
 constexpr std::int64_t kMaxSums = 2048;
 
-// Pieces: enough of them to keep every multiprocessor busy, and few enough that slots and sums cost next to nothing. On an
-// H200 256 are the best for 0.9 million edges, 512 for 14 million and more.
+// Pieces: enough to keep every multiprocessor busy, few enough that slots and sums cost next to nothing. On an H200
+// pieces of 256 edges are best for 0.9 million edges, of 512 for 14 million and more.
 constexpr std::int64_t kPieces = 32768;
 constexpr std::int64_t kMinPiece = 256;
 constexpr std::int64_t kLargestPiece = 512;
-// A warp that has several rows with more edges would end late. 32 are nearly as good; 16 cost up to 6 %, 128 up to 10.
+// A row with more edges than this is not short: a warp with several such rows would end late. 32 is nearly as good; 16
+// costs up to 6 %, 128 up to 10 %.
 constexpr std::int64_t kShortEdges = 64;
-// A warp counts the edges of its rows, up to 32 of twice as many, in 32 bits.
+// A warp counts the edges of its rows in 32 bits: up to 32 rows of up to twice this many.
 constexpr std::int64_t kLargestAcceptedPiece = std::int64_t{1} << 24;
 
-// A warp takes several rows, so that it sets up once and has much under way; with few rows it takes fewer of them, so that
-// all multiprocessors have several turns of warps.
+// A warp takes several rows, so that it sets up once and keeps many loads in flight. With few rows it takes fewer, so
+// that each multiprocessor still gets several warps one after the other.
 constexpr std::int64_t kWorkers = 32768;
 constexpr std::int64_t kMaxRowsPerWorker = 16;
 constexpr std::int64_t kMaxAcceptedRowsPerWorker = 32;
 
-// Columns whose four sums are added up in the time that an edge less takes.
+// Break-even: merging four partial sums over 16 columns costs as much as one edge.
 constexpr std::int64_t kColsPerEdge = 16;
-// Sums of cuda_stream_scatter, in elements, that stay in an L2 cache of 50 MB; a pass has so many of a node at least that they
-// are a line of it. With a node's fewer edges, reading them again costs more than it saves.
+// Elements of cuda_stream_scatter's sums that stay in an L2 cache of 50 MB. A sweep takes at least one cache line of
+// each node. If nodes have fewer edges than kManyEdges, reading the edges again costs more than it saves.
 constexpr std::int64_t kSumsInCache = std::int64_t{9} << 20;
 constexpr std::int64_t kMinElements = 32;
 constexpr std::int64_t kManyEdges = 64;
@@ -51,18 +53,18 @@ std::int64_t power_of_two_from(std::int64_t x) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(x, std::int64_t{1}))));
 }
 
-/// Edges side by side leave no lane of a warp idle, and fewer of its additions meet in a bank of shared memory. But when a row
-/// ends, its sums become one: four are for rows with many edges or few columns.
+/// Adding several edges at the same time leaves no lane of a warp idle and causes fewer bank conflicts. But the partial
+/// sums must be merged when a row ends, so four pay only for rows with many edges or few columns.
 std::int64_t edges_at_once_for(const gnn::Aggregation& problem, std::int64_t window_cols) {
-  const std::int64_t elements = problem.k % 2 == 0 ? 2 : 1;  // of a lane
+  const std::int64_t elements = problem.k % 2 == 0 ? 2 : 1;  // per lane
   const bool four_pay = problem.edges >= problem.rows * problem.cols / kColsPerEdge;
   std::int64_t edges = four_pay ? 4 : 2;
   while (edges > 1 && (problem.k > 32 / edges * elements || window_cols * edges > kMaxSums)) edges /= 2;
   return edges;
 }
 
-/// Whether sums stay in the cache decides: an edge adds to them where they are. It pays to read all edges several times if
-/// every node has many.
+/// Edges add to the sums in memory, so it matters most that the sums stay in the cache. If every node has many edges it
+/// pays to sweep over all edges several times, each time for some of the elements.
 std::int64_t elements_per_sweep_for(const gnn::Aggregation& problem) {
   const std::int64_t most = kSumsInCache / std::max(problem.nodes, std::int64_t{1}) / kMinElements * kMinElements;
   if (most < kMinElements || problem.k < 2 * most || problem.edges / kManyEdges < problem.nodes) return problem.k;
@@ -70,7 +72,7 @@ std::int64_t elements_per_sweep_for(const gnn::Aggregation& problem) {
   return core::ceil_div(core::ceil_div(problem.k, sweeps), kMinElements) * kMinElements;
 }
 
-/// Whether rows, nodes and edges can be numbered as the kernels do.
+/// Checks that the kernels can number rows, nodes and edges.
 Status check_sizes(const gnn::Aggregation& problem) {
   if (problem.rows <= kMaxRows && problem.nodes <= kMaxRows && problem.edges <= kMaxEdges) return {};
   return core::status(
@@ -84,7 +86,7 @@ std::int64_t warps_of(const gnn::AggregationPlan& plan) {
   return slots_of(plan) + (walked_rows(plan) + plan.rows_per_worker - 1) / plan.rows_per_worker;
 }
 
-/// Sets what follows from the problem and the numbers that were picked.
+/// Sets the fields that follow from the problem and from the fields that were picked.
 void derive(gnn::AggregationPlan& plan) {
   plan.threads = kAggregateThreads;
   plan.shared_bytes = shared_bytes_per_warp(plan) * (kAggregateThreads / 32);
@@ -142,7 +144,7 @@ Status make_plan(const gnn::Aggregation& problem, gnn::AggregationPlan& plan) no
     made.edges_at_once = edges_at_once_for(problem, made.window_cols);
   }
   if (scatters(made)) made.elements_per_sweep = elements_per_sweep_for(problem);
-  // Of a gather, which has a warp for each node, there may be a few too many.
+  // A gather has a warp for each node, which may be a few warps too many.
   while (warps_of(made) > kMaxWarps) made.rows_per_worker *= 2;
   derive(made);
   plan = made;

@@ -1,4 +1,5 @@
-// Plans for the CUDA backend. Host code that every build has: a plan for a GPU can be made and checked without one, and without nvcc.
+// Plans for the CUDA backend. Host code that every build has: a GPU plan can be made and checked without a GPU and
+// without nvcc.
 #pragma once
 
 #include <optional>
@@ -12,10 +13,10 @@
 
 namespace rtopk::cuda {
 
-// make_plan picks the family and its config for a problem that was checked. check_plan says whether run() can carry a plan out: plans
-// are plain values and may have been changed.
+// make_plan picks the family and its config for a problem that was already checked. check_plan tells whether run() can
+// execute a plan: plans are plain values that the caller may have changed.
 
-/// If no family is wanted, picks one.
+/// `wanted`: the family to use. Without it make_plan picks one.
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept;
 Status check_plan(const Plan& plan) noexcept;
 

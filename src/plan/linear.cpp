@@ -1,4 +1,4 @@
-// With which numbers a linear map of dense rows runs. Host code alone.
+// Picks the config of a linear map of dense rows. Host code only.
 #include <algorithm>
 
 #include "core/checks.hpp"
@@ -9,17 +9,17 @@ namespace rtopk::cuda {
 namespace {
 
 constexpr std::int64_t kMaxBlocks = 0x7fffffff;
-// Steps of a part from which the sums that it leaves cost little beside it.
+// A part of fewer steps is too short: the partial sums that it leaves would cost too much beside it.
 constexpr std::int64_t kMinSteps = 8;
 
 std::size_t workspace_bytes(const gnn::LinearPlan& plan) {
   if (plan.parts == 1) return 0;
   const LinearShape shape = shape_of(plan.problem);
-  // With room to align a base of any address.
+  // Includes room to align a base of any address.
   return static_cast<std::size_t>(plan.parts * shape.m * shape.n) * sizeof(float) + 255;
 }
 
-/// Whether there is a block for every tile of the result.
+/// Checks that there can be a block for every tile of the result.
 Status check_tiles(const gnn::Linear& problem) {
   if (shape_of(problem).tiles() <= kMaxBlocks) return {};
   return core::status(StatusCode::not_supported,
@@ -57,7 +57,7 @@ Status check_plan(const gnn::LinearPlan& plan) noexcept {
   if (Status status = check_tiles(plan.problem); !status.ok()) return status;
   const LinearShape shape = shape_of(plan.problem);
   const bool divides = plan.problem.term == gnn::LinearTerm::matrix_gradient;
-  // A part is a step at least.
+  // A part has at least one step.
   const std::int64_t steps = std::max<std::int64_t>((shape.depth + kLinearStep - 1) / kLinearStep, 1);
   const std::int64_t most = divides ? std::min(steps, kMaxBlocks / shape.tiles()) : 1;
   if (plan.parts < 1 || plan.parts > most) {

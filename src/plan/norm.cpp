@@ -1,4 +1,4 @@
-// With which numbers a normalization runs. Host code alone.
+// Picks the config of a normalization. Host code only.
 #include <algorithm>
 
 #include "core/checks.hpp"
@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
 
-/// Sets what follows from the problem and the numbers that were picked.
+/// Sets the fields that follow from the problem and from the fields that were picked.
 void derive(gnn::NormPlan& plan) {
   plan.threads = kNormThreads;
   plan.shared_bytes = norm_shared_bytes(plan.problem);
   plan.workspace_bytes = 0;
   if (plan.problem.term == gnn::NormTerm::rows) return;
-  // With room to align a base of any address.
+  // Includes room to align a base of any address.
   plan.workspace_bytes = static_cast<std::size_t>(plan.blocks * kNormSums * plan.problem.cols) * sizeof(float) + 255;
 }
 

@@ -1,4 +1,4 @@
-// Which kernels a product of compact rows runs, with which numbers. Host code alone.
+// Picks the kernels and the config of a product of compact rows. Host code only.
 #include <algorithm>
 #include <bit>
 
@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::int64_t kMaxBlocks = 0x7fffffff;
 
-/// Columns that a tile need not exceed.
+/// The smallest tile that covers `width`, up to kMaxTile.
 std::int64_t widest_tile(std::int64_t width) {
   const auto wanted = static_cast<std::uint64_t>(std::min<std::int64_t>(width, kMaxTile));
   return std::max<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(wanted)), kMinTile);
 }
 
-/// The widest tile of W that fits beside what is staged; where none does, W is read from global memory.
+/// Picks the widest tile of W that fits beside the staged elements. If none fits, W is read from global memory.
 void pick_tile(gnn::ProductPlan& plan, std::int64_t most_bytes) {
   const gnn::Product& p = plan.problem;
   std::int64_t tile = widest_tile(p.width);
@@ -34,7 +34,7 @@ std::size_t chunk_bytes(const gnn::ProductPlan& plan) {
   return static_cast<std::size_t>(2 * chunk_words(plan.rows_per_worker, plan.cols_per_worker)) * sizeof(float);
 }
 
-/// The widest tile of dY, of as many rows as fit with it.
+/// Picks the widest tile of dY, with as many rows as fit.
 bool pick_chunk(gnn::ProductPlan& plan, std::int64_t most_bytes) {
   if (plan.problem.width == 1) {
     plan.cols_per_worker = plan.rows_per_worker = 1;
@@ -52,7 +52,7 @@ bool pick_chunk(gnn::ProductPlan& plan, std::int64_t most_bytes) {
   return false;
 }
 
-/// Parts that the rows can be split into.
+/// The largest number of parts that the rows can be split into.
 std::int64_t most_parts(const gnn::ProductPlan& plan) {
   const bool whole_block = plan.problem.term == gnn::ProductTerm::matrix_gradient && !is_narrow(plan);
   const std::int64_t warps = whole_block ? 1 : plan.threads / 32;
@@ -61,7 +61,7 @@ std::int64_t most_parts(const gnn::ProductPlan& plan) {
 
 std::size_t workspace_bytes(const gnn::ProductPlan& plan) {
   if (plan.problem.term != gnn::ProductTerm::matrix_gradient || plan.parts == 1) return 0;
-  // With room to align a base of any address.
+  // Includes room to align a base of any address.
   return static_cast<std::size_t>(plan.parts * plan.problem.cols * plan.problem.width) * sizeof(float) + 255;
 }
 
@@ -124,7 +124,7 @@ Status check_plan(const gnn::ProductPlan& plan) noexcept {
       return core::status(StatusCode::invalid_argument, "plan.rows_per_worker is %lld; accepted for its columns: %d",
                           static_cast<long long>(plan.rows_per_worker), rows_of_warp(p.term, plan.cols_per_worker));
     }
-    // Without a tile W is read 128 columns at a time.
+    // Without a tile, W is read 128 columns at a time.
     if (plan.cols_per_worker == kMaxTile && !has_tile(plan))
       least = static_cast<std::size_t>(staging_bytes(p.term, kMaxTile));
   }
@@ -134,7 +134,7 @@ Status check_plan(const gnn::ProductPlan& plan) noexcept {
   }
   if (plan.shared_bytes != least || plan.workspace_bytes != workspace_bytes(plan)) {
     return core::status(StatusCode::invalid_argument,
-                        "plan.shared_bytes is %zu and workspace_bytes %zu; accepted for its numbers: %zu and %zu",
+                        "plan.shared_bytes is %zu and workspace_bytes %zu; accepted for the rest of the plan: %zu and %zu",
                         plan.shared_bytes, plan.workspace_bytes, least, workspace_bytes(plan));
   }
   return {};

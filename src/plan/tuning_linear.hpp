@@ -1,4 +1,4 @@
-// What a plan's numbers mean for a product of dense matrices, for host and kernel. It is C = A B: A is m x depth, B depth x n.
+// Config of the dense product C = A B, for host and kernel. A is m x depth, B is depth x n.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,17 @@
 
 namespace rtopk::cuda {
 
-/// Of a block: a warpgroup, which has a tile of C in its registers.
+/// A block is one warpgroup, which holds a tile of C in registers.
 inline constexpr std::int32_t kLinearThreads = 128;
 inline constexpr std::int32_t kLinearTileM = 64;
 inline constexpr std::int32_t kLinearTileN = 128;
-inline constexpr std::int32_t kLinearStep = 32;  ///< Of depth that a block has in shared memory.
-/// One takes a step apart while the other multiplies.
+inline constexpr std::int32_t kLinearStep = 32;  ///< Of the depth: what a block has in shared memory at a time.
+/// One block splits a step into parts while the other multiplies.
 inline constexpr std::int32_t kLinearBlocksPerMultiprocessor = 2;
 
-// A step of B in shared memory: units of eight bf16, eight of which make a matrix that tensor cores read at once, 128 bytes. They
-// lie 144 bytes apart, or groups of them 32 more than they are large, so that a quarter of a warp writes to different banks.
+// A step of B in shared memory. Units of eight bf16; eight units make a matrix of 128 bytes that tensor cores read at
+// once. Matrices lie 144 bytes apart, or groups of them are padded by 32 bytes, so that a quarter of a warp writes to
+// different banks.
 inline constexpr std::int32_t kLinearUnits = kLinearStep * kLinearTileN / 8;
 inline constexpr std::int32_t kLinearPartBytes = kLinearUnits / 8 * 144;
 inline constexpr std::int32_t kLinearStepBytes = 3 * kLinearPartBytes;
@@ -32,7 +33,7 @@ struct LinearShape {
   [[nodiscard]] constexpr std::int64_t tiles() const noexcept {
     return (m + kLinearTileM - 1) / kLinearTileM * tiles_n();
   }
-  /// Depth of each of some parts; whole steps.
+  /// Depth of each of `parts` parts, rounded up to whole steps.
   [[nodiscard]] constexpr std::int64_t depth_of_part(std::int64_t parts) const noexcept {
     const std::int64_t steps = (depth + kLinearStep - 1) / kLinearStep;
     return (steps + parts - 1) / parts * kLinearStep;

@@ -1,4 +1,4 @@
-// Turns the fuzzer's bytes into numbers; after the last byte come zeros.
+// Turns the fuzzer's bytes into numbers; zeros after the last byte.
 #pragma once
 
 #include <cstddef>

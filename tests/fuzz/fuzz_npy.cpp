@@ -1,4 +1,5 @@
-// Bytes -> a .npy header: parsed, or refused with one line of text. What is parsed must hold together.
+// Fuzzes the .npy header parser: bytes are parsed or rejected with one line of text. A parsed header must be
+// consistent.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -40,7 +41,7 @@ void parse(std::span<const std::byte> file) {
     require(header.data_bytes > file.size() - header.data_offset);
   }
   if (header.fortran_order) return;
-  // What is written again is read as the same.
+  // Writing and reading again must give the same header.
   const std::string again = format_npy_header(header.descr, header.shape);
   require(again.size() % 64 == 0);
   const NpyHeader twice = parse_npy_header(std::as_bytes(std::span(again)));

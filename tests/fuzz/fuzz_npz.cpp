@@ -1,5 +1,5 @@
-// Bytes -> a .npz file, and its meta text: read as a saved selection, or refused with one line of text. What is read must
-// hold together. Of the same bytes another reading is the meta text itself, which a fuzzer would hardly find in a zip file.
+// Fuzzes the .npz reader: bytes are read as a saved selection or rejected with one line of text. The result must be
+// consistent. The same bytes are also read as meta text alone, which a fuzzer would hardly find inside a zip file.
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -18,7 +18,7 @@ using namespace rtopk;
 using namespace rtopk::tool;
 using Bytes = std::span<const std::byte>;
 
-constexpr std::size_t max_path = 4096;  // of a system that this program runs on
+constexpr std::size_t max_path = 4096;  // the longest path on supported systems
 
 void require_that(bool condition) {
   if (!condition) std::abort();
@@ -35,7 +35,7 @@ bool is_within(Bytes part, Bytes whole) {
 
 bool overlap(Bytes a, Bytes b) { return a.data() < b.data() + b.size() && b.data() < a.data() + a.size(); }
 
-/// A text as an array, as files hold it.
+/// A text as an array, as in files.
 class MetaArray {
  public:
   explicit MetaArray(std::string_view text) {
@@ -55,7 +55,7 @@ class MetaArray {
   NpzArrays arrays_;
 };
 
-/// What a meta text says is written and read again as the same, and the library takes or refuses it.
+/// Meta text that was read must survive writing and reading again, and the library must accept or reject its problem.
 void use_meta(const NpzArrays& arrays) {
   std::optional<Meta> meta;
   try {

@@ -1,5 +1,5 @@
-// Bytes -> a problem and a matrix -> every runner must agree with the oracle. And bytes -> any problem at all, however
-// absurd -> a plan or a refusal, never a crash.
+// Fuzzes selections. Bytes become a valid problem and a matrix: every runner must agree with the oracle. Bytes also
+// become an arbitrary problem: the result must be a plan or an error, never a crash.
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -16,7 +16,7 @@ namespace {
 rtopk::Problem valid_problem(ByteReader& bytes) {
   rtopk::Problem problem;
   problem.rows = bytes.between(0, 6);
-  // Mostly short rows, which the fuzzer can spell out; some that are long enough for every family.
+  // Mostly short rows, which the fuzzer controls completely; some long enough for every family.
   problem.cols = bytes.take<std::uint8_t>() % 16 == 0 ? bytes.between(1, 9000) : bytes.between(1, 200);
   problem.k = bytes.between(1, problem.cols);
   problem.dtype = kDTypes[bytes.take<std::uint8_t>() % 5];
@@ -56,7 +56,7 @@ Layout any_layout(ByteReader& bytes) {
   return layout;
 }
 
-/// The rest of the bytes, over and over, shifted by one element for every row so that rows differ.
+/// Repeats the remaining bytes, shifted by one element per row so that rows differ.
 Matrix matrix_from(const rtopk::Problem& problem, std::span<const std::uint8_t> bytes) {
   Matrix matrix{problem.dtype, problem.rows, problem.cols, {}, "from the fuzzer's bytes"};
   const std::size_t size = rtopk::size_of(problem.dtype);
@@ -100,17 +100,17 @@ void survives_any_problem(ByteReader bytes) {
   problem.group_stride = bytes.take<std::int64_t>();
   rtopk::Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
-  if (status.ok() != (status.text()[0] == '\0')) std::abort();  // a refusal has a text, a success has none
+  if (status.ok() != (status.text()[0] == '\0')) std::abort();  // an error has a text, a success has none
   static_cast<void>(rtopk::to_string(plan));
-  // Whatever the plan: without memory a run is refused, unless there is nothing to do.
+  // Without memory, run() must refuse any plan, unless there is nothing to do.
   if (rtopk::run(plan, nullptr, {}).ok() && problem.rows != 0) std::abort();
 }
 
 }  // namespace
 }  // namespace rtopk_test
 
-// libFuzzer suspects a leak after every input for which a thread was started, and searching for it takes longer than the
-// input. The library allocates nothing that could leak.
+// libFuzzer suspects a leak after every input that starts a thread, and its search takes longer than the input. The
+// library allocates nothing that could leak.
 extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT(bugprone-reserved-identifier)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

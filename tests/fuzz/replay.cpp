@@ -1,4 +1,4 @@
-// Runs a fuzz target over files and folders of files: what libFuzzer's own main does with a corpus, for any compiler.
+// Runs a fuzz target on files and folders of files, like libFuzzer's main on a corpus, but with any compiler.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -18,7 +18,7 @@ bool replay(const std::filesystem::path& path) {
     return false;
   }
   std::printf("%s: %zu bytes\n", path.filename().c_str(), bytes.size());
-  std::fflush(stdout);  // the name must be there if this input crashes
+  std::fflush(stdout);  // print the name before a possible crash
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   return true;
 }
@@ -40,5 +40,5 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("%d inputs\n", replayed);
-  return replayed > 0 ? 0 : 1;  // nothing to replay is a mistake in the path
+  return replayed > 0 ? 0 : 1;  // no input means a wrong path
 }

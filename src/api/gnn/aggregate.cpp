@@ -1,4 +1,4 @@
-// The way in for aggregations: checks a call, then hands it to the backend of its device.
+// API of aggregations: checks a call, then passes it to the backend of its device.
 #include <rtopk/gnn/aggregate.hpp>
 
 #include "api/cuda_backend.hpp"

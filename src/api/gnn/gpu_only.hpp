@@ -1,4 +1,4 @@
-// The way in for what a GPU alone does: checks a call, then hands it to CUDA, the one backend that has it.
+// API of operations that only GPUs have: checks a call, then passes it to the CUDA backend.
 #pragma once
 
 #include "api/cuda_backend.hpp"

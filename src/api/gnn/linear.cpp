@@ -1,4 +1,4 @@
-// The way in for linear maps of dense rows.
+// API of dense linear layers.
 #include "internal/linear.hpp"
 
 #include "api/gnn/gpu_only.hpp"

@@ -1,4 +1,4 @@
-// The way in for normalizations of rows.
+// API of row normalizations.
 #include <rtopk/gnn/norm.hpp>
 
 #include "api/gnn/gpu_only.hpp"

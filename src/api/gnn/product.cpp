@@ -1,4 +1,4 @@
-// The way in for products of compact rows: checks a call, then hands it to the backend of its device.
+// API of products with CBSR rows: checks a call, then passes it to the backend of its device.
 #include <rtopk/gnn/product.hpp>
 
 #include "api/cuda_backend.hpp"

@@ -1,3 +1,4 @@
+// Argument checks of aggregations and transpositions.
 #include "core/gnn/aggregate_checks.hpp"
 
 #include "core/checks.hpp"
@@ -7,7 +8,7 @@ namespace rtopk::core {
 namespace {
 
 constexpr std::int64_t kMaxColumns = 65536;
-// 8 bytes an element, and one row start more than there are rows: whatever is multiplied below fits in 63 bits.
+// Elements have up to 8 bytes, and there are rows + 1 row starts: all products below fit in 63 bits.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 59;
 
 long long printable(std::int64_t value) { return value; }
@@ -25,8 +26,8 @@ Status check_graph(std::int64_t rows, std::int64_t nodes, std::int64_t edges, In
   if (type != IndexType::i32 && type != IndexType::i64) {
     return status(StatusCode::invalid_argument, "graph_index_type is %s; accepted: i32 or i64", name(type));
   }
-  constexpr std::int64_t kMost32 = 0x7fffffff;
-  if (type == IndexType::i32 && (edges > kMost32 || rows > kMost32 || nodes > kMost32)) {
+  constexpr std::int64_t kMax32 = 0x7fffffff;
+  if (type == IndexType::i32 && (edges > kMax32 || rows > kMax32 || nodes > kMax32)) {
     return status(StatusCode::invalid_argument,
                   "graph_index_type is i32 with %lld edges, %lld rows and %lld nodes; accepted: i64 above 2^31 - 1",
                   printable(edges), printable(rows), printable(nodes));

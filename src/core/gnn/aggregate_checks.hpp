@@ -1,4 +1,4 @@
-// What an aggregation must satisfy, checked before anything runs.
+// Argument checks of aggregations and transpositions, made before anything runs.
 #pragma once
 
 #include <rtopk/gnn/aggregate.hpp>
@@ -8,12 +8,12 @@ namespace rtopk::core {
 Status check_problem(const gnn::Aggregation& problem) noexcept;
 Status check_problem(const gnn::Transposition& problem) noexcept;
 
-/// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid.
+/// Checks pointers, alignment, overlap and workspace of a run. The plan's problem must be valid.
 Status check_call(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, Workspace workspace) noexcept;
 Status check_call(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, const gnn::TransposedGraph& transposed,
                   Workspace workspace) noexcept;
 
-/// Whether the result has no element, so that there is nothing to do.
+/// True if the result has no elements.
 [[nodiscard]] constexpr bool is_empty(const gnn::Aggregation& problem) noexcept {
   return (problem.term == gnn::AggregationTerm::forward ? problem.rows : problem.nodes) == 0;
 }

@@ -1,3 +1,4 @@
+// Argument checks of dense linear layers.
 #include "core/gnn/linear_checks.hpp"
 
 #include "core/checks.hpp"
@@ -8,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kMaxRows = 0x7fffffff;
 constexpr std::int64_t kMaxColumns = 65536;
-// Elements that are accessed at once.
+// Elements per memory access.
 constexpr std::int64_t kSeveral = 4;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Whether a linear map of dense rows makes sense.
+// Argument checks of dense linear layers, made before anything runs.
 #pragma once
 
 #include "internal/linear.hpp"
@@ -7,7 +7,7 @@ namespace rtopk::core {
 
 Status check_problem(const gnn::Linear& problem) noexcept;
 
-/// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid.
+/// Checks pointers, alignment, overlap and workspace of a run. The plan's problem must be valid.
 Status check_call(const gnn::LinearPlan& plan, const gnn::LinearCall& call, Workspace workspace) noexcept;
 
 }  // namespace rtopk::core

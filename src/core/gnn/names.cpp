@@ -1,3 +1,4 @@
+// Names of the enumerators of rtopk::gnn.
 #include <rtopk/gnn/aggregate.hpp>
 #include <rtopk/gnn/norm.hpp>
 #include <rtopk/gnn/product.hpp>

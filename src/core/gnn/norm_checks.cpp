@@ -1,3 +1,4 @@
+// Argument checks of row normalizations.
 #include "core/gnn/norm_checks.hpp"
 
 #include "core/checks.hpp"
@@ -8,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kMaxRows = 0x7fffffff;
 constexpr std::int64_t kMaxColumns = 1024;
-// More are accessed by four alone.
+// Wider rows are only accessed four elements at a time.
 constexpr std::int64_t kMaxSingleColumns = 512;
 
 }  // namespace
@@ -31,7 +32,7 @@ Status check_problem(const gnn::Norm& p) noexcept {
 Status check_call(const gnn::NormPlan& plan, const gnn::NormCall& call, Workspace workspace) noexcept {
   const gnn::Norm& p = plan.problem;
   Regions regions;
-  // Elements that are accessed at once.
+  // Elements per memory access.
   const std::int64_t several = p.cols > kMaxSingleColumns ? 4 : 1;
   const std::size_t size = static_cast<std::size_t>(several) * sizeof(float);
   const std::int64_t row = p.cols / several;

@@ -1,4 +1,4 @@
-// Whether a normalization of rows makes sense.
+// Argument checks of row normalizations, made before anything runs.
 #pragma once
 
 #include <rtopk/gnn/norm.hpp>
@@ -7,7 +7,7 @@ namespace rtopk::core {
 
 Status check_problem(const gnn::Norm& problem) noexcept;
 
-/// Pointers, alignment, overlap and workspace of a run of a plan whose problem is valid.
+/// Checks pointers, alignment, overlap and workspace of a run. The plan's problem must be valid.
 Status check_call(const gnn::NormPlan& plan, const gnn::NormCall& call, Workspace workspace) noexcept;
 
 }  // namespace rtopk::core

@@ -1,3 +1,4 @@
+// Argument checks of products with CBSR rows.
 #include "core/gnn/product_checks.hpp"
 
 #include "core/checks.hpp"
@@ -7,7 +8,7 @@ namespace rtopk::core {
 namespace {
 
 constexpr std::int64_t kMaxColumns = 65536;
-// 4 bytes an element: whatever is multiplied below fits in 63 bits.
+// Elements have 4 bytes: all products below fit in 63 bits.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 60;
 
 }  // namespace

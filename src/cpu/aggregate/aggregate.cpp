@@ -1,5 +1,5 @@
-// Sums over neighbours on the CPU. Tasks take blocks of rows (of nodes, in the backward pass), and every row is summed by
-// one task in the order of its edges: the result does not depend on the number of threads.
+// Aggregation on the CPU. Tasks take blocks of rows (backward: of nodes). One task sums a whole row in the order of its
+// edges, so that the result does not depend on the number of threads.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -15,13 +15,13 @@
 namespace rtopk::cpu {
 namespace {
 
-constexpr std::int64_t kEdgesPerBlock = 4096;  // of a task at a time: some 100 us
+constexpr std::int64_t kEdgesPerBlock = 4096;  // edges that a task takes at a time: about 100 us
 constexpr std::int64_t kMaxRowsPerBlock = 1024;
-// Rows lie anywhere in memory: this many edges ahead they are asked for.
+// Neighbours are anywhere in memory: prefetch their features this many edges ahead.
 constexpr std::int64_t kPrefetchEdges = 8;
 constexpr std::int64_t kCacheLine = 64;
 
-/// With the types of the graph and of the selectors: Index is std::int32_t or std::int64_t.
+/// A graph with typed indices: Index is std::int32_t or std::int64_t.
 template <class Index>
 struct GraphOf {
   const Index* row_starts;
@@ -30,7 +30,7 @@ struct GraphOf {
   std::int64_t edges;
   std::int64_t nodes;
 
-  /// Where a row begins and ends, within the edges whatever the row starts say.
+  /// First edge of a row. Clamped, because row starts may be invalid.
   [[nodiscard]] std::int64_t begin(std::int64_t row) const {
     return std::clamp<std::int64_t>(row_starts[row], 0, edges);
   }
@@ -66,7 +66,7 @@ inline void prefetch(const void* from, std::int64_t bytes) {
   for (std::int64_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
-/// Y = A X for rows [begin, end). `sums` has an element for every column that a selector can name, also beyond cols.
+/// Y = A X for rows [begin, end). `sums` has one element for every possible selector, even those >= cols.
 template <class T, class Selector, class Index>
 void aggregate_rows(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, std::int64_t begin,
                     std::int64_t end, float* sums) {
@@ -98,13 +98,13 @@ void aggregate_rows(const gnn::AggregationPlan& plan, const gnn::AggregationCall
   }
 }
 
-/// dX = (A^T dY) at the selectors, for nodes [begin, end). `sums` has k elements.
+/// dX = A^T dY at the selectors, for nodes [begin, end). `sums` has k elements.
 template <class T, class Selector, class Index>
 void gather_nodes(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, std::int64_t begin,
                   std::int64_t end, float* sums) {
   const gnn::Aggregation& p = plan.problem;
   const auto graph = graph_of<Index>(call.transposed, p, p.rows);
-  const auto forward_graph = graph_of<Index>(call.graph, p, p.nodes);  // of a mean: its row starts have the degrees
+  const auto forward_graph = graph_of<Index>(call.graph, p, p.nodes);  // for `mean`: its row starts give the degrees
   const auto* gradient = static_cast<const T*>(call.gradient);
   const auto* selectors = static_cast<const Selector*>(call.selectors);
   for (std::int64_t node = begin; node < end; ++node) {
@@ -174,7 +174,7 @@ void run_task(void* context, std::int64_t task) {
   const DefaultFloatingEnvironment environment;
   auto* sums = reinterpret_cast<float*>(job.workspace + static_cast<std::size_t>(task) * job.plan.scratch_bytes);
   const std::int64_t rows = rows_of(job.plan.problem);
-  const std::int64_t block = std::min(job.plan.rows_per_worker, rows);  // the sum of a few fits, too
+  const std::int64_t block = std::min(job.plan.rows_per_worker, rows);  // next_row must not overflow
   for (;;) {
     const std::int64_t begin = job.next_row.fetch_add(block, std::memory_order_relaxed);
     if (begin >= rows) return;
@@ -182,7 +182,7 @@ void run_task(void* context, std::int64_t task) {
   }
 }
 
-/// A row of sums, in whole cache lines.
+/// One row of sums, in whole cache lines.
 std::size_t scratch_bytes_of(const gnn::Aggregation& p) {
   const std::int64_t named = p.selector_type == IndexType::u8 ? 256 : 65536;
   const std::int64_t bytes =
@@ -190,7 +190,7 @@ std::size_t scratch_bytes_of(const gnn::Aggregation& p) {
   return static_cast<std::size_t>((bytes + kCacheLine - 1) / kCacheLine * kCacheLine);
 }
 
-/// For all tasks, with room to align a base of any address.
+/// For all tasks, with padding to align a base at any address.
 std::size_t workspace_bytes_of(const gnn::AggregationPlan& plan) {
   return static_cast<std::size_t>(plan.threads) * plan.scratch_bytes + kCacheLine - 1;
 }

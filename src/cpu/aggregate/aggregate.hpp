@@ -1,17 +1,17 @@
-// Aggregations and transpositions on the CPU, as the rest of the library sees them.
+// Interface of aggregations and transpositions on the CPU.
 #pragma once
 
 #include <rtopk/gnn/aggregate.hpp>
 
 namespace rtopk::cpu {
 
-/// Picks numbers for a problem that was checked.
+/// Picks the config for a checked problem.
 Status make_plan(const gnn::Aggregation& problem, const Traits& traits, gnn::AggregationPlan& plan) noexcept;
 
-/// Whether `plan` is one that run() can carry out: plans are plain values and may have been changed.
+/// Checks that run() can execute `plan`. Plans are plain values, so the caller may have changed them.
 Status check_plan(const gnn::AggregationPlan& plan) noexcept;
 
-/// Runs a plan and a call that were checked. `executor` may be null.
+/// Executes a checked plan with a checked call. `executor` may be null.
 void run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, void* workspace,
          const Executor* executor) noexcept;
 

@@ -1,4 +1,4 @@
-// The transposition of a graph on the CPU: edges are counted by column, then put where their column's begin, in order.
+// Transposition of a graph on the CPU: a counting sort of the edges by column.
 #include <algorithm>
 #include <cstdint>
 
@@ -16,7 +16,9 @@ void transpose(const gnn::Transposition& p, const gnn::Graph& graph, const gnn::
   const auto exists = [&](std::int64_t edge) { return columns[edge] >= 0 && columns[edge] < p.nodes; };
   const auto clamped = [&](std::int64_t row) { return std::clamp<std::int64_t>(row_starts[row], 0, p.edges); };
 
-  // Each start is first where its own row begins, and moves on as the row fills; in the end it is where the next begins.
+  // starts[c] goes through three states: the number of edges with column c; where row c of A^T begins; and, as its
+  // edges are written, where the next edge goes. At the end that is where row c + 1 begins, so the starts shift up by
+  // one.
   std::fill_n(starts, p.nodes + 1, Index{0});
   const std::int64_t first = p.rows > 0 ? clamped(0) : 0;
   const std::int64_t last = std::max(first, p.rows > 0 ? clamped(p.rows) : 0);

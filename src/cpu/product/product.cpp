@@ -1,5 +1,5 @@
-// Which task takes which part of a product. An element of the result is always summed by one task, in the order of the rows or
-// of the selectors: the number of threads does not show.
+// Splits a product into tasks. One task sums each element of the result, in the order of the rows or of the selectors,
+// so that the result does not depend on the number of threads.
 #include "cpu/product/product.hpp"
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 namespace rtopk::cpu {
 namespace {
 
-constexpr std::int64_t kRowsPerBlock = 256;  // some 100 us
-// Columns of a gradient of W: a block of it stays in the nearest cache while all rows go by.
+constexpr std::int64_t kRowsPerBlock = 256;  // about 100 us
+// Columns of the gradient of W: a block of it stays in the L1 cache while a task reads all rows.
 constexpr std::int64_t kMaxColsPerBlock = 64;
 constexpr std::int64_t kMinColsPerBlock = 16;  // a cache line
 
-/// For a block of any size: a plan may have the largest number there is.
+/// Rounds up without overflow: the block size of a plan may be the greatest integer.
 std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return count / block + (count % block != 0 ? 1 : 0); }
 
-/// One where there are no rows: a gradient of W is written all the same.
+/// At least one: without rows, the gradient of W is still written.
 std::int64_t row_blocks_of(const gnn::ProductPlan& plan) {
   return std::max<std::int64_t>(blocks_of(plan.problem.rows, plan.rows_per_worker), 1);
 }

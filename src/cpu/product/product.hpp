@@ -1,4 +1,4 @@
-// Products of compact rows on the CPU, as the rest of the library sees them.
+// Interface of products with CBSR rows on the CPU.
 #pragma once
 
 #include <rtopk/gnn/product.hpp>
@@ -9,7 +9,7 @@ void make_plan(const gnn::Product& problem, const Traits& traits, gnn::ProductPl
 Status check_plan(const gnn::ProductPlan& plan) noexcept;
 void run(const gnn::ProductPlan& plan, const gnn::ProductCall& call, const Executor* executor) noexcept;
 
-/// Part of a product: rows and columns of W from begin to end.
+/// A part of a product: ranges of rows and of columns of W.
 struct ProductPart {
   std::int64_t first_row;
   std::int64_t last_row;
@@ -17,7 +17,7 @@ struct ProductPart {
   std::int64_t last_col;
 };
 
-/// The kernels, in the best instruction set of this machine.
+/// The kernels for the best instruction set of this machine.
 void multiply(const gnn::Product& problem, const gnn::ProductCall& call, const ProductPart& part) noexcept;
 void multiply_scalar(const gnn::Product& problem, const gnn::ProductCall& call, const ProductPart& part) noexcept;
 

@@ -1,4 +1,4 @@
-// Products with sparse rows, an element at a time: for CPUs and builds without SIMD.
+// Scalar product kernels, for CPUs and builds without SIMD.
 #include <algorithm>
 
 #include "cpu/product/product.hpp"

@@ -1,4 +1,4 @@
-// The kernels of a product of compact rows, compiled for every instruction set.
+// SIMD kernels of products with CBSR rows, compiled for every instruction set.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,10 +22,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
-// Sums that are under way together: half of the registers.
+// Vectors of sums in flight: half of the registers.
 constexpr int kVectors = HWY_ARCH_ARM ? 16 : 8;
-// Elements of a panel: some columns of W, one row right behind the other. 64 KiB are the nearest cache of a Neoverse N1, where
-// it makes products 1.3 times as fast.
+// Elements of a panel: a copy of some columns of W with contiguous rows. 64 KiB are the L1 cache of a Neoverse N1,
+// where panels make products 1.3 times as fast.
 constexpr std::int64_t kPanel = 1 << 14;
 
 template <class Selector>
@@ -39,7 +39,7 @@ struct Operands {
   }
   [[nodiscard]] HWY_INLINE bool Exists(std::int64_t column) const { return column < p.cols; }
 
-  /// Calls f(row, column, value) for everything that the part's rows hold.
+  /// Calls f(row, column, value) for every element of the part's rows.
   template <class F>
   HWY_INLINE void ForEach(const ProductPart& part, F&& f) const {
     for (std::int64_t row = part.first_row; row < part.last_row; ++row) {
@@ -51,7 +51,7 @@ struct Operands {
   }
 };
 
-/// Calls f with the columns from `begin` to `end` in blocks of as many vectors as possible; returns where the rest begins.
+/// Calls f for the columns in blocks of as many vectors as possible. Returns the first column of the remainder.
 template <class F>
 HWY_INLINE std::int64_t ForBlocks(std::int64_t begin, std::int64_t end, F&& f) {
   std::int64_t col = begin;
@@ -61,13 +61,13 @@ HWY_INLINE std::int64_t ForBlocks(std::int64_t begin, std::int64_t end, F&& f) {
   return col;
 }
 
-/// Columns [col, col + count) of W, as they lie: the first element, and how far rows are apart.
+/// Columns [col, col + count) of W: the first element and the distance between rows.
 struct Panel {
   const float* first;
   std::int64_t stride;
 };
 
-/// A copy of these columns in `panel`, where that takes an eighth of the product's time or less.
+/// Copies these columns to `panel` if that costs at most an eighth of the product's time. Otherwise reads W in place.
 template <class Selector>
 HWY_INLINE Panel PanelOf(const Operands<Selector>& x, const ProductPart& part, std::int64_t col, std::int64_t count,
                          float* panel) {
@@ -114,7 +114,7 @@ void AddProduct(const Operands<Selector>& x, const ProductPart& part) {
   });
 }
 
-/// kCount rows of W times a row of dY.
+/// Products of kCount rows of W with a row of dY.
 template <int kCount>
 HWY_INLINE void Dots(const float* gradient, const float* const (&w)[kCount], std::int64_t width, float* to) {
   const D d;
@@ -143,7 +143,7 @@ void GradientOfValues(const Operands<Selector>& x, const ProductPart& part) {
     const Selector* selectors = x.Selectors(row);
     const float* gradient = x.call.gradient + row * x.p.width;
     float* to = x.call.result + row * x.p.k;
-    // A selector beyond the columns: another row is read, and zero is written.
+    // For a selector >= cols, read row 0 instead; zero is written below.
     const auto row_of = [&](std::int64_t j) HWY_ATTR {
       return x.call.matrix + (x.Exists(selectors[j]) ? selectors[j] * x.p.width : 0);
     };
@@ -162,7 +162,7 @@ void GradientOfValues(const Operands<Selector>& x, const ProductPart& part) {
   }
 }
 
-/// X^T dY for columns [col, col + kCount vectors) of all rows, added up in `panel` where it is large enough.
+/// X^T dY for columns [col, col + kCount vectors) over all rows. Sums are in `panel` if they fit.
 template <int kCount, class Selector>
 HWY_INLINE void AddOuterBlock(const Operands<Selector>& x, const ProductPart& part, std::int64_t col, float* panel) {
   const D d;

@@ -1,3 +1,4 @@
+// The number of CPUs that this process may use.
 #include <sched.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace rtopk::cpu {
 namespace {
 
-/// CPUs that the process may run on.
+/// CPUs in the affinity mask of this process.
 int allowed_cpus() {
 #if defined(__linux__)
   cpu_set_t set;
@@ -19,8 +20,8 @@ int allowed_cpus() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-/// Read once: it takes some 20 us, and is asked for with every plan. Several threads may read it at the same time; a static that
-/// is initialised here would have a lock, which a child could inherit from its parent.
+/// The CPU quota, read once per process: reading takes about 20 us, and every plan needs it. Several threads may read
+/// it at the same time. An initialised static would have a lock, which a forked child could inherit while it is held.
 int quota_of_process() {
   constexpr int kUnknown = -1;
   static std::atomic<int> known{kUnknown};

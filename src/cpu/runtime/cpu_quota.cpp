@@ -1,3 +1,4 @@
+// Reads the CPU quota of cgroups, version 1 and 2.
 #include "cpu/runtime/cpu_quota.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace rtopk::cpu {
 namespace {
 
-/// A file's first 64 KiB; empty if it cannot be read. These files have no size of their own.
+/// The first 64 KiB of a file; empty if it cannot be read. Files in /proc and /sys report no size.
 std::string content_of(const std::string& path) {
   std::string text;
   std::FILE* const file = std::fopen(path.c_str(), "re");
@@ -22,17 +23,17 @@ std::string content_of(const std::string& path) {
   return text;
 }
 
-/// `quota` of every `period` microseconds, as whole CPUs; 0 if there is none.
+/// A quota in microseconds per period, as CPUs rounded up; 0 if there is no quota.
 int whole_cpus(std::int64_t quota, std::int64_t period) {
   if (quota <= 0 || period <= 0) return 0;
   const std::int64_t cpus = quota / period + (quota % period != 0 ? 1 : 0);
   return static_cast<int>(std::min<std::int64_t>(cpus, std::numeric_limits<int>::max()));
 }
 
-/// The lesser one, where there are two.
+/// The smaller quota; 0 means none.
 int stricter(int a, int b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-/// Of one cgroup: "max 100000" or "150000 100000" in version 2, two files in version 1, where -1 is none.
+/// Quota of one cgroup. Version 2: "max 100000" or "150000 100000" in one file. Version 1: two files, -1 for no quota.
 int quota_in(const std::string& folder) {
   const std::string unified = content_of(folder + "/cpu.max");
   char* rest = nullptr;
@@ -42,11 +43,11 @@ int quota_in(const std::string& folder) {
                     std::strtoll(content_of(folder + "/cpu.cfs_period_us").c_str(), nullptr, 10));
 }
 
-/// The strictest of the cgroup at `path` below the folder where its hierarchy is mounted and of all above it. In a container that
-/// folder may be the cgroup itself and the path one of the host, of which nothing is there.
+/// The smallest quota of the cgroup at `path` and of all cgroups above it, up to the mount point of the hierarchy. In a
+/// container, the mount point may be the cgroup itself, and the path one of the host, which does not exist here.
 int strictest(const std::string& mounted, std::string_view path) {
   int found = quota_in(mounted);
-  if (path.find("..") != std::string_view::npos) return found;  // outside of what is mounted
+  if (path.find("..") != std::string_view::npos) return found;  // outside the mounted hierarchy
   for (std::size_t end = path.size(); end != std::string_view::npos && end > 0; end = path.rfind('/', end - 1)) {
     found = stricter(found, quota_in(mounted + std::string(path.substr(0, end))));
   }
@@ -94,7 +95,7 @@ int cpu_quota(const char* root) noexcept {
   try {
     return quota_below(root);
   } catch (...) {
-    return 0;  // no memory to read it
+    return 0;  // out of memory
   }
 }
 

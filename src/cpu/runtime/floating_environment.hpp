@@ -1,11 +1,11 @@
-// Results must not depend on the caller's rounding mode or on flush-to-zero, which frameworks switch on per thread.
+// Makes results independent of the caller's rounding mode and of flush-to-zero, which frameworks enable per thread.
 #pragma once
 
 #include <cfenv>
 
 namespace rtopk::cpu {
 
-/// Sets the default floating-point environment (to nearest, subnormals kept) for its lifetime.
+/// Sets the default floating-point environment (round to nearest, keep subnormals) during its lifetime.
 class DefaultFloatingEnvironment {
  public:
   DefaultFloatingEnvironment() noexcept {

@@ -1,3 +1,4 @@
+// The thread pool of the library.
 #include "cpu/runtime/threads.hpp"
 
 #include <pthread.h>
@@ -17,30 +18,30 @@ namespace {
 
 using Task = void (*)(void*, std::int64_t);
 
-/// More would only wait for each other, whatever a plan says.
+/// Upper bound of workers, whatever the plan says: more would only wait for each other.
 constexpr std::int64_t kMaxWorkers = 4095;
 
 class Pool;
 
-/// The last one that was made. There is no lock on the way to it: a child that is forked while another thread holds one would
-/// wait for ever.
+/// The latest pool. Access takes no lock: if a process forks while another thread holds a lock, the child would wait
+/// forever.
 constinit std::atomic<Pool*> current{nullptr};
 
-/// Makes a child forget its parent's pool. The process number, which also tells, is not enough: in a PID namespace of its own a
-/// child can have the number of its parent. To be called when this code can no longer be unloaded.
+/// Makes a forked child forget its parent's pool. Comparing process ids is not enough: in its own PID namespace, a
+/// child can have the id of its parent. Call it only once this code cannot be unloaded any more.
 void forget_after_fork() noexcept {
   static std::atomic<bool> registered{false};
   if (registered.exchange(true)) return;
-  // Where it fails, for want of memory, the process number has to do.
+  // If this fails (out of memory), only the process id tells a child from its parent.
   static_cast<void>(pthread_atfork(nullptr, nullptr, [] { current.store(nullptr, std::memory_order_relaxed); }));
 }
 
-/// Workers that sleep between jobs. Never destroyed: they may outlive the statics of a program that is ending.
+/// Workers that sleep between jobs. Never destroyed: workers may outlive the statics of an exiting program.
 class Pool {
  public:
   explicit Pool(pid_t process) : process_(process) {}
 
-  /// Whether its threads are threads of this process: a child after fork() has a copy of its parent's pool, without them.
+  /// True if its threads run in this process. After fork(), a child has a copy of its parent's pool, without threads.
   [[nodiscard]] bool belongs_to(pid_t process) const noexcept { return process_ == process; }
 
   void parallel_for(std::int64_t count, Task task, void* context) {
@@ -60,7 +61,7 @@ class Pool {
     }
     wake_.notify_all();
     work(task, context, count);
-    // A worker that is still at the job must be waited for; one that has not woken yet will find nothing left of it.
+    // Wait for workers that are still at the job. One that has not woken up yet will find no work.
     std::unique_lock<std::mutex> lock(mutex_);
     done_.wait(lock, [this] { return working_ == 0; });
     task_ = nullptr;
@@ -71,7 +72,7 @@ class Pool {
     for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) task(context, i);
   }
 
-  /// Fewer threads than are wanted do the same work.
+  /// If threads cannot be started, the existing ones do all the work.
   void start_workers(std::int64_t wanted) {
     const auto serve = [](void* pool) -> void* {
       static_cast<Pool*>(pool)->serve();
@@ -115,8 +116,8 @@ class Pool {
   std::atomic<std::int64_t> next_{0};
 };
 
-/// The pool of this process; null if there is no memory for one. What a parent had is left alone: its locks may be held by
-/// threads that do not exist here.
+/// The pool of this process; null if out of memory. Never touches a parent's pool: threads that do not exist here may
+/// hold its locks.
 Pool* pool() noexcept {
   const pid_t process = getpid();
   Pool* found = current.load(std::memory_order_acquire);

@@ -1,3 +1,4 @@
+// Starts threads that block signals and keep the library loaded.
 #include "cpu/runtime/worker_thread.hpp"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@
 namespace rtopk::cpu {
 namespace {
 
-/// The program itself is never unloaded, and cannot be opened as a library.
+/// True for the program itself, which is never unloaded and cannot be opened as a library.
 bool is_program(const Dl_info& object) noexcept {
 #if defined(__linux__)
   Dl_info program;
@@ -25,8 +26,8 @@ bool is_program(const Dl_info& object) noexcept {
 #endif
 }
 
-/// Makes sure that no dlclose takes the code away that threads run: that of librtopk.so, or of a plugin that the static
-/// library was linked into. False if that could not be done for want of memory.
+/// Makes sure that dlclose cannot unload the code that threads run: librtopk.so, or a plugin that links the static
+/// library. False if memory is short.
 bool keep_code_loaded() noexcept {
   static std::atomic<bool> kept{false};
   if (kept.load(std::memory_order_relaxed)) return true;
@@ -34,7 +35,7 @@ bool keep_code_loaded() noexcept {
   const bool can_go = dladdr(reinterpret_cast<const void*>(&start_worker_thread), &object) != 0 &&
                       object.dli_fname != nullptr && !is_program(object);
   if (can_go && dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
-    static_cast<void>(dlerror());  // not what the program's own next dlerror() should say
+    static_cast<void>(dlerror());  // clear the error, so that the program's next dlerror() does not report it
     return false;
   }
   kept.store(true, std::memory_order_relaxed);
@@ -49,7 +50,7 @@ bool start_worker_thread(void* (*serve)(void* argument), void* argument) noexcep
   sigset_t before;
   sigfillset(&blocked);
   for (const int own : {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP}) sigdelset(&blocked, own);
-  // A thread begins with the mask of the one that starts it: there is no moment in which it could take a signal.
+  // A thread inherits the mask of the thread that starts it, so it can never receive a blocked signal.
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
   pthread_t thread;
   const bool started = pthread_create(&thread, nullptr, serve, argument) == 0;

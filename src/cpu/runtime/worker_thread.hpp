@@ -1,13 +1,13 @@
-// The threads that the library starts: guests in a process that is not theirs.
+// The threads of the library. They must not disturb the process that they run in.
 #pragma once
 
 namespace rtopk::cpu {
 
-/// Starts a thread that calls serve(argument) and is never joined. False if the system has none to give.
+/// Starts a thread that calls serve(argument) and is never joined. False if the system refuses to create one.
 ///
-/// It takes none of the process's signals, which are meant for the program's own threads; those that a thread's own
-/// instructions raise (SIGBUS, SIGSEGV, ...) still reach their handlers. From the first thread on, the shared object that this
-/// code is in stays loaded whatever is passed to dlclose.
+/// The thread blocks the signals of the process, which are meant for the program's own threads. Signals raised by its
+/// own instructions (SIGBUS, SIGSEGV, ...) still reach their handlers. Once a thread has started, the shared object
+/// that contains this code stays loaded: dlclose does not unload it.
 bool start_worker_thread(void* (*serve)(void* argument), void* argument) noexcept;
 
 }  // namespace rtopk::cpu

@@ -1,7 +1,7 @@
-// cpu_bisection: the paper's searches, which count over the whole row at every midpoint. Included by simd_type-inl.hpp, once
-// for each instruction set.
+// cpu_bisection: the paper's searches, which count over the whole row in every pass. Included by simd_type-inl.hpp,
+// once per instruction set.
 
-/// The least and greatest element of a row, as directed keys, and whether all its elements are finite.
+/// The least and greatest element of a row, as directed keys, and whether all elements are finite.
 template <class Key>
 struct Extent {
   Key least;
@@ -74,7 +74,7 @@ class BisectionFamily {
       if (stops_early) return;
     }
     exact_.Select(elements, number);
-    if (problem_.passes) output_.passes[number] = passes;  // of the bisection, not of the search that stood in for it
+    if (problem_.passes) output_.passes[number] = passes;  // passes of the bisection, not of the exact search
   }
 
  private:
@@ -86,7 +86,7 @@ class BisectionFamily {
     return core::directed_arithmetic<T, direction>(core::value_of<T>(core::directed<T, direction>(directed_key)));
   }
 
-  /// Runs the search; where it is to stop early, writes what it selects. Returns its passes.
+  /// Runs the search, and writes its selection if it stops early. Returns the number of passes.
   template <class View>
   std::int32_t Bisect(const Row<View>& row, const Extent<Key>& extent, const T* elements, std::int64_t number) {
     core::Bisection<Real> search(RealOf(extent.least), RealOf(extent.greatest), problem_.k, problem_.max_iter,
@@ -130,5 +130,5 @@ class BisectionFamily {
   RowFamily<T, direction> exact_;  ///< For rows with a NaN or an infinity, and for exact problems.
   Results<T, direction> results_;
   Listing listing_;
-  typename Held::Element* keys_ = nullptr;  ///< The row, if it is searched as keys.
+  typename Held::Element* keys_ = nullptr;  ///< The row as keys, if it is searched that way.
 };

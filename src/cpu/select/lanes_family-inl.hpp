@@ -1,24 +1,25 @@
-// cpu_lanes: a group of short rows is sorted at once, one row in each lane of the vectors, by a fixed network of exchanges.
-// No search, no branch that depends on the elements. Included by simd_type-inl.hpp, once for each instruction set.
+// cpu_lanes: a sorting network sorts a group of short rows at once, one row per vector lane. There is no search and no
+// branch that depends on the elements. Included by simd_type-inl.hpp, once per instruction set.
 //
-//   rows of the input      lanes, column by column      after the exchanges
+//   rows of the input      lanes, column by column      after the network
 //   r0: a b c d            a e i m                       the best of r0, r1, r2, r3
 //   r1: e f g h      ->    b f j n               ->      the second best of each
 //   r2: i j k l            c g k o                       ...
 //   r3: m n o p            d h l p
 //
-// What is sorted is the key and, below it, the column counted from the end, so that of equal elements the first one wins.
-// Where both fit into a lane they are one number; 64-bit keys have their columns in lanes beside them.
+// A sorted number is the key and, in lower bits, the column counted from the end, so that the first of equal elements
+// wins. If both fit into a lane, they are one number. The columns of 64-bit keys are in separate lanes.
 
-/// Puts the greater of two columns' lanes at `best`, and the other at `rest` if anybody looks there afterwards.
+/// A compare-exchange: moves the better of two columns to `best`, and the other to `rest` if it is used afterwards.
 struct Exchange {
   std::uint8_t best;
   std::uint8_t rest;
   bool keeps_rest;
 };
 
-/// Exchanges that find the k best of some columns, in order: blocks of k columns are sorted, then merged two by two. Of two
-/// sorted blocks the better half is what is left of comparing one with the other turned around.
+/// A network that finds the k best of some columns, in order. It sorts blocks of k columns (rounded up to a power of
+/// two) and merges them in pairs. To merge, it compares one sorted block with the other reversed; the better elements
+/// are the better half of both.
 class Network {
  public:
   Network(std::int64_t columns, std::int64_t k, Scratch& scratch)
@@ -27,13 +28,13 @@ class Network {
         block_(std::bit_ceil(k_)),
         blocks_((columns_ + block_ - 1) / block_) {
     const auto log = static_cast<std::size_t>(std::bit_width(block_ - 1));
-    // In a round of a sort or a merge no column is in two exchanges.
+    // In a round of a sort or a merge, every column is in at most one exchange.
     const std::size_t most = blocks_ * block_ * log * (log + 1) / 4 + (blocks_ - 1) * (block_ + block_ * log / 2);
     exchanges_ = scratch.take<Exchange>(static_cast<std::int64_t>(most));
     front_ = scratch.take<std::uint8_t>(k);
   }
 
-  /// In order, or, if `kth_alone`, the k-th best alone where it would be in order.
+  /// Builds the network: for the k best in order or, with `kth_alone`, for only the kth best.
   void Make(bool kth_alone) {
     for (std::size_t i = 0; i < blocks_ * block_; ++i) columns_at_[i] = static_cast<std::uint16_t>(i);
     end_ = 0;
@@ -49,11 +50,11 @@ class Network {
 
   [[nodiscard]] const Exchange* begin() const { return exchanges_ + begin_; }
   [[nodiscard]] const Exchange* end() const { return exchanges_ + end_; }
-  /// Where the i-th best is in the end.
+  /// The column that finally holds the i-th best.
   [[nodiscard]] std::size_t front(std::size_t i) const { return front_[i]; }
 
  private:
-  /// Behind the last column everything is as if it were worse than any element: such exchanges cost nothing.
+  /// Columns past the end count as worse than every element. Exchanges with them need no code.
   void Add(std::size_t best, std::size_t rest) {
     if (columns_at_[rest] >= columns_) return;
     if (columns_at_[best] >= columns_) return std::swap(columns_at_[best], columns_at_[rest]);
@@ -77,7 +78,7 @@ class Network {
     }
   }
 
-  /// Leaves the best of both in order in the first.
+  /// Merges two sorted blocks: the better half of both ends up sorted in the first.
   void MergeBlocks(std::size_t first, std::size_t second) {
     for (std::size_t i = 0; i < block_; ++i) Add(first + i, second + block_ - 1 - i);
     for (std::size_t distance = block_ / 2; distance > 0; distance /= 2) {
@@ -87,11 +88,12 @@ class Network {
     }
   }
 
-  /// Drops what does not change the best from the `first` to the k-th: whole exchanges, and halves of them.
+  /// Drops exchanges, and halves of exchanges, that do not affect the results from `first` to the kth best.
   void LeaveOutTheRest(std::size_t first) {
     std::array<bool, kMaxLanesColumns> matters{};
     for (std::size_t i = first; i < k_; ++i) matters[front_[i]] = true;
     begin_ = end_;
+    // Invariant, from back to front: matters[c] tells if a result or an exchange after i uses column c.
     for (std::size_t i = end_; i-- > 0;) {
       Exchange exchange = exchanges_[i];
       if (!matters[exchange.best] && !matters[exchange.rest]) continue;
@@ -103,13 +105,13 @@ class Network {
 
   std::size_t columns_;
   std::size_t k_;
-  std::size_t block_;   ///< Columns of a block: k, rounded up to a power of two.
-  std::size_t blocks_;  ///< The last one may be incomplete.
+  std::size_t block_;   ///< Columns of a block: k rounded up to a power of two.
+  std::size_t blocks_;  ///< The last block may be incomplete.
   Exchange* exchanges_;
   std::uint8_t* front_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::array<std::uint16_t, 2 * kMaxLanesColumns> columns_at_;  ///< Which column a place of a block stands for.
+  std::array<std::uint16_t, 2 * kMaxLanesColumns> columns_at_;  ///< The column that each place of the blocks refers to.
 };
 
 /// Lanes of a group of rows: [column][row of the group].
@@ -117,10 +119,10 @@ template <class Lane>
 struct LaneGroup {
   using D = hn::ScalableTag<Lane>;
   static constexpr std::size_t kLanes = hn::MaxLanes(D{});
-  /// Several vectors, so that reading which exchange is next costs little and none waits for the one before it.
+  /// Four vectors: this amortizes the load of an exchange, and their instructions are independent.
   static constexpr std::size_t kRows = 4 * kLanes;
 
-  /// Key and column in one lane.
+  /// Sorts lanes that hold key and column.
   static HWY_NOINLINE void Sort(const Network& network, Lane* lanes) {
     const D d;
     for (const Exchange exchange : network) {
@@ -133,7 +135,7 @@ struct LaneGroup {
           if constexpr (sizeof(Lane) < 8) {
             hn::Store(hn::Max(a, b), d, best + i);
             hn::Store(hn::Min(a, b), d, rest + i);
-          } else {  // few instruction sets have a maximum of these
+          } else {  // few instruction sets have a 64-bit maximum
             const auto in_order = hn::Gt(a, b);
             hn::Store(hn::IfThenElse(in_order, a, b), d, best + i);
             hn::Store(hn::IfThenElse(in_order, b, a), d, rest + i);
@@ -147,7 +149,7 @@ struct LaneGroup {
     }
   }
 
-  /// Keys, with their columns beside them.
+  /// Sorts keys with their columns in separate lanes.
   static HWY_NOINLINE void Sort(const Network& network, Lane* keys, Lane* columns) {
     const D d;
     for (const Exchange exchange : network) {
@@ -186,7 +188,7 @@ class LanesFamily {
         unsorted_(scratch.take<Lane>(static_cast<std::int64_t>(cols_ * kRows))),
         front_(scratch.take<Lane>(static_cast<std::int64_t>(k_ * kRows))) {}
 
-  /// Selects `count` rows, `stride` elements apart, of which the first is row `number`.
+  /// Selects from `count` rows, `stride` elements apart. The first is row `number`.
   void Select(const T* first, std::int64_t stride, std::int64_t number, std::int64_t count) {
     if (!prepared_) Prepare();
     stride_ = static_cast<std::size_t>(stride);
@@ -212,11 +214,12 @@ class LanesFamily {
   static constexpr std::size_t kBlock = Transposition<Key>::kBlock;
 
   [[nodiscard]] bool by_value() const { return problem_.order == Order::by_value; }
-  /// Whether index order is made by sorting again, or by marking the columns that reach the k-th best. Exchanges grow with
-  /// the square of k or so, marks with the columns: on a Neoverse N1, ns per row, f32, 16 columns: k = 4: 5, 16; k = 12: 30, 16.
+  /// To get index order, either sort the results again by column, or mark the columns that reach the kth best. The
+  /// number of exchanges grows about with the square of k, marking with the number of columns. On a Neoverse N1, ns
+  /// per row (sort, mark), f32, 16 columns: k = 4: 5, 16; k = 12: 30, 16.
   [[nodiscard]] bool sorts_again() const { return !by_value() && k_ * k_ < 4 * cols_; }
   [[nodiscard]] bool marks() const { return !by_value() && !sorts_again(); }
-  /// Whether there is anything to find out: not where a whole row is wanted as it is.
+  /// False if the result is the whole row in its own order.
   [[nodiscard]] bool searches() const { return k_ < cols_ || (by_value() && k_ > 1); }
 
   void Prepare() {
@@ -245,10 +248,10 @@ class LanesFamily {
       for (std::size_t row = 0; row < kRows; ++row)
         front_[i * kRows + row] = static_cast<Lane>(static_cast<Key>(found[row]));
     }
-    if (sorts_again()) Group::Sort(by_column_, front_);  // k of k: each column's place is its own
+    if (sorts_again()) Group::Sort(by_column_, front_);  // k of k: every column keeps its place
   }
 
-  /// The columns that are not behind the k-th best, in their own order.
+  /// Lists the columns that are at least as good as the kth best, in index order.
   void TakeMarked(std::size_t count) {
     using Bits = std::make_unsigned_t<Lane>;
     constexpr std::size_t kBits = 8 * sizeof(Bits);
@@ -267,7 +270,7 @@ class LanesFamily {
     }
   }
 
-  /// One bit for each column of [first, end), in the lane of each row: whether it is selected.
+  /// Sets one bit per column of [first, end), in the lane of each row: 1 if selected.
   HWY_INLINE void MarkSelected(std::size_t first, std::size_t end, Lane* marks) {
     const typename Group::D d;
     for (std::size_t row = 0; row < kRows; row += Group::kLanes) {
@@ -289,9 +292,9 @@ class LanesFamily {
     }
   }
 
-  /// Turns `count` rows into lanes. The lanes of rows that are not there are sorted like the others, and not written.
+  /// Transposes `count` rows into lanes. Lanes without a row are sorted as well, but not written.
   void Fill(const Key* rows, std::int64_t number, std::size_t count) {
-    // A row that is shorter than a block is read with the beginning of the next, where that is input too.
+    // A row shorter than a block is read together with the start of the next row, if that is part of the input.
     const bool next_is_input =
         stride_ == cols_ && end_of_group_ - number >= static_cast<std::int64_t>(kRows + kBlock / cols_);
     if (count == kRows && (cols_ >= kBlock || next_is_input)) return FillFrom(rows, stride_);
@@ -303,21 +306,21 @@ class LanesFamily {
   HWY_INLINE void FillFrom(const Key* rows, std::size_t stride) {
     for (std::size_t row = 0; row < kRows; row += kBlock) {
       for (std::size_t column = 0; column < cols_; column += kBlock) {
-        // The last block overlaps the one before it.
+        // The last block overlaps the previous one.
         const std::size_t first = cols_ < kBlock ? 0 : std::min(column, cols_ - kBlock);
         FillBlock(rows + row * stride + first, stride, row, first, column - first);
       }
     }
   }
 
-  /// Fills in a block but for its first `done` columns.
+  /// Fills a block, except for its first `done` columns.
   HWY_INLINE void FillBlock(const Key* from, std::size_t stride, std::size_t row, std::size_t column,
                             std::size_t done) {
     const DBlock d;
     hn::Vec<DBlock> block[kBlock];
     for (std::size_t i = 0; i < kBlock; ++i) block[i] = hn::LoadU(d, from + i * stride);
     Transposition<Key>::Turn(block);
-    for (std::size_t i = 0; i < kBlock; ++i) {  // from 0, so that the compiler keeps the block in registers
+    for (std::size_t i = 0; i < kBlock; ++i) {  // starts at 0, so that the compiler keeps the block in registers
       if (i < done || column + i >= cols_) continue;
       const auto keys = hn::BitCast(d, KeyLanes<T, direction>(d, block[i]));
       const auto from_end = hn::Set(d, static_cast<Key>(cols_ - 1 - column - i));
@@ -375,10 +378,10 @@ class LanesFamily {
     });
   }
 
-  /// Calls each(row, i, column of its i-th result).
+  /// Calls each(row, i, column of the row's i-th result).
   template <class Each>
   HWY_INLINE void ForEach(std::size_t count, Each&& each) const {
-    if (count == kRows) return ForEachOf<kRows>(kRows, each);  // a number that the compiler knows
+    if (count == kRows) return ForEachOf<kRows>(kRows, each);  // a compile-time constant
     ForEachOf<0>(count, each);
   }
 
@@ -396,15 +399,15 @@ class LanesFamily {
   const Output& output_;
   std::size_t cols_;
   std::size_t k_;
-  std::size_t pitch_;              ///< Elements from one copied row to the next.
-  std::size_t stride_ = 0;         ///< Elements from one row to the next.
-  std::int64_t end_of_group_ = 0;  ///< The row that need not lie behind the one before it.
+  std::size_t pitch_;              ///< Distance between copied rows, in elements.
+  std::size_t stride_ = 0;         ///< Distance between rows of the input, in elements.
+  std::int64_t end_of_group_ = 0;  ///< End of the rows that are stride_ apart.
   bool prepared_ = false;
-  Network by_key_;     ///< Finds the best.
-  Network by_column_;  ///< Puts them into the order of their columns.
-  Lane* lanes_;        ///< Of keys, with their columns below them.
-  Lane* columns_;      ///< Counted from the end, beside keys that fill a lane.
-  Key* copied_;        ///< Rows that cannot be read in whole blocks where they are.
-  Lane* unsorted_;     ///< `lanes_` as they were.
-  Lane* front_;        ///< The selected columns, counted from the end, in the order of the results.
+  Network by_key_;     ///< Finds the k best.
+  Network by_column_;  ///< Sorts them by column.
+  Lane* lanes_;        ///< Keys, with the column in the lower bits if it fits.
+  Lane* columns_;      ///< Columns counted from the end, for 64-bit keys.
+  Key* copied_;        ///< Copies of rows that cannot be read in whole blocks.
+  Lane* unsorted_;     ///< Copy of `lanes_` before sorting.
+  Lane* front_;        ///< The selected columns, counted from the end, in output order.
 };

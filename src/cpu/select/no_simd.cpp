@@ -1,4 +1,4 @@
-// Stands in for the files simd_*.cpp in a build without Highway.
+// Replaces the files simd_*.cpp in a build without Highway.
 #include "cpu/backend.hpp"
 #include "cpu/product/product.hpp"
 

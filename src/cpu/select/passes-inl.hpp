@@ -1,7 +1,7 @@
-// One pass over a row: count what is at or above a threshold, or mark it. Included by simd_type-inl.hpp, once for each
+// Single passes over a row: count or mark the elements at or above a threshold. Included by simd_type-inl.hpp, once per
 // instruction set.
 
-/// A row's elements. The last, incomplete vectors are read from a padded copy, so that nothing past the row is touched.
+/// The elements of a row. Incomplete vectors at the end are read from a padded copy, so no load goes past the row.
 template <class View>
 class Row {
  public:
@@ -23,12 +23,12 @@ class Row {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] const Element* elements() const { return elements_; }
 
-  /// Elements at or above the threshold of `key`, which is above View::lowest_key.
+  /// Number of elements >= `key`, which must be above View::lowest_key.
   [[nodiscard]] HWY_INLINE std::int64_t Count(Key key) const {
     const D d;
     const auto threshold = hn::Set(d, View::Threshold(key));
     std::int64_t marked = 0;
-    // A lane counts in its own width: stop before 16 bits overflow in one of them.
+    // Every lane counts in its own width: flush before a 16-bit lane overflows.
     constexpr std::size_t kFlush = sizeof(Lane) == 2 ? 32000 * kLanes : std::size_t{1} << 30;
     for (std::size_t begin = 0; begin < whole_; begin += kFlush) {
       marked += CountMarked(d, threshold, elements_ + begin, std::min(kFlush, whole_ - begin));
@@ -38,7 +38,7 @@ class Row {
     return View::marks_below ? static_cast<std::int64_t>(seen) - marked : marked;
   }
 
-  /// The keys of the worst and the best element with a key in [low, high], of which there is at least one.
+  /// The keys of the worst and the best element in [low, high]. There must be at least one.
   [[nodiscard]] std::pair<Key, Key> Extent(Key low, Key high) const {
     const D d;
     const auto worst = hn::Set(d, View::Threshold(low));
@@ -60,8 +60,8 @@ class Row {
     return View::ascending ? std::pair(least_key, greatest_key) : std::pair(greatest_key, least_key);
   }
 
-  /// Sets one bit for each element of [begin, end): whether it is at or above the threshold of `key`. Bits past `end` are
-  /// zero, up to a multiple of 64. `begin` is a multiple of 64, and end one too or the row's size.
+  /// Sets one bit per element of [begin, end): 1 if it is >= `key`. Bits after `end` are zero, up to a multiple of 64.
+  /// `begin` must be a multiple of 64, and `end` too unless it is the size of the row.
   HWY_INLINE void Mark(Key key, std::size_t begin, std::size_t end, std::uint64_t* words) const {
     const D d;
     const auto threshold = hn::Set(d, View::Threshold(key));
@@ -94,7 +94,7 @@ class Row {
 
   static HWY_INLINE hn::Mask<D> Between(V lanes, V floor, V ceiling) {
     if constexpr (std::is_floating_point_v<Lane>) {
-      return hn::And(hn::Ge(lanes, floor), hn::Le(lanes, ceiling));  // NaN is not
+      return hn::And(hn::Ge(lanes, floor), hn::Le(lanes, ceiling));  // false for NaN
     } else {
       return hn::Not(hn::Or(hn::Lt(lanes, floor), hn::Gt(lanes, ceiling)));
     }
@@ -126,11 +126,11 @@ class Row {
     }
   }
 
-  /// The mask bits of one unit.
+  /// The marks of one unit, as bits.
   static HWY_INLINE void MarkUnit(D d, V threshold, const Element* from, std::uint8_t* bytes) {
 #if HWY_ARCH_ARM
-    // Turning a mask into bits costs most of the pass, and as much for 16 lanes as for 4: narrow the lanes first. They
-    // are all ones or all zeros, so any part of a lane will do.
+    // Converting a mask to bits dominates the pass, and costs the same for 16 lanes as for 4: narrow the lanes first.
+    // Their bits are all ones or all zeros, so any part of a lane will do.
     const hn::Repartition<std::uint8_t, D> d8;
     hn::StoreMaskBits(d8, hn::MaskFromVec(hn::BitCast(d8, NarrowMarks<sizeof(Lane)>(d, threshold, from))), bytes);
 #else
@@ -155,18 +155,18 @@ class Row {
   using Bits = hn::TFromD<DBits>;
   static constexpr std::size_t kBits = 8 * sizeof(Bits);
 
-  /// `bits`, again and again every `width`.
+  /// `bits`, repeated every `width` bits.
   static constexpr Bits Pattern(std::size_t width, Bits bits) {
     Bits pattern = 0;
     for (std::size_t at = 0; at < kBits; at += width) pattern = static_cast<Bits>(pattern | (bits << at));
     return pattern;
   }
 
-  /// Elements from which on MarkWord() pays for its constants, of which it has the more the wider lanes are.
+  /// Fewest elements for which MarkWord() amortizes loading its constants; wider lanes need more constants.
   static constexpr std::size_t kWorthWords = sizeof(Lane) == 8 ? 256 : 64;
 
-  /// The marks of 64 elements. As many vectors as a lane has room for share it, each with a bit for every lane: then the lanes need
-  /// but be added up.
+  /// The marks of 64 elements. Packs kBits of them at a time: bit i belongs to lane i % kLanes of vector i / kLanes.
+  /// Each lane keeps only its own bits, so that the sum of the lanes is the packed word.
   static HWY_INLINE std::uint64_t MarkWord(V threshold, const Element* from) {
     constexpr std::size_t vectors = kBits / kLanes;
     const DBits db;
@@ -183,7 +183,8 @@ class Row {
     return View::marks_below ? ~word : word;
   }
 
-  /// The marks of `vectors` vectors, `step` apart: in every lane those of the first in the lowest bits, and so on.
+  /// The marks of `vectors` vectors that are `step` apart, packed: each lane holds those of the first in its lowest
+  /// bits.
   template <std::size_t step, std::size_t vectors>
   static HWY_INLINE hn::Vec<DBits> ShareLanes(V threshold, const Element* from) {
     const DBits db;
@@ -198,7 +199,7 @@ class Row {
     }
   }
 
-  /// The marks of `width` vectors in the even bytes, words or double words of one.
+  /// The marks of `width` vectors, packed into one by keeping the even bytes, words or double words.
   template <std::size_t width>
   static HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> NarrowMarks(D d, V threshold, const Element* from) {
     const hn::Repartition<std::uint8_t, D> d8;
@@ -217,12 +218,12 @@ class Row {
 
   const Element* elements_;
   std::size_t size_;
-  std::size_t whole_;  ///< Elements in whole units.
+  std::size_t whole_;  ///< Elements in complete units.
   Element tail_[kUnit];
 };
 
-/// Lists the positions of the set bits of `count` words, in order, and returns their number; at most 65536 bits.
-/// `positions` is written in whole vectors: it needs room for 8 more.
+/// Lists the positions of the set bits of `count` words, in ascending order, and returns their number. At most 65536
+/// bits. Writes whole vectors: `positions` needs space for 8 more.
 template <bool sparse>
 HWY_INLINE std::size_t ListPositions(const std::uint64_t* words, std::size_t count, std::uint16_t* positions) {
   std::uint16_t* out = positions;
@@ -248,7 +249,7 @@ HWY_INLINE std::size_t ListPositions(const std::uint64_t* words, std::size_t cou
   return static_cast<std::size_t>(out - positions);
 }
 
-/// Reads elements at listed positions. Four at a time, since compilers do not unroll a loop of dependent loads.
+/// Loads elements at listed positions, four at a time: compilers do not unroll a loop of dependent loads.
 template <class Bits, class Position>
 HWY_INLINE void Gather(const Bits* HWY_RESTRICT from, const Position* HWY_RESTRICT positions, std::size_t count,
                        Bits* HWY_RESTRICT to) {

@@ -1,4 +1,4 @@
-// For every byte of mask bits, the places of its set bits: turns marks into a list of positions without branches.
+// For every byte, the positions of its set bits: turns a bit mask into a list of positions without branches.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// Takes the selected positions of a row in index order and writes them in the order and form of the problem. Included by
-// simd_type-inl.hpp, once for each instruction set.
+// Receives the selected positions of a row in index order and writes them in the order and form of the problem.
+// Included by simd_type-inl.hpp, once per instruction set.
 
-/// A selected element in a form whose ascending order is the order of the results: best first, ties by index.
+/// A selected element. Ascending order is the output order by value: best first, ties by index.
 template <class Key>
 struct Ranked {
   Key inverted_key;
@@ -28,7 +28,7 @@ class Results {
     places_ = scratch.take<std::int64_t>(problem.k);
   }
 
-  /// Whether results are put into another order than that in which they are added. One is in every order.
+  /// True if results are written in another order than they are added. A single result is always in order.
   [[nodiscard]] bool sorts() const { return problem_.order == Order::by_value && problem_.k > 1; }
 
   void Begin(const T* elements, std::int64_t number) {
@@ -40,7 +40,7 @@ class Results {
     if (problem_.form == Form::mask) std::fill_n(output_.mask + row_start, problem_.cols, std::uint8_t{});
   }
 
-  /// Adds `base` + each of `positions`.
+  /// Adds the elements at `base` + each of `positions`.
   template <class Position>
   void Add(const Position* positions, std::size_t count, std::size_t base) {
     if (!sorts()) {
@@ -63,7 +63,7 @@ class Results {
     written_ += static_cast<std::int64_t>(count);
   }
 
-  /// Adds all that are missing: equal elements, worse than those that were added before. They are in order already.
+  /// Adds all missing results: equal elements, worse than all others. They are in order already.
   template <class Position>
   void AddWorst(const Position* positions, std::size_t count) {
     Write(positions, count, 0);
@@ -77,14 +77,14 @@ class Results {
  private:
   using Key = core::KeyOf<T>;
   using Lane = SignedOf<Key>;
-  using Bits = core::KeyOf<T>;  ///< Values are moved as bits, so that NaN payloads and -0 survive.
+  using Bits = core::KeyOf<T>;  ///< Values are copied as bits, which preserves NaN payloads and -0.
 
-  /// Whether results are put into order by ranks and merges, which mispredict nothing. Measured on a Neoverse N1, f32, ns a row
-  /// against std::sort, the search included: 256 columns, k = 8: 439, 518; k = 32: 719, 1119; k = 128: 2327, 4116; 4096 columns,
-  /// k = 1024: 28200, 45400. More was not measured.
+  /// True if ranks and merges sort the results; they have no unpredictable branches. On a Neoverse N1, f32, ns per row
+  /// including the search (ranks, std::sort): 256 columns, k = 8: 439, 518; k = 32: 719, 1119; k = 128: 2327, 4116;
+  /// 4096 columns, k = 1024: 28200, 45400. Larger k was not measured.
   [[nodiscard]] bool ranks() const { return problem_.k <= kMaxRanked; }
   static constexpr std::int64_t kMaxRanked = 1024;
-  /// Whether key and place fit into 64 bits, which sort faster than pairs.
+  /// True if key and position fit into 64 bits, which sort faster than pairs.
   [[nodiscard]] bool packs() const { return sizeof(Key) <= 4 && problem_.cols <= std::int64_t{1} << 32; }
 
   Key InvertedKey(std::size_t place) const {
@@ -111,7 +111,7 @@ class Results {
     }
   }
 
-  /// Calls write(where the index of the result `start` goes), if indices are wanted.
+  /// Calls write(pointer to the index of result `start`) if indices are written.
   template <class WriteIndices>
   HWY_INLINE void WithIndices(std::int64_t start, WriteIndices&& write) const {
     if (!core::writes_indices(problem_)) return;
@@ -123,12 +123,12 @@ class Results {
     }
   }
 
-  /// Puts into order and writes what was added.
+  /// Sorts the added results and writes them.
   void WriteSorted() {
     const auto count = static_cast<std::size_t>(written_);
     if (ranks()) return WriteRanked(count);
     if (packs()) {
-      std::sort(packed_, packed_ + count);  // in place: a run allocates nothing
+      std::sort(packed_, packed_ + count);  // in place: a run must not allocate
       for (std::size_t i = 0; i < count; ++i) places_[i] = static_cast<std::int64_t>(packed_[i] & 0xffffffffu);
     } else {
       std::sort(ranked_, ranked_ + count);
@@ -153,24 +153,25 @@ class Results {
   using V = hn::Vec<D>;
   static constexpr std::size_t kLanes = hn::MaxLanes(D{});
 
-  using Number = std::uint16_t;  ///< Of a result, as they were added.
+  using Number = std::uint16_t;  ///< Number of a result, in the order of Add().
 
-  /// Keys of results in order, and which results they are of.
+  /// Sorted keys, and the numbers of their results.
   struct Ordered {
     Lane* keys;
     Number* numbers;
   };
 
-  /// Results of which each is compared with each. That grows with the square of their number, merges in proportion to it.
+  /// Results ranked by comparing all pairs. That grows with the square of their number; merging grows linearly.
   static constexpr std::size_t kRankedTogether = 32;
 
-  /// The numbers of the first `count` results in the order by value: best first, of equal ones the one that was added first.
+  /// Sorts the first `count` results by value and returns their numbers: best first, equal ones in the order of Add().
   const Number* PutIntoOrder(std::size_t count) {
     std::size_t parts = 1;
     while (count > parts * kRankedTogether) parts *= 2;
     const auto begin_of = [=](std::size_t part) { return part * count / parts; };
     MakeKeys(count);
     for (std::size_t part = 0; part < parts; ++part) Rank(begin_of(part), begin_of(part + 1), ordered_[1]);
+    // Invariant: in ordered_[from], every block of `width` parts is sorted.
     std::size_t from = 1;
     for (std::size_t width = 1; width < parts; width *= 2, from = 1 - from) {
       for (std::size_t part = 0; part < parts; part += 2 * width) {
@@ -180,7 +181,7 @@ class Results {
     return ordered_[from].numbers;
   }
 
-  /// Vectors are read and written whole; what they have behind the last result is not looked at.
+  /// Reads and writes whole vectors. Keys after the last result are not used.
   void MakeKeys(std::size_t count) {
     const D d;
     const hn::RebindToUnsigned<D> du;
@@ -190,7 +191,7 @@ class Results {
     }
   }
 
-  /// Puts the results [begin, end) into order by counting, for each, those that go before it.
+  /// Sorts results [begin, end): the rank of each is the number of results that come before it.
   void Rank(std::size_t begin, std::size_t end, const Ordered& to) {
     HWY_ALIGN Lane ranks[kRankedTogether + 4 * kLanes];
     const Lane* const keys = ordered_[0].keys + begin;
@@ -206,8 +207,8 @@ class Results {
     }
   }
 
-  /// Of `vectors` vectors of keys from `begin` on: several, since a key that they are compared with takes as long to bring
-  /// there as a comparison.
+  /// Ranks `vectors` vectors of keys, starting at `begin`. Several at once, because broadcasting the other key costs
+  /// as much as comparing with it.
   template <std::size_t vectors>
   static HWY_INLINE void RankAt(const Lane* all_keys, std::size_t begin, std::size_t count, Lane* all_ranks) {
     const D d;
@@ -215,7 +216,7 @@ class Results {
     V ranks[vectors];
     for (std::size_t v = 0; v < vectors; ++v) {
       keys[v] = hn::LoadU(d, all_keys + begin + v * kLanes);
-      ranks[v] = hn::Set(d, static_cast<Lane>(begin + v * kLanes));  // as if all before went before
+      ranks[v] = hn::Set(d, static_cast<Lane>(begin + v * kLanes));  // as if all earlier results came before
     }
     for (std::size_t j = 0; j < begin; ++j) {
       const auto other = hn::Set(d, all_keys[j]);
@@ -229,7 +230,7 @@ class Results {
     for (std::size_t v = 0; v < vectors; ++v) hn::Store(ranks[v], d, all_ranks + begin + v * kLanes);
   }
 
-  /// The keys from the vector `of` on against the vectors themselves.
+  /// Compares the keys with the elements of the vectors themselves, starting with vector `of`.
   template <std::size_t of, std::size_t vectors>
   static HWY_INLINE void RankAmong(const Lane* all_keys, std::size_t begin, std::size_t count, const V (&keys)[vectors],
                                    V (&ranks)[vectors]) {
@@ -247,20 +248,21 @@ class Results {
     if constexpr (of + 1 < vectors) RankAmong<of + 1>(all_keys, begin, count, keys, ranks);
   }
 
-  // A comparison that holds is -1.
+  // A comparison that holds gives -1.
 
-  /// `other` is behind `keys`: it goes before those that it is better than.
+  /// `other` was added after `keys`: it comes before those that it is better than.
   static HWY_INLINE void AddBetter(V keys, V other, V& ranks) {
     ranks = hn::Sub(ranks, hn::VecFromMask(D{}, hn::Gt(other, keys)));
   }
 
-  /// `other` is before `keys`: it goes before those that it is not worse than.
+  /// `other` was added before `keys`: it comes after those that it is worse than.
   static HWY_INLINE void LeaveOutWorse(V keys, V other, V& ranks) {
     ranks = hn::Add(ranks, hn::VecFromMask(D{}, hn::Gt(keys, other)));
   }
 
-  /// Merges two parts, one behind the other, whose sizes differ by one at most: from both ends, so that no step has to wait for
-  /// the one before it alone. Half of all is no more than either part, so neither end looks past one.
+  /// Merges two adjacent sorted parts whose sizes differ by at most one. Works from both ends at once, which gives two
+  /// independent chains of steps. Each end takes half of all elements, which is at most the size of a part: no check
+  /// for empty parts.
   static void Merge(const Ordered& from, std::size_t begin, std::size_t middle, std::size_t end, const Ordered& to) {
     const auto take = [&](std::size_t what, std::size_t where) {
       to.keys[where] = from.keys[what];
@@ -270,8 +272,10 @@ class Results {
     std::size_t right = middle;
     std::size_t left_end = middle;
     std::size_t right_end = end;
-    // In numbers, of which a compiler makes no branches.
+    // Arithmetic instead of a conditional, which a compiler could turn into a branch.
     const auto either = [](std::size_t a, std::size_t b, std::size_t is_b) { return a + ((b - a) & (0 - is_b)); };
+    // Invariant: to[begin, begin + i) and to[end - i, end) are final. Still to merge: from[left, left_end) and
+    // from[right, right_end).
     for (std::size_t i = 0; i < (end - begin) / 2; ++i) {
       const std::size_t right_is_next = from.keys[right] > from.keys[left] ? 1 : 0;
       take(either(left, right, right_is_next), begin + i);
@@ -290,15 +294,16 @@ class Results {
   const T* elements_ = nullptr;
   std::int64_t number_ = 0;
   std::int64_t written_ = 0;
-  Bits* bits_ = nullptr;     ///< Results that are to be put into order, as they were added.
-  Ordered ordered_[2] = {};  ///< Their directed keys; then parts of them in order, from one to the other.
+  Bits* bits_ = nullptr;     ///< Added results, to be sorted.
+  Ordered ordered_[2] = {};  ///< First their keys; then sorted parts, which merges move from one to the other.
   std::uint64_t* packed_ = nullptr;
   Ranked<Key>* ranked_ = nullptr;
   std::int64_t* places_ = nullptr;
 };
 
-/// Selects the k best of a row of at most kListedAtOnce elements if the k-th has the value of `key`, which many have. Otherwise
-/// false and nothing done, but for the pass that is counted; `is_above` says whether the k-th is above it.
+/// Handles a row of at most kListedAtOnce elements whose kth value is `key`, with many ties: selects the k best
+/// without a search. Otherwise returns false and changes only `passes`; `is_above` tells if the kth value is above
+/// `key`.
 template <class T, Direction direction>
 bool TakeIfTied(const T* elements, const Problem& problem, core::KeyOf<T> key, Listing& listing,
                 Results<T, direction>& results, std::int32_t& passes, bool& is_above) {

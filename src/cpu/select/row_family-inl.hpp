@@ -1,5 +1,5 @@
-// cpu_row: counts over the whole row until the threshold is found, then lists what is at or above it. For rows of which a
-// large part is selected. Included by simd_type-inl.hpp, once for each instruction set.
+// cpu_row: counts over the whole row until the threshold is found, then lists the elements at or above it. For rows
+// with a large selected share. Included by simd_type-inl.hpp, once per instruction set.
 
 template <class T, Direction direction>
 class RowFamily {
@@ -41,6 +41,6 @@ class RowFamily {
   const Problem& problem_;
   Results<T, direction> results_;
   Listing listing_;
-  typename Held::Element* keys_ = nullptr;  ///< The row, if it is searched as keys.
+  typename Held::Element* keys_ = nullptr;  ///< The row as keys, if it is searched that way.
   Hint hint_;
 };

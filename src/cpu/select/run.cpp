@@ -1,4 +1,4 @@
-// Spreads the blocks of rows over tasks, each with scratch of its own.
+// Distributes blocks of rows over tasks, each with its own scratch memory.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lays out a task's scratch: the same code computes its size and hands out its parts.
+// Lays out the scratch memory of a task. The same code computes its size and hands out its parts.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ class Scratch {
  public:
   static constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector
 
-  /// Hands out parts of `memory`, of any alignment; with null it only adds up sizes.
+  /// Hands out parts of `memory`, which may have any alignment. With null it only sums up sizes.
   explicit Scratch(void* memory) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     next_ = static_cast<std::byte*>(memory);
     if (memory != nullptr) next_ += (kAlignment - address % kAlignment) % kAlignment;
   }
 
-  /// Room for `count` elements, and for vectors that are written whole at their end.
+  /// Space for `count` elements, plus padding for whole-vector writes at the end.
   template <class T>
   T* take(std::int64_t count) {
     const std::size_t bytes = core::plus(core::bytes_of(count, sizeof(T)), kAlignment);
@@ -31,7 +31,7 @@ class Scratch {
     return part;
   }
 
-  /// What all parts need together, whatever the alignment of the memory; more than core::kMaxBytes if that is no size.
+  /// Total size, for memory of any alignment. Above core::kMaxBytes if it overflows.
   [[nodiscard]] std::size_t bytes() const { return core::plus(bytes_, kAlignment); }
 
  private:

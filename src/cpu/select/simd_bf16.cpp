@@ -1,3 +1,4 @@
+// Selection kernels for bf16.
 #define RTOPK_ELEMENT core::BF16
 #define RTOPK_RUN run_bf16
 #undef HWY_TARGET_INCLUDE

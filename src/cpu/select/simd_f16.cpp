@@ -1,3 +1,4 @@
+// Selection kernels for f16.
 #define RTOPK_ELEMENT core::F16
 #define RTOPK_RUN run_f16
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// Selection kernels for f32.
 #define RTOPK_ELEMENT float
 #define RTOPK_RUN run_f32
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// Selection kernels for f64.
 #define RTOPK_ELEMENT double
 #define RTOPK_RUN run_f64
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// Selection kernels for i32.
 #define RTOPK_ELEMENT std::int32_t
 #define RTOPK_RUN run_i32
 #undef HWY_TARGET_INCLUDE

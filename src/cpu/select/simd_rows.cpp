@@ -1,4 +1,4 @@
-// From the type of a problem to its kernels, and what those need.
+// Calls the kernels of a problem's element type, and reports the instruction sets of this CPU.
 #include "cpu/select/simd_rows.hpp"
 
 #include <atomic>
@@ -29,7 +29,7 @@ void run(const Plan& plan, const void* input, const Output& output, std::int64_t
 }  // namespace
 
 std::size_t simd_scratch_bytes(const Plan& plan) noexcept {
-  const DefaultFloatingEnvironment environment;  // the families' constructors compute, and must raise no flags
+  const DefaultFloatingEnvironment environment;  // the families' constructors compute; they must raise no flags
   Scratch nothing(nullptr);
   run(plan, nullptr, Output{}, 0, 0, nothing);
   return nothing.bytes();
@@ -41,7 +41,7 @@ void simd_rows(const Plan& plan, const void* input, const Output& output, std::i
   run(plan, input, output, begin, end, scratch);
 }
 
-// Asked once: where the machine is a virtual one, every question to the CPU takes tens of microseconds.
+// Cached: on virtual machines, every CPUID query takes tens of microseconds.
 bool has_simd() noexcept {
   enum { kUnknown, kNo, kYes };
   static std::atomic<int> known{kUnknown};
@@ -59,7 +59,7 @@ const char* simd_target() noexcept {
   return hwy::TargetName(supported & -supported);  // the lowest bit is the best target
 }
 
-// Without a lock, which a child could inherit from its parent: a static that is initialised here would have one.
+// Lock-free: an initialised static would have a lock, which a forked child could inherit while it is held.
 const char* simd_targets() noexcept {
   static std::atomic<const char*> names{nullptr};
   const char* known = names.load(std::memory_order_acquire);
@@ -67,7 +67,7 @@ const char* simd_targets() noexcept {
   if (!has_simd()) return simd_target();
   constexpr std::size_t kRoom = 1024;
   char* const made = new (std::nothrow) char[kRoom]();
-  if (made == nullptr) return simd_target();  // at least the one that runs
+  if (made == nullptr) return simd_target();  // at least the one in use
   std::size_t used = 0;
   for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0 && used < kRoom; left &= left - 1) {
     const int written =

@@ -1,4 +1,4 @@
-// The SIMD kernels' interface: one source compiled for every instruction set, the best one chosen at run time.
+// Interface of the SIMD kernels: one source, compiled for every instruction set; the best one is chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace rtopk::cpu {
 
-/// Scratch of one task, for any of the SIMD families.
+/// Scratch memory of one task, for any of the SIMD families.
 [[nodiscard]] std::size_t simd_scratch_bytes(const Plan& plan) noexcept;
 
-/// Selects rows [begin, end). `scratch` has any alignment.
+/// Selects from rows [begin, end). `scratch` may have any alignment.
 void simd_rows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                void* scratch) noexcept;
 
 class Scratch;
 
-// The kernels of one element type each: select rows [begin, end), or, without input, only take scratch.
+// Kernels per element type: select from rows [begin, end). With a null input they only measure the scratch memory.
 void run_f32(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
              Scratch& scratch);
 void run_f16(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,

@@ -1,8 +1,8 @@
-// Compiles the kernels of one element type for every instruction set. A file for a type defines
+// Compiles the kernels of one element type for every instruction set. A file simd_<type>.cpp defines
 //   RTOPK_ELEMENT        the element type,
 //   RTOPK_RUN            the name of the function that simd_rows.cpp calls,
 //   HWY_TARGET_INCLUDE   its own path,
-// and includes this one. Highway then includes that file, and so this one, once for each instruction set.
+// and includes this file. Highway includes that file, and thereby this one, once per instruction set.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -51,15 +51,16 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/bisection_family-inl.hpp"
 
-/// Selects neighbouring rows: a row at a time, unless the family takes several.
+/// Selects from a batch of rows, one row at a time unless the family takes several.
 template <class Family, class T>
-HWY_INLINE void SelectRun(Family& family, const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+HWY_INLINE void SelectBatch(Family& family, const T* rows, std::int64_t stride, std::int64_t number,
+                            std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) family.Select(rows + i * stride, number + i);
 }
 
 template <class T, Direction direction>
-HWY_INLINE void SelectRun(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
-                          std::int64_t count) {
+HWY_INLINE void SelectBatch(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
+                            std::int64_t count) {
   family.Select(rows, stride, number, count);
 }
 
@@ -68,11 +69,11 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
                 Scratch& scratch) {
   Family family(plan, output, scratch);
   Tile<T> tile(plan.problem, scratch);
-  if (input == nullptr) return;  // only the size of the scratch was asked for
-  ForEachRun(plan.problem, static_cast<const T*>(input), begin, end, tile,
-             [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
-               SelectRun(family, rows, stride, number, count);
-             });
+  if (input == nullptr) return;  // only measuring the scratch memory
+  ForEachBatch(plan.problem, static_cast<const T*>(input), begin, end, tile,
+               [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+                 SelectBatch(family, rows, stride, number, count);
+               });
 }
 
 template <class T>
@@ -91,7 +92,7 @@ void Run(const Plan& plan, const void* input, const Output& output, std::int64_t
   });
 }
 
-// Highway makes tables of plain functions, one for each instruction set.
+// Highway needs plain functions: it makes a table with one entry per instruction set.
 void RTOPK_RUN(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                Scratch& scratch) {
   Run<RTOPK_ELEMENT>(plan, input, output, begin, end, scratch);

@@ -1,6 +1,6 @@
-// cpu_stream: one read of the row. What can still be among the k best goes into a buffer of candidates; when that fills up
-// it is pruned to the k best so far, which raises the bar for the rest. For rows of which a small part is selected.
-// Included by simd_type-inl.hpp, once for each instruction set.
+// cpu_stream: reads the row once. Candidates, which reach the filter threshold, go to a buffer. When the buffer is
+// full, it is pruned to the k best so far, which raises the filter threshold for the rest of the row. For rows with a
+// small selected share. Included by simd_type-inl.hpp, once per instruction set.
 
 template <class T, Direction direction, class Place>
 class StreamFamily {
@@ -15,7 +15,7 @@ class StreamFamily {
         prune_at_(static_cast<std::size_t>(plan.candidate_capacity) - kListedAtOnce) {
     const auto k = static_cast<double>(problem_.k);
     const double share_left = 1 - k / static_cast<double>(problem_.cols);
-    // Of rows that look alike about one in two hundred falls short of k candidates with this much to spare.
+    // With this margin, about one of 200 similar rows has fewer than k candidates.
     margin_ = 2.5 * std::sqrt(k * share_left) + 2;
     sparse_ = 32 * (k + margin_) < static_cast<double>(problem_.cols);
   }
@@ -42,8 +42,8 @@ class StreamFamily {
   using Candidate = typename Held::Element;
   using Key = core::KeyOf<T>;
 
-  /// Selects the k best if the floor is the value of the k-th. Otherwise false and nothing done, but for the bar, which is
-  /// raised above the floor if the k-th is there.
+  /// Selects the k best if the floor is the kth value. Otherwise returns false and selects nothing; if the kth value is
+  /// above the floor, raises the filter threshold above it.
   bool FinishTied(const T* elements, Key& filter_threshold) {
     bool is_above = false;
     if (problem_.cols <= static_cast<std::int64_t>(kListedAtOnce)) {
@@ -82,7 +82,7 @@ class StreamFamily {
     return true;
   }
 
-  /// Finish, with the fastest view of the row for this bar.
+  /// Finish() with the fastest view for this filter threshold.
   bool FinishFast(const T* elements, Key filter_threshold) {
     const auto size = static_cast<std::size_t>(problem_.cols);
     if constexpr (Held::converts) {
@@ -93,20 +93,23 @@ class StreamFamily {
     return Finish(Row<RowView>(elements, size), filter_threshold);
   }
 
-  /// Selects the k best. False, and nothing done, if fewer than k elements are at or above `bar`.
+  /// Selects the k best. Returns false and selects nothing if fewer than k elements reach `filter_threshold`.
   template <class View>
   bool Finish(const Row<View>& row, Key filter_threshold) {
     const bool aimed = hint_.known && filter_threshold > RowView::lowest_key;
     double gap = hint_.gap;
-    Threshold kth{};  ///< Of the last search among candidates.
+    Threshold kth{};  ///< Result of the latest search among the candidates.
     size_ = 0;
     ++passes_;
+    // Invariant: the buffer holds, in index order, the elements before `begin` that reached the filter threshold when
+    // they were read, less those that were pruned because k others are better.
     for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
       const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
       if (filter_threshold <= View::lowest_key) {
         AppendAll(row.elements() + begin, begin, end - begin);
       } else {
-        // A raw view cannot express a bar above infinity: it lets infinities through, and pruning sorts them out.
+        // A raw view cannot compare with a threshold above infinity: it lets infinities through, and pruning removes
+        // them.
         const Key key = std::min(filter_threshold, View::highest_key);
         Append(row.elements() + begin, begin,
                sparse_ ? listing_.template Fill<true>(row, key, begin, end)
@@ -116,7 +119,7 @@ class StreamFamily {
         if (aimed) LookForFloor();
         Hint cold;
         const bool open = Prune(filter_threshold, cold, kth);
-        // Elements of the whole row lie closer together than those of its beginning.
+        // The elements of the whole row are closer together than those of its beginning.
         gap = cold.gap * static_cast<double>(end) / static_cast<double>(row.size());
         if (!open) break;
       }
@@ -143,7 +146,7 @@ class StreamFamily {
     return true;
   }
 
-  /// There are far more candidates than were aimed for: are many of them equal?
+  /// Called if there are far more candidates than expected: sets the floor if many of them are equal.
   void LookForFloor() {
     using View = typename Held::View;
     const Row<View> buffer(candidates_, size_);
@@ -174,15 +177,16 @@ class StreamFamily {
     size_ += count;
   }
 
-  /// The border between the k best and the rest: as a key, whether equal elements lost, and as a value.
+  /// The threshold of the k best candidates.
   struct Threshold {
     Key key;
     bool ties_lost;
-    bool tied;  ///< They are a large part of what was read at a time.
+    bool tied;  ///< Elements equal to it are a large part of the elements read at a time.
     double value;
   };
 
-  /// Finds the k best of the buffer, given the border that it was pruned to before: each(positions in the buffer less base, count, base), in order.
+  /// Finds the k best of the buffer, in order, and calls each(positions relative to base, count, base). `before` is the
+  /// threshold that the buffer was pruned to before.
   template <class Each>
   HWY_INLINE Threshold FindBest(Hint& first, const Threshold& before, Each&& each) {
     Threshold kth{};
@@ -197,11 +201,11 @@ class StreamFamily {
     return kth;
   }
 
-  /// Makes room in the buffer and raises the bar. False if nothing can get over it any more.
+  /// Prunes the buffer to the k best and raises the filter threshold. False if no later element can reach it.
   bool Prune(Key& filter_threshold, Hint& cold, Threshold& kth) {
     std::size_t kept = 0;
     kth = FindBest(cold, kth, [&](const std::uint16_t* positions, std::size_t count, std::size_t base) {
-      // What is kept only moves towards the front.
+      // Elements only move towards the front.
       for (std::size_t i = 0; i < count; ++i) places_[kept + i] = places_[base + positions[i]];
       for (std::size_t i = 0; i < count; ++i) candidates_[kept + i] = candidates_[base + positions[i]];
       kept += count;
@@ -212,7 +216,7 @@ class StreamFamily {
     } else if (kth.key == core::max_key<T>) {
       return false;
     } else {
-      filter_threshold = kth.key + 1;  // equal values that come later lose
+      filter_threshold = kth.key + 1;  // later equal elements lose the tie
     }
     return true;
   }
@@ -221,16 +225,16 @@ class StreamFamily {
   Results<T, direction> results_;
   Listing listing_;
   Candidate* candidates_;
-  Place* places_;  ///< Where in the row the candidates stand.
-  Place* chosen_;  ///< Where those of a listing stand.
+  Place* places_;  ///< Positions of the candidates in the row.
+  Place* chosen_;  ///< Positions of the selected ones of a listing.
   std::size_t size_ = 0;
-  std::size_t prune_at_;  ///< The buffer has room for one more listing after that many.
-  double margin_;         ///< Candidates to aim for beyond k.
-  bool sparse_;           ///< Whether most vectors hold no candidate.
+  std::size_t prune_at_;  ///< Prune above this size: one more listing must fit.
+  double margin_;         ///< Number of candidates to aim for beyond k.
+  bool sparse_;           ///< Most vectors hold no candidate.
   std::int32_t passes_ = 0;
   Hint hint_;
-  /// A value that a large part of the rows has, at their thresholds or close below: the zeros that ReLU leaves. Every one
-  /// would be a candidate if the bar was not above it.
+  /// A value that a large part of the row has, at the kth value or closely below: for example the zeros after ReLU. If
+  /// the filter threshold were not above it, all of them would be candidates.
   Key floor_ = 0;
   bool has_floor_ = false;
 };

@@ -1,20 +1,20 @@
-// The search for one row's exact threshold: where to look first, and where next. Included by simd_type-inl.hpp, once for each
-// instruction set.
+// The search for the exact threshold of a row: the first probe and the following ones. Included by simd_type-inl.hpp,
+// once per instruction set.
 
-/// Where the thresholds of the rows before this one were: rows of a matrix usually look alike. It only says where to look
-/// first; it cannot change a result.
+/// Where to probe first, learnt from previous rows, because the rows of a matrix are usually similar. A hint cannot
+/// change a result.
 struct Hint {
   bool known = false;
-  double value = 0;   ///< Of the k-th element, averaged.
-  double gap = 0;     ///< Between neighbouring elements there.
-  bool tied = false;  ///< A large part of the row had that very value: the zeros that ReLU leaves.
+  double value = 0;   ///< The kth value, averaged.
+  double gap = 0;     ///< Distance between neighbouring elements there.
+  bool tied = false;  ///< A large part of the row had exactly this value: for example the zeros after ReLU.
 
-  /// Takes in that the k-th element is at `found`, with `elements` elements between it and `from`.
+  /// Records that the kth value is `found`, with `elements` elements between it and `from`.
   HWY_INLINE void Learn(double found, double from, std::int64_t elements, bool anew) {
     anew = anew || tied;
     tied = false;
     value = anew ? found : value + (found - value) * 0.25;
-    // Few elements say little about the distance between them.
+    // A few elements tell little about their distance.
     if (std::abs(elements) >= 4) {
       const double seen = std::abs(found - from) / static_cast<double>(std::abs(elements));
       gap = anew ? seen : gap + (seen - gap) * 0.125;
@@ -29,14 +29,14 @@ struct Hint {
   }
 };
 
-/// Whether so many of `size` elements are equal to the threshold, and not all of them selected, that those of the next row
-/// will be too. Fewer come about by chance where elements have 16 bits, and are better averaged over.
+/// True if so many of `size` elements are equal to the threshold, not all of them selected, that the next row will be
+/// tied, too. Smaller ties occur by chance with 16-bit elements; averaging handles them better.
 template <class Key>
 HWY_INLINE bool IsTied(const core::Threshold<Key>& threshold, std::int64_t k, std::size_t size) {
   return threshold.count > k && 8 * (threshold.count - threshold.count_above) >= static_cast<std::int64_t>(size);
 }
 
-/// A hint from the row itself: a few of its elements, sorted.
+/// A hint from a sorted sample of the row itself.
 template <class View>
 Hint SampleHint(const Row<View>& row, std::int64_t k) {
   constexpr std::size_t kSamples = 32;
@@ -53,7 +53,7 @@ Hint SampleHint(const Row<View>& row, std::int64_t k) {
           keys[place] == keys[below] && below == place + 2};
 }
 
-/// Secant steps through the last two counts.
+/// Proposes probes by secant steps through the last two counts.
 template <class View>
 class Secant {
  public:
@@ -65,7 +65,7 @@ class Secant {
   HWY_INLINE void Record(Key probe, std::int64_t counted) {
     const double value = View::ToReal(probe);
     if (has_counted_) {
-      // Nothing between the two looks: the gap is wider than it was taken for.
+      // Same count at both probes: the gap is wider than estimated.
       gap_ = counted != counted_ ? std::abs((value - value_) / static_cast<double>(counted - counted_)) : 2 * gap_;
     }
     value_ = value;
@@ -74,17 +74,17 @@ class Secant {
   }
 
   HWY_INLINE Key Next(const core::Bracket<Key>& bracket) {
-    // A first look that was far off came from a hint of other data: ask the row itself.
+    // The first probe was far off: the hint came from different data. Sample this row instead.
     if (may_sample_ && std::abs(counted_ - k_) * 8 > static_cast<std::int64_t>(row_.size())) {
       may_sample_ = false;
       const Hint own = SampleHint(row_, k_);
       gap_ = own.gap;
       return View::FromReal(own.value);
     }
-    // Half an element further than the difference: between two elements, not on one.
+    // Half an element further than the difference: aim between two elements.
     const double elements = static_cast<double>(counted_ - k_) + (counted_ > k_ ? 0.5 : -0.5);
     const Key next = View::FromReal(value_ + elements * gap_);
-    if (next <= bracket.high) return next;  // the search moves what is too low to the next key: ties end there
+    if (next <= bracket.high) return next;  // probe() raises it to low + 1 if it is too low: ties end there
     const double low = View::ToReal(bracket.low);
     const double high = View::ToReal(bracket.high);
     if (!std::isfinite(high - low)) return static_cast<Key>(bracket.low + (bracket.high - bracket.low) / 2);
@@ -105,18 +105,18 @@ class Secant {
   std::int64_t counted_ = 0;
 };
 
-/// Moves the ends of a search's bracket to the elements in it.
+/// Shrinks the bracket of a search to the elements in it.
 template <class View>
 void Narrow(const Row<View>& row, core::ThresholdSearch<typename View::Key>& search) {
   const auto& bracket = search.bracket();
   const auto [worst, best] = row.Extent(bracket.low, bracket.high);
-  // An end that nobody has counted stays: behind it may be NaN, which this view cannot see.
+  // Keep ends that were never counted: NaN may lie behind them, which this view cannot see.
   const bool low_is_known = View::tells_nan_apart || bracket.low != View::lowest_key;
   const bool high_is_known = View::tells_nan_apart || bracket.high != View::highest_key;
   search.narrow(low_is_known ? worst : bracket.low, high_is_known ? best : bracket.high);
 }
 
-/// Finds the threshold of the row's k-th element, looking first where `hint` says, and improves the hint.
+/// Finds the threshold of the k best elements, probing first at the hint, and updates the hint.
 template <class View>
 HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& row, std::int64_t k, Hint& hint) {
   using Key = typename View::Key;
@@ -127,7 +127,7 @@ HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& ro
   core::ThresholdSearch<Key> search({View::lowest_key, View::highest_key, static_cast<std::int64_t>(row.size()), 0}, k);
   if (!search.done()) {
     const Key hinted = View::FromReal(hint.value);
-    // Just above a tie, then at it: if it is there again, that is all.
+    // Probe just above a tie, then at it: if the row has the same tie, two passes suffice.
     Key probe = search.probe(hint.tied && hinted < View::highest_key ? static_cast<Key>(hinted + 1) : hinted);
     const double first_value = View::ToReal(probe);
     std::int64_t first_count = -1;
@@ -158,8 +158,8 @@ HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& ro
   return search.result();
 }
 
-/// Finds the threshold of elements as they are held, and calls use(row, threshold) with a view that tells apart everything
-/// that the threshold needs told apart.
+/// Finds the threshold of elements stored as Held describes, and calls use(row, threshold). The view of the row
+/// distinguishes NaN if the threshold depends on it.
 template <class T, Direction direction, class Use>
 void WithThreshold(const typename Held<T, direction>::Element* elements, std::size_t size, std::int64_t k, Hint& hint,
                    Use&& use) {
@@ -167,7 +167,7 @@ void WithThreshold(const typename Held<T, direction>::Element* elements, std::si
   const Row<View> row(elements, size);
   const auto threshold = FindThreshold(row, k, hint);
   if constexpr (!View::tells_nan_apart) {
-    // The search ended among infinities, from which a raw view cannot tell NaN apart.
+    // The search ended among infinities, which a raw view cannot distinguish from NaN: repeat it with exact keys.
     const bool beyond = direction == Direction::largest ? threshold.key == View::highest_key && threshold.count != k
                                                         : threshold.key == View::lowest_key;
     if (beyond) {
@@ -181,7 +181,7 @@ void WithThreshold(const typename Held<T, direction>::Element* elements, std::si
   use(row, threshold);
 }
 
-/// Room for the marks and positions of a piece of a row.
+/// Buffers for the marks and positions of a piece of a row.
 class Listing {
  public:
   explicit Listing(Scratch& scratch)
@@ -191,15 +191,14 @@ class Listing {
 
   [[nodiscard]] std::uint16_t* positions() const { return positions_; }
 
-  /// Lists where, in [begin, end) of the row, elements are at or above the threshold of `key`. Positions count from
-  /// `begin`.
+  /// Lists the positions, relative to `begin`, of the elements of [begin, end) that are >= `key`. Returns their number.
   template <bool sparse, class View>
   HWY_INLINE std::size_t Fill(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end) {
     row.Mark(key, begin, end, words_);
     return ListPositions<sparse>(words_, Words(begin, end), positions_);
   }
 
-  /// The same, but of the elements equal to `key` only the first `ties`, which are taken off it.
+  /// The same, but takes only the first `ties` elements equal to `key`, and subtracts them from `ties`.
   template <class View>
   std::size_t FillWithTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
                            std::int64_t& ties) {
@@ -213,9 +212,9 @@ class Listing {
     return ListPositions<false>(words_, words, positions_);
   }
 
-  /// Marks the k best elements of a row of at most kListedAtOnce if the k-th has the value of `key`, which many have: no search
-  /// is needed. Otherwise false; `is_above` says whether the k-th is above it. `fast_row` is the same row, seen by a view
-  /// that may know thresholds above `key` only.
+  /// Handles a row of at most kListedAtOnce elements whose kth value is `key`, with many ties: marks the k best
+  /// without a search. Otherwise returns false; `is_above` tells if the kth value is above `key`. `fast_row` is the
+  /// same row in a view that need only support thresholds above `key`.
   template <class FastView, class View>
   bool MarkIfTied(const Row<FastView>& fast_row, const Row<View>& row, typename View::Key key, std::int64_t k,
                   bool& is_above) {
@@ -229,7 +228,7 @@ class Listing {
     return ties == 0;
   }
 
-  // What MarkIfTied() marked: all of it; what is above `key`; and what is equal to it.
+  // Positions of what MarkIfTied() marked: all elements, those above `key`, and those equal to it.
   std::size_t ListMarked() {
     AddTies(words_with_ties_);
     return ListPositions<false>(words_, words_of_row_, positions_);
@@ -240,8 +239,8 @@ class Listing {
  private:
   static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
 
-  /// Marks, beside what is marked as above `key`, the first `ties` elements equal to it, which are taken off it. Where there
-  /// are many they are soon found: returns how many words were looked at.
+  /// Marks the first `ties` elements equal to `key`, given the marks of those above it, and subtracts them from
+  /// `ties`. Stops when it has enough. Returns the number of words read.
   template <class View>
   std::size_t MarkTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
                        std::int64_t& ties) {
@@ -261,11 +260,11 @@ class Listing {
     for (std::size_t i = 0; i < words; ++i) words_[i] |= tied_words_[i];
   }
 
-  /// The lowest `count` bits of those that are set, which are taken off it.
+  /// The lowest `count` set bits, or all if there are fewer. Subtracts their number from `count`.
   static HWY_INLINE std::uint64_t First(std::uint64_t bits, std::int64_t& count) {
     constexpr std::uint64_t kOnes = 0x0101010101010101;
     constexpr std::uint64_t kTops = kOnes << 7;
-    // In each byte, how many bits are set up to its end.
+    // Byte i of sums: the number of set bits in bytes 0 to i.
     std::uint64_t sums = bits - ((bits >> 1) & 0x5555555555555555);
     sums = (sums & 0x3333333333333333) + ((sums >> 2) & 0x3333333333333333);
     sums = ((sums + (sums >> 4)) & (0x0f * kOnes)) * kOnes;
@@ -274,7 +273,7 @@ class Listing {
       count -= there;
       return bits;
     }
-    // Bytes of which all are taken, and in the next one the first that is not.
+    // Find the bytes that are taken completely, then the first bit of the next byte that is not taken.
     const auto wanted = static_cast<std::uint64_t>(count);
     const std::uint64_t whole = (((wanted * kOnes) | kTops) - sums) & kTops;
     const std::uint64_t next = 8 * (((whole >> 7) * kOnes) >> 56);
@@ -284,7 +283,7 @@ class Listing {
     return bits & ((std::uint64_t{1} << end) - 1);
   }
 
-  static constexpr std::size_t kTiedWords = 4;  ///< That are looked at together for ties, but for the first one.
+  static constexpr std::size_t kTiedWords = 4;  ///< Words that are searched for ties at a time, after the first one.
 
   std::uint64_t* words_;
   std::uint64_t* tied_words_;
@@ -293,8 +292,8 @@ class Listing {
   std::uint16_t* positions_;
 };
 
-/// Lists where the selected elements of a row stand, for at most kListedAtOnce elements of it at a time:
-/// each(positions, count, base). Of elements equal to the border the first ones are taken.
+/// Lists the positions of the selected elements, for at most kListedAtOnce elements of the row at a time, and calls
+/// each(positions, count, base). Of the elements equal to the kth value it takes the first ones.
 template <class View, class Each>
 HWY_INLINE void ListSelected(const Row<View>& row, const core::Threshold<typename View::Key>& threshold, std::int64_t k,
                              Listing& listing, Each&& each) {

@@ -1,16 +1,16 @@
-// Rows whose elements do not lie side by side, copied to scratch a tile at a time. Included by simd_type-inl.hpp, once for each
-// instruction set.
+// Copies rows whose elements are not contiguous to scratch memory, one tile at a time. Included by simd_type-inl.hpp,
+// once per instruction set.
 
-/// Exchanges rows and columns of small squares.
+/// Transposes small square blocks.
 template <class Key>
 struct Transposition {
   using D = hn::CappedTag<Key, 16 / sizeof(Key)>;
-  static constexpr std::size_t kBlock = hn::MaxLanes(D{});  ///< Rows and columns of a square.
+  static constexpr std::size_t kBlock = hn::MaxLanes(D{});  ///< Rows and columns of a block.
   using Block = hn::Vec<D>[kBlock];
 
   static HWY_INLINE void Turn(Block& block) {
     const D d;
-    // Interleaving the first half of the rows with the second, log2(kBlock) times, exchanges rows and columns.
+    // Interleaving the first half of the rows with the second, log2(kBlock) times, transposes the block.
     for (std::size_t round = 1; round < kBlock; round *= 2) {
       Block next;
       for (std::size_t i = 0; i < kBlock / 2; ++i) {
@@ -21,7 +21,7 @@ struct Transposition {
     }
   }
 
-  /// From memory to memory; strides in elements.
+  /// Transposes from memory to memory. Strides are in elements.
   static HWY_INLINE void Copy(const Key* HWY_RESTRICT from, std::size_t from_stride, Key* HWY_RESTRICT to,
                               std::size_t to_stride) {
     const D d;
@@ -46,7 +46,7 @@ class Tile {
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   [[nodiscard]] std::int64_t pitch() const { return static_cast<std::int64_t>(pitch_); }
 
-  /// Copies `count` rows, the first of which begins at `from`; at most rows().
+  /// Copies `count` rows, the first of which begins at `from`. At most rows().
   const T* Fill(const T* from, std::int64_t count) {
     const auto* const keys = reinterpret_cast<const Key*>(from);
     const auto rows = static_cast<std::size_t>(count);
@@ -54,7 +54,7 @@ class Tile {
     if (row_stride_ == 1 && cols_ >= kBlock && rows >= kBlock) {
       done = rows / kBlock * kBlock;
       for (std::size_t column = 0; column < cols_; column += kBlock) {
-        const std::size_t first = std::min(column, cols_ - kBlock);  // the last block overlaps the one before it
+        const std::size_t first = std::min(column, cols_ - kBlock);  // the last block overlaps the previous one
         if (column + kAhead + kBlock <= cols_) Prefetch(keys + (column + kAhead) * element_stride_, rows);
         for (std::size_t row = 0; row < done; row += kBlock) {
           Transposition<Key>::Copy(keys + first * element_stride_ + row, element_stride_, data_ + row * pitch_ + first,
@@ -62,7 +62,7 @@ class Tile {
         }
       }
     }
-    // What is left, some columns of all rows at a time: the lines that rows share are then still in the nearest cache.
+    // Copy the other rows in blocks of columns, so that cache lines shared by several rows are still in the L1 cache.
     constexpr std::size_t kColumns = 256;
     for (std::size_t column = 0; column < cols_ && done < rows; column += kColumns) {
       const std::size_t end = std::min(cols_, column + kColumns);
@@ -75,13 +75,13 @@ class Tile {
   }
 
  private:
-  using Key = core::KeyOf<T>;  // bits: a copy of a floating-point number may change a signalling NaN
+  using Key = core::KeyOf<T>;  // bits: copying a floating-point number may change a signalling NaN
   static constexpr std::size_t kBlock = Transposition<Key>::kBlock;
-  /// Columns that are asked for ahead: each may lie in a page of its own, where the hardware does not look ahead. Measured on a
-  /// Neoverse N1, 8 x 4096 x 64, f32: 2.99 ms, 3.84 without.
+  /// Columns to prefetch ahead. Each may be in another page, where the hardware does not prefetch. On a Neoverse N1,
+  /// 8 x 4096 x 64, f32: 2.99 ms with it, 3.84 ms without.
   static constexpr std::size_t kAhead = 32;
 
-  /// Asks for the lines of a block of columns. Where they do not begin at a line the last row lies in one more.
+  /// Prefetches a block of columns. An unaligned column needs one more cache line, for the last row.
   HWY_INLINE void Prefetch(const Key* from, std::size_t rows) const {
     constexpr std::size_t kLine = kTileLineBytes / sizeof(Key);
     for (std::size_t i = 0; i < kBlock; ++i, from += element_stride_) {
@@ -98,11 +98,11 @@ class Tile {
   Key* data_;
 };
 
-/// Calls each(rows, stride, number, count) for neighbouring rows of [begin, end), in order: `rows` points to the first of `count`
-/// rows of elements side by side, `stride` elements apart, and `number` is which one it is.
+/// Splits rows [begin, end) into batches of neighbouring rows and calls each(rows, stride, number, count), in order.
+/// `rows` points to `count` rows with contiguous elements, `stride` elements apart. The first is row `number`.
 template <class T, class Each>
-void ForEachRun(const Problem& problem, const T* input, std::int64_t begin, std::int64_t end, Tile<T>& tile,
-                Each&& each) {
+void ForEachBatch(const Problem& problem, const T* input, std::int64_t begin, std::int64_t end, Tile<T>& tile,
+                  Each&& each) {
   const std::int64_t longest = tile.rows() > 0 ? tile.rows() : problem.rows;
   for (std::int64_t number = begin; number < end;) {
     const std::int64_t count = std::min({end - number, core::rows_to_end_of_group(problem, number), longest});

@@ -1,18 +1,18 @@
-// Views: how a kernel sees a row's elements. A view loads vectors, and compares them with a threshold that was given as
-// a directed key. Included by simd_type-inl.hpp, once for each instruction set.
+// Views define how a kernel reads a row: a view loads vectors and compares them with a threshold that is given as a
+// directed key. Included by simd_type-inl.hpp, once per instruction set.
 
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class U>
 using SignedOf = std::make_signed_t<U>;
 
-/// A directed key as a signed lane: its sign bit flipped.
+/// A directed key as a signed lane, with its sign bit flipped.
 template <class U>
 constexpr SignedOf<U> KeyLane(U directed_key) {
   return static_cast<SignedOf<U>>(directed_key ^ static_cast<U>(U{1} << (8 * sizeof(U) - 1)));
 }
 
-/// Directed keys of elements given as bits, as signed lanes (sign bit flipped): what key_of does, on vectors.
+/// Directed keys of elements given as bits, as signed lanes: key_of() for vectors.
 template <class T, Direction direction, class DU, class V = hn::Vec<DU>>
 HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU, V bits) {
   using Key = core::KeyOf<T>;
@@ -23,7 +23,8 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU, V bits) {
     const auto negative = hn::BroadcastSignBit(lanes);
     const auto magnitude = hn::AndNot(hn::Set(ds, static_cast<SignedOf<Key>>(sign)), lanes);
     const auto centred = hn::Sub(hn::Xor(magnitude, negative), negative);
-    // Flipping the sign bit is adding it, so that one addition moves and flips. NaN of either sign comes out on top.
+    // Flipping the sign bit is the same as adding it, so one addition shifts and flips. NaN of either sign gets the
+    // maximum.
     constexpr auto middle = KeyLane(core::key_of(T{}));
     const auto key = hn::Min(hn::Add(hn::Set(ds, middle), centred), hn::Set(ds, KeyLane(core::max_key<T>)));
     return direction == Direction::largest ? key
@@ -34,8 +35,8 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<DU>> KeyLanes(DU, V bits) {
   }
 }
 
-/// Directed keys as numbers on a scale on which a row's elements lie evenly enough to interpolate: their values. Keys
-/// themselves are logarithmic towards zero.
+/// Converts between directed keys and values, in which rows are spread evenly enough for interpolation. Keys are
+/// logarithmic towards zero.
 template <class T, Direction direction>
 struct RealScale {
   static double ToReal(core::KeyOf<T> key) {
@@ -43,7 +44,7 @@ struct RealScale {
         core::directed_arithmetic<T, direction>(core::value_of<T>(core::directed<T, direction>(key))));
   }
 
-  /// The key near `real`; some key if it is not a number.
+  /// The key near `real`; any key if `real` is NaN.
   static core::KeyOf<T> FromReal(double real) {
     const double value = direction == Direction::largest ? real : -real;
     T element{};
@@ -62,8 +63,8 @@ struct RealScale {
   }
 };
 
-/// Elements compared as they are: the fast view of f32, f64 and i32. It cannot tell NaN from what lies next to it in the
-/// order (+infinity), so it knows thresholds from lowest_key to highest_key only.
+/// Compares elements as they are: the fast view of f32, f64 and i32. It cannot distinguish NaN from +infinity, its
+/// neighbour in the order, so it supports only thresholds from lowest_key to highest_key.
 template <class T, Direction direction>
 struct RawView : RealScale<T, direction> {
   using Element = T;
@@ -83,7 +84,7 @@ struct RawView : RealScale<T, direction> {
     return hn::LoadU(d, from);
   }
 
-  // Marks either the lanes that are at or above the threshold, or those that are not, whichever is one instruction.
+  // Marks the lanes at or above the threshold, or those below it, whichever takes one instruction.
   static constexpr bool marks_below = direction == Direction::largest || !core::is_floating<T>;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE hn::Mask<D> Marked(D, V lanes, V threshold) {
@@ -96,10 +97,10 @@ struct RawView : RealScale<T, direction> {
     }
   }
 
-  /// Whether greater lanes are better.
+  /// True if greater lanes are better.
   static constexpr bool ascending = direction == Direction::largest;
 
-  /// An element that is below every threshold above lowest_key.
+  /// An element below every threshold above lowest_key.
   static Element Padding() {
     if constexpr (core::is_floating<T> && direction == Direction::smallest) {
       return std::numeric_limits<T>::quiet_NaN();
@@ -109,7 +110,7 @@ struct RawView : RealScale<T, direction> {
   }
 };
 
-/// Lanes that are directed keys, whatever they were made from.
+/// Base of views whose lanes are directed keys.
 template <class T, Direction direction>
 struct KeyLaneView : RealScale<T, direction> {
   using Key = core::KeyOf<T>;
@@ -144,7 +145,7 @@ struct KeyView : KeyLaneView<T, direction> {
   static Element Padding() { return std::numeric_limits<Element>::min(); }
 };
 
-/// Elements turned into directed keys as they are loaded: exact for every value of every type.
+/// Converts elements to directed keys as it loads them: exact for all values of all types.
 template <class T, Direction direction>
 struct ConvertingView : KeyLaneView<T, direction> {
   using Element = T;
@@ -160,8 +161,8 @@ struct ConvertingView : KeyLaneView<T, direction> {
   static Element Padding() { return core::value_of<T>(core::directed<T, direction>(0)); }
 };
 
-/// 16-bit elements compared by their bits, for thresholds on the better side of zero only: there, bits are in order, but for
-/// negative NaN (see HidesNaN).
+/// Compares 16-bit elements by their bits. Supports only thresholds on the better side of zero, where bits are in order
+/// except for negative NaN (see HidesNaN).
 template <class T, Direction direction>
 struct HalfView : RealScale<T, direction> {
   using Element = T;
@@ -189,7 +190,7 @@ struct HalfView : RealScale<T, direction> {
   }
   static Element Padding() { return T{static_cast<std::uint16_t>(0x8000 ^ better_side)}; }
 
-  /// Whether a row holds a negative NaN: its bits rank as if it were the least number.
+  /// True if a row holds a negative NaN, whose bits compare as the least number.
   static bool HidesNaN(const Element* elements, std::size_t size) {
     constexpr auto negative_infinity = static_cast<std::uint16_t>(0x8000 | core::ElementTraits<T>::infinity_bits);
     const hn::ScalableTag<std::uint16_t> d;
@@ -204,7 +205,7 @@ struct HalfView : RealScale<T, direction> {
   }
 };
 
-/// How elements that are passed over several times are held: as they are where the hardware compares them, else as keys.
+/// How elements that several passes read are stored: unchanged if the hardware can compare them, else as keys.
 template <class T, Direction direction>
 struct Held {
   static constexpr bool converts = sizeof(T) == 2;
@@ -213,7 +214,7 @@ struct Held {
   /// For a single pass over the row itself.
   using RowView = std::conditional_t<converts, ConvertingView<T, direction>, RawView<T, direction>>;
 
-  /// Turns `count` elements, held by their bits, into what View sees. In place.
+  /// Converts `count` elements in place, from bits to what View reads.
   static void Convert(Element* elements, std::size_t count) {
     if constexpr (converts) {
       ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), count, elements);

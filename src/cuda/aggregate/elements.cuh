@@ -1,4 +1,4 @@
-// Values, selectors and results as the kernels of an aggregation load and store them: V side by side.
+// Loads and stores of values, selectors and results in an aggregation: V neighbours at a time.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ struct alignas(sizeof(X) * V) Several {
   X each[V];
 };
 
-/// What is loaded or stored at once, of 1, 2, 4, 8 or 16 bytes.
+/// The type of one access of 1, 2, 4, 8 or 16 bytes.
 template <int kBytes>
 using BitsOf = std::conditional_t<
     kBytes == 16, uint4,
@@ -25,7 +25,7 @@ using BitsOf = std::conditional_t<
         kBytes == 8, uint2,
         std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 2, unsigned short, unsigned char>>>>;
 
-/// V elements from an address that is a multiple of their size.
+/// Loads V elements from an address that is a multiple of their size.
 template <int V, class X>
 __device__ Several<X, V> load_several(const X* from) {
   using Bits = BitsOf<static_cast<int>(sizeof(X)) * V>;
@@ -37,7 +37,7 @@ __device__ Several<X, V> load_several(const X* from) {
   return loaded.several;
 }
 
-/// Stores V elements to an address that is a multiple of their size. They need no place in a cache.
+/// Stores V elements to an address that is a multiple of their size. They need not stay in a cache.
 template <int V, class X>
 __device__ void store_several(X* to, const Several<X, V>& several) {
   using Bits = BitsOf<static_cast<int>(sizeof(X)) * V>;

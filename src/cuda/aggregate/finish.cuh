@@ -1,4 +1,4 @@
-// What is left when the edges are done: the pieces of long rows are added up, and sums become elements.
+// The kernels after the edges: add up the pieces of long rows, and convert sums to elements.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline constexpr int kFinishThreads = 256;
 
 inline constexpr int kSlotsPerBlock = 32;  ///< Few slots are the first of a long row.
 
-/// Where a long row begins, a block adds up the sums of its pieces, in their order. Rows are `width` wide.
+/// For each long row, a block adds up the sums of its pieces, in their order. Rows are `width` wide.
 template <class T>
 __global__ void __launch_bounds__(kFinishThreads)
     combine_kernel(const __grid_constant__ AggregateArguments args, const std::int32_t width) {
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kFinishThreads)
   }
 }
 
-/// The sums of a scatter as elements of 16 bits.
+/// Converts the sums of a scatter to 16-bit elements.
 template <class T>
 __global__ void __launch_bounds__(kFinishThreads)
     round_kernel(const __grid_constant__ AggregateArguments args, const std::int64_t count) {

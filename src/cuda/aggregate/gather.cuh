@@ -1,6 +1,6 @@
-// cuda_gather: dX = (A^T dY) at the selectors, by the rows of A^T. A warp takes a node; a lane has one of its selectors and
-// sums up what the rows of dY have in that column, in the order of the edges. Nodes with few selectors take several edges
-// side by side, whose sums meet at the end.
+// cuda_gather: dX = (A^T dY) at the selectors, by the rows of A^T. A warp takes a node. A lane has one of its selectors
+// and sums that column of the rows of dY, in the order of the edges. If nodes have few selectors, several edges are
+// added at the same time; their sums are merged at the end.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace rtopk::cuda {
 
-/// The row of A that an edge of a run names; -1 behind the last edge, and where there is no such row.
-__device__ inline std::int32_t column_at(const GraphView& graph, const Run& run, int edge) {
-  if (edge >= run.edges) return -1;
-  const std::int64_t at = run.begin + edge;
+/// The row of A that an edge of a batch names; -1 past the last edge, or if there is no such row.
+__device__ inline std::int32_t column_at(const GraphView& graph, const EdgeBatch& batch, int edge) {
+  if (edge >= batch.edges) return -1;
+  const std::int64_t at = batch.begin + edge;
   const std::int64_t column = graph.wide ? __ldcs(static_cast<const long long*>(graph.columns) + at)
                                          : __ldcs(static_cast<const int*>(graph.columns) + at);
   return column >= 0 && column < graph.nodes ? static_cast<std::int32_t>(column) : -1;
 }
 
-/// The weight of an edge of a run, of a graph that has weights; 0 behind the last edge.
-__device__ inline float weight_at(const GraphView& graph, const Run& run, int edge) {
-  return edge < run.edges ? __ldcs(graph.weights + run.begin + edge) : 0.0f;
+/// The weight of an edge of a batch, in a graph with weights; 0 past the last edge.
+__device__ inline float weight_at(const GraphView& graph, const EdgeBatch& batch, int edge) {
+  return edge < batch.edges ? __ldcs(graph.weights + batch.begin + edge) : 0.0f;
 }
 
-/// kLoads: edges of a lane that are under way together.
+/// kLoads: edges of a lane in flight.
 template <class T, class Selector, int kLoads>
 class NodeGatherer {
  public:
@@ -35,16 +35,16 @@ class NodeGatherer {
   }
 
   /// `run`: all edges of one node, or a piece of them.
-  __device__ void gather(const Run& run) {
-    const std::int32_t node = run.row + run.first;
+  __device__ void gather(const EdgeBatch& batch) {
+    const std::int32_t node = batch.row + batch.first;
     for (int first = 0; first < args_.k; first += lanes_) {
       const int element = first + lane_ % lanes_;
       const bool has = element < args_.k;
       const int column = has ? selector(node, element) : args_.cols;
-      const float sum = sum_of(run, column < args_.cols, column);
+      const float sum = sum_of(batch, column < args_.cols, column);
       if (!has || lane_ >= lanes_) continue;
-      if (run.slot >= 0) {
-        args_.partial_sums[std::int64_t{run.slot} * args_.k + element] = sum;
+      if (batch.slot >= 0) {
+        args_.partial_sums[std::int64_t{batch.slot} * args_.k + element] = sum;
       } else {
         static_cast<T*>(args_.result)[std::int64_t{node} * args_.k + element] = rounded<T>(sum);
       }
@@ -56,9 +56,9 @@ class NodeGatherer {
     return static_cast<const Selector*>(args_.selectors)[std::int64_t{node} * args_.k + element];
   }
 
-  /// What an edge of A^T counts: its weight, by the degree of the row of A that it names if a mean is wanted.
-  [[nodiscard]] __device__ float factor_of(const Run& run, int edge, std::int32_t row) const {
-    const float weight = args_.graph.weights != nullptr ? weight_at(args_.graph, run, edge) : 1.0f;
+  /// The factor of an edge of A^T: its weight, and for a mean divided by the degree of the row of A that it names.
+  [[nodiscard]] __device__ float factor_of(const EdgeBatch& batch, int edge, std::int32_t row) const {
+    const float weight = args_.graph.weights != nullptr ? weight_at(args_.graph, batch, edge) : 1.0f;
     if (args_.degree_starts == nullptr || row < 0) return weight;
     const bool wide = args_.graph.wide;
     const std::int64_t degree =
@@ -66,18 +66,18 @@ class NodeGatherer {
     return weight / static_cast<float>(max(degree, std::int64_t{1}));
   }
 
-  [[nodiscard]] __device__ float sum_of(const Run& run, bool has, int column) const {
+  [[nodiscard]] __device__ float sum_of(const EdgeBatch& batch, bool has, int column) const {
     const T* gradient = static_cast<const T*>(args_.gradient) + column;
     const bool scaled = args_.graph.weights != nullptr || args_.degree_starts != nullptr;
     const int side_by_side = 32 / lanes_;
     float sum = 0.0f;
-    std::int32_t next = column_at(args_.graph, run, lane_);
+    std::int32_t next = column_at(args_.graph, batch, lane_);
 #pragma unroll 1
-    for (int first = 0; first < run.edges; first += 32) {
+    for (int first = 0; first < batch.edges; first += 32) {
       const std::int32_t rows = next;
-      const float factors = factor_of(run, first + lane_, rows);
-      next = column_at(args_.graph, run, first + 32 + lane_);
-      const int edges = min(32, run.edges - first);
+      const float factors = factor_of(batch, first + lane_, rows);
+      next = column_at(args_.graph, batch, first + 32 + lane_);
+      const int edges = min(32, batch.edges - first);
 #pragma unroll 1
       for (int turn = 0; turn < edges; turn += kLoads * side_by_side) {
         T loaded[kLoads];
@@ -114,8 +114,8 @@ __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
   let_next_begin();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   NodeGatherer<T, Selector, kLoads> nodes(args, lane);
-  for_runs(args, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + static_cast<int>(threadIdx.x) / 32, lane,
-           false, [&](const Run& run) { nodes.gather(run); });
+  for_batches(args, static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + static_cast<int>(threadIdx.x) / 32, lane,
+              false, [&](const EdgeBatch& batch) { nodes.gather(batch); });
 }
 
 }  // namespace rtopk::cuda

@@ -1,4 +1,4 @@
-// From a plan to the kernels of an aggregation.
+// Launches the kernels of an aggregation's plan.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace rtopk::cuda {
 
-/// Blocks of `threads` for the pieces and the rows of a graph, a warp for each.
+/// Blocks of `threads` threads for the pieces and the rows of a graph, one warp for each.
 inline std::int64_t blocks_for(const AggregateArguments& args, int threads) {
   const std::int64_t workers = (std::int64_t{args.graph.rows} + args.rows_per_worker - 1) / args.rows_per_worker;
   const std::int64_t warps = threads / 32;
@@ -34,7 +34,7 @@ cudaError_t with_selector(IndexType type, F&& f) {
   return f(static_cast<std::uint16_t*>(nullptr));
 }
 
-/// Calls f with whether edges have weights as a constant.
+/// Calls f with a constant that tells whether edges have weights.
 template <class F>
 cudaError_t with_weighted(bool weighted, F&& f) {
   if (weighted) return f(std::true_type{});
@@ -74,7 +74,7 @@ cudaError_t launch_stream(const gnn::AggregationPlan& plan, const AggregateArgum
   });
 }
 
-/// Adds up what edges bring, in f32.
+/// Adds up the contributions of all edges, in f32.
 template <class T>
 cudaError_t launch_sums(const gnn::AggregationPlan& plan, const AggregateArguments& args, int vector,
                         const Grid& grid) {
@@ -103,10 +103,10 @@ cudaError_t launch_scatter(const gnn::AggregationPlan& plan, const AggregateArgu
     return error;
   }
   for (std::int64_t first = 0; args.graph.rows > 0 && first < plan.problem.k; first += plan.elements_per_sweep) {
-    AggregateArguments pass = args;
-    pass.first_element = static_cast<std::int32_t>(first);
-    pass.last_element = static_cast<std::int32_t>(std::min(first + plan.elements_per_sweep, plan.problem.k));
-    if (const cudaError_t error = launch_sums<T>(plan, pass, vector, grid); error != cudaSuccess) return error;
+    AggregateArguments sweep = args;
+    sweep.first_element = static_cast<std::int32_t>(first);
+    sweep.last_element = static_cast<std::int32_t>(std::min(first + plan.elements_per_sweep, plan.problem.k));
+    if (const cudaError_t error = launch_sums<T>(plan, sweep, vector, grid); error != cudaSuccess) return error;
   }
   if (std::is_same_v<T, float>) return cudaSuccess;
   static std::atomic<std::uint64_t> allowed;

@@ -1,25 +1,24 @@
-// Long rows. A row of twice `piece` edges or more is split into pieces, whose sums are added up afterwards, in order: a hub
-// costs no more time than its edges do.
+// Splits long rows. A row with at least twice `piece` edges is split into pieces, whose sums are added up afterwards,
+// in order. So the edges of a hub are spread over many warps.
 //
-// Nothing has to be counted beforehand for that. A long row from edge s on, of d edges, has d / piece pieces (the last takes
-// the remainder), and piece i has the slot s / piece + i: no other row has it, and the row of a slot's first multiple is
-// found by a search in the row starts.
+// Nothing has to be counted beforehand. A long row of d edges that begins at edge s has d / piece pieces; the last one
+// takes the remainder. Piece i has the slot s / piece + i, which no other row has. The row of a slot is found by a
+// search in the row starts.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/aggregate/arguments.hpp"
+#include "cuda/runtime/lanes.cuh"
 
 namespace rtopk::cuda {
-
-inline constexpr unsigned kFullWarp = 0xffffffffu;
 
 __device__ inline std::int64_t index_at(const void* indices, bool wide, std::int64_t i) {
   if (wide) return __ldg(static_cast<const long long*>(indices) + i);
   return __ldg(static_cast<const int*>(indices) + i);
 }
 
-/// Where a row begins and ends, within the edges whatever the row starts say.
+/// Where a row begins and ends. Clamped to the edges, even if the row starts are invalid.
 struct RowRange {
   std::int64_t begin;
   std::int64_t end;
@@ -36,10 +35,12 @@ __device__ inline RowRange range_of(const GraphView& graph, std::int32_t row) {
 
 __device__ inline bool is_long(const RowRange& range, int piece_shift) { return range.degree() >> piece_shift >= 2; }
 
-/// The row that has `edge`: the last that starts at or before it. All lanes ask for the same; each looks at a 32nd.
+/// The row that has `edge`: the last one that starts at or before it. All lanes pass the same edge; each probes one of
+/// 32 places.
 __device__ inline std::int32_t row_of(const GraphView& graph, std::int64_t edge, int lane) {
   std::int32_t low = 0;
   std::int32_t high = graph.rows;
+  // Invariant: the row is in [low, high).
   while (high - low > 1) {
     const std::int32_t step = (high - low - 1) / 32 + 1;
     const std::int64_t probe = low + std::int64_t{lane + 1} * step;
@@ -67,7 +68,8 @@ __device__ inline Piece piece_of(const RowRange& range, std::int32_t slot, int s
   return {begin, static_cast<std::int32_t>(end - begin), is_long(range, shift) && number >= 0 && number < pieces};
 }
 
-/// The last row that begins in a slot, or before. Whether it is long and begins here is noted for the kernel that adds up.
+/// The last row that begins in a slot or before it. Records in slot_rows whether it is long and begins here, for
+/// combine_kernel.
 __device__ inline std::int32_t last_row_of(const AggregateArguments& args, std::int32_t slot, int lane) {
   const int shift = args.piece_shift;
   const std::int32_t row = row_of(args.graph, ((std::int64_t{slot} + 1) << shift) - 1, lane);

@@ -1,4 +1,4 @@
-// From a plan and a call of an aggregation that were checked to kernels on a stream.
+// Executes a checked plan and call of an aggregation: fills the kernel arguments and launches on a stream.
 #include <cuda_runtime_api.h>
 
 #include <bit>
@@ -18,7 +18,7 @@ bool is_aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-/// How many elements of a node, 1, 2 or 4, can be accessed at once.
+/// How many elements of a node can be accessed at once: 1, 2 or 4.
 int vector_for(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, const float* atomic_sums) {
   const gnn::Aggregation& p = plan.problem;
   for (const int vector : {4, 2}) {
@@ -64,7 +64,7 @@ AggregateArguments make_call(const gnn::AggregationPlan& plan, const gnn::Aggreg
   made.cols = static_cast<std::int32_t>(p.cols);
   made.k = static_cast<std::int32_t>(p.k);
   made.window = static_cast<std::int32_t>(plan.window_cols);
-  made.mean = p.mean && !gathers;  // a gather has it in the factors of its edges
+  made.mean = p.mean && !gathers;  // a gather includes it in the factors of its edges
   made.writes_quads = p.cols % 4 == 0 && is_aligned(call.result, 4 * size_of(p.dtype));
   made.copies_quads = static_cast<std::size_t>(p.cols) * size_of(p.dtype) % 16 == 0 && is_aligned(call.gradient, 16);
   return made;

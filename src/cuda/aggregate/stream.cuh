@@ -1,6 +1,7 @@
-// cuda_stream: Y = A X. A warp takes the edges of a run of rows, and has a sum for every column in shared memory. A lane adds V
-// elements of an edge to their columns: the selectors of a node are distinct, so no two lanes meet. Where nodes have few
-// elements, S edges are added side by side, each to sums of its own, which become one when the row ends.
+// cuda_stream: Y = A X. A warp takes the edges of a batch of rows, and has a sum for every column in shared memory. A
+// lane adds V elements of an edge to their columns. The selectors of a node are distinct, so that no two lanes add to
+// the same sum. If nodes have few elements, S edges are added at the same time, each to its own sums, which are merged
+// when the row ends.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace rtopk::cuda {
 
-/// kAhead: loads of a lane, of V elements each, that are under way together.
+/// kAhead: loads of a lane in flight, of V elements each.
 template <class T, class Selector, bool kWeighted, int V, int S, int kAhead>
 class RowStreamer {
  public:
@@ -25,17 +26,18 @@ class RowStreamer {
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(args_, number, lane_, args_.k <= kLanes * V, [&](Run run) {
-      // It begins with an edge whose number in the graph is a multiple of S, perhaps of a row before. So an edge is always on
-      // the same side, and the order of additions does not depend on which rows are joined.
-      const auto lead = static_cast<int>(run.begin % S);
-      run.begin -= lead;
-      run.edges += lead;
-      run.end += lead;
+    for_batches(args_, number, lane_, args_.k <= kLanes * V, [&](EdgeBatch batch) {
+      // A batch begins at an edge whose number in the graph is a multiple of S, possibly an edge of an earlier row. So
+      // each edge always goes to the same of the S sums, and the order of additions does not depend on which rows are
+      // joined.
+      const auto lead = static_cast<int>(batch.begin % S);
+      batch.begin -= lead;
+      batch.edges += lead;
+      batch.end += lead;
       int first_column = 0;
       do {
         for (int element = 0; element < args_.k; element += kLanes * V) {
-          add(run, lead, element, first_column, element + kLanes * V >= args_.k);
+          add(batch, lead, element, first_column, element + kLanes * V >= args_.k);
         }
         first_column += window();
       } while (sizeof(Selector) > 1 && first_column < args_.cols);  // 256 columns always fit
@@ -43,10 +45,10 @@ class RowStreamer {
   }
 
  private:
-  static constexpr int kLanes = 32 / S;      ///< Of an edge.
-  static constexpr int kEdges = kAhead * S;  ///< Whose elements are under way together.
+  static constexpr int kLanes = 32 / S;      ///< Lanes of an edge.
+  static constexpr int kEdges = kAhead * S;  ///< Edges in flight.
 
-  /// Columns that fit. 8-bit selectors cannot leave 256.
+  /// Columns that fit. 8-bit selectors cannot point outside 256.
   [[nodiscard]] __device__ int window() const { return sizeof(Selector) == 1 ? 256 : args_.window; }
 
   struct Elements {
@@ -55,10 +57,10 @@ class RowStreamer {
     float weight;
   };
 
-  /// Adds the elements from `element` on, V for each lane, of all edges from `at` on, and writes rows where they end, if they
-  /// are complete.
-  __device__ void add(const Run& run, int at, int element, int first_column, bool complete) {
-    // A lane without elements reads the first ones and adds them to a word of its own.
+  /// Adds the elements from `element` on, V for each lane, of all edges from `at` on. Writes each row where it ends, if
+  /// `complete`.
+  __device__ void add(const EdgeBatch& batch, int at, int element, int first_column, bool complete) {
+    // A lane without elements loads the first ones and adds them to its private word.
     const int mine = element + lane_ % kLanes * V;
     const int side = lane_ / kLanes;
     const bool has = mine < args_.k;
@@ -67,22 +69,23 @@ class RowStreamer {
     const int value_bytes = args_.k * static_cast<int>(sizeof(T));
     const int selector_bytes = args_.k * static_cast<int>(sizeof(Selector));
     const std::uint32_t nowhere = sums_at_ + 4 * static_cast<std::uint32_t>(window() * S + lane_);
-    // The sums of a column lie side by side.
+    // The S sums of a column are neighbours.
     const std::uint32_t base = has ? sums_at_ + 4 * static_cast<std::uint32_t>(side) : nowhere;
     const std::uint32_t step = has ? 4 * S : 0;
     const auto cols = static_cast<unsigned>(min(window(), args_.cols - first_column));
 
-    EdgeStream<kWeighted> edges(args_.graph, run, lane_);
+    EdgeStream<kWeighted> edges(args_.graph, batch, lane_);
     Elements loaded[kAhead];
     unsigned exist = 0;
     int loaded_to = 0;  // the next edge to load; the next to add is `at`
-    int row = run.first;
+    int row = batch.first;
     int row_begin = at;
-    int row_end = __shfl_sync(kFullWarp, run.end, row);
+    int row_end = __shfl_sync(kFullWarp, batch.end, row);
+    // Invariant: all edges before `at` are added. Once loaded, edges [loaded_to - kEdges, loaded_to) are in registers.
     for (;;) {
       const int until = min(row_end, loaded_to);
       if (at < until) {
-        // Edges of this row among those that are loaded.
+        // Edges of this row among the loaded ones.
         const int behind = loaded_to - kEdges;
         const unsigned wanted = (exist & bits_below(until - behind) & ~bits_below(at - behind)) >> side;
 #pragma unroll
@@ -93,7 +96,8 @@ class RowStreamer {
           for (int i = 0; i < V; ++i) {
             const auto column = loaded[l].selectors.each[i] - static_cast<unsigned>(first_column);
             to[i] = base + column * step;
-            // 8-bit selectors always lead to words of this warp, and those beyond the columns to words that nobody reads.
+            // 8-bit selectors always point to words of this warp; those past the columns point to words that nobody
+            // reads.
             if (sizeof(Selector) > 1 && column >= cols) to[i] = nowhere;
             asm volatile("ld.shared.f32 %0, [%1];" : "=f"(sums[i]) : "r"(to[i]) : "memory");
           }
@@ -101,7 +105,7 @@ class RowStreamer {
           for (int i = 0; i < V; ++i) {
             const float value = as_float(loaded[l].values.each[i]);
             const float sum = kWeighted ? fmaf(loaded[l].weight, value, sums[i]) : value + sums[i];
-            // Written by hand: a branch for each edge would keep the compiler from loading the next one's sums early.
+            // In assembly: with a branch for each edge the compiler would not load the next edge's sums early.
             asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p st.shared.f32 [%0], %1; }" ::"r"(to[i]), "f"(sum),
                          "r"(wanted & 1u << l * S)
                          : "memory");
@@ -111,10 +115,10 @@ class RowStreamer {
       }
       at = S == 1 ? until : max(at, until);  // at first nothing is loaded
       if (at == row_end || args_.graph.nodes == 0) {
-        if (complete) write(run, row, run.degree(row_begin, row_end), first_column);
-        if (++row >= run.last) return;
+        if (complete) write(batch, row, batch.degree(row_begin, row_end), first_column);
+        if (++row >= batch.last) return;
         row_begin = row_end;
-        row_end = __shfl_sync(kFullWarp, run.end, row);
+        row_end = __shfl_sync(kFullWarp, batch.end, row);
       } else {
         edges.begin_turn(loaded_to);
         exist = edges.exist();
@@ -131,13 +135,13 @@ class RowStreamer {
     }
   }
 
-  /// Writes the sums and makes them zero.
-  __device__ void write(const Run& run, int row, float degree, int first_column) {
-    if (run.slot >= 0) {  // combine_kernel makes the mean
-      write_to(args_.partial_sums + std::int64_t{run.slot} * args_.cols, 1.0f, first_column);
+  /// Writes the sums and resets them to zero.
+  __device__ void write(const EdgeBatch& batch, int row, float degree, int first_column) {
+    if (batch.slot >= 0) {  // combine_kernel makes the mean
+      write_to(args_.partial_sums + std::int64_t{batch.slot} * args_.cols, 1.0f, first_column);
     } else {
       const float scale = args_.mean ? 1.0f / fmaxf(degree, 1.0f) : 1.0f;
-      write_to(static_cast<T*>(args_.result) + std::int64_t{run.row + row} * args_.cols, scale, first_column);
+      write_to(static_cast<T*>(args_.result) + std::int64_t{batch.row + row} * args_.cols, scale, first_column);
     }
     __syncwarp();
   }
@@ -171,7 +175,7 @@ class RowStreamer {
     }
   }
 
-  /// Of a column.
+  /// The sum of a column.
   [[nodiscard]] __device__ static float total(const float* sums) {
     if constexpr (S == 1) {
       return sums[0];
@@ -184,11 +188,11 @@ class RowStreamer {
 
   const AggregateArguments& args_;
   float* sums_;
-  std::uint32_t sums_at_;  ///< The same, as shared memory is addressed.
+  std::uint32_t sums_at_;  ///< Shared address of `sums_`.
   int lane_;
 };
 
-/// Of a multiprocessor: as many as registers suffice for.
+/// Blocks on a multiprocessor: as many as registers allow.
 template <class T, class Selector, bool kWeighted, int V, int S>
 constexpr int stream_blocks() {
   if (sizeof(Selector) > 1) return S == 1 ? 5 : 6;
@@ -196,7 +200,7 @@ constexpr int stream_blocks() {
   return sizeof(T) < 4 && V == 1 && S == 1 ? 7 : 8;
 }
 
-/// Eight edges are under way in a warp, or fewer where a lane has several elements of each.
+/// Eight edges of a warp are in flight, or fewer if a lane has several elements of each.
 template <class T, class Selector, bool kWeighted, int V, int S, int kAhead = 8 / (V > S ? V : S),
           int kBlocks = stream_blocks<T, Selector, kWeighted, V, S>()>
 __global__ void __launch_bounds__(kAggregateThreads, kBlocks)

@@ -1,6 +1,7 @@
-// cuda_stream_scatter: dX = (A^T dY) at the selectors, by the rows of A. A warp takes the edges of a run of rows. It has a row
-// of dY in shared memory, and the next one is on its way; for every edge it reads the selectors of the node, picks what they
-// name and adds it to the node's sums in global memory. The order in which warps add is not fixed.
+// cuda_stream_scatter: dX = (A^T dY) at the selectors, by the rows of A. A warp takes the edges of a batch of rows. It
+// has a row of dY in shared memory while the next one is being copied. For every edge it reads the selectors of the
+// node, picks these columns of the row and adds them to the node's sums in global memory. The order in which warps add
+// is not fixed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace rtopk::cuda {
 
-/// Adds to V floats at an address that is a multiple of their size. Nobody waits for it.
+/// Adds to V floats at an address that is a multiple of their size. Does not wait for the result.
 template <int V>
 __device__ void add_to_global(float* to, const float (&x)[V]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -30,16 +31,16 @@ __device__ void add_to_global(float* to, const float (&x)[V]) {
 #endif
 }
 
-/// kStaged: rows of dY lie in shared memory, with 256 elements or more, so that 8-bit selectors cannot leave them.
-/// kLoads, of selectors, are under way together.
+/// kStaged: rows of dY are in shared memory, with at least 256 elements, so that 8-bit selectors cannot point outside.
+/// kLoads: loads of selectors in flight.
 template <class T, class Selector, bool kWeighted, int V, bool kStaged, int kLoads>
-class RunScatterer {
+class BatchScatterer {
  public:
   /// `rows`: two rows of dY, each of `pitch` elements.
-  __device__ RunScatterer(const AggregateArguments& args, T* rows, int pitch, int lane)
+  __device__ BatchScatterer(const AggregateArguments& args, T* rows, int pitch, int lane)
       : args_(args), rows_(rows), pitch_(pitch), lane_(lane) {
     while (lanes_ < 32 && lanes_ * V < args.last_element - args.first_element) lanes_ *= 2;
-    if constexpr (sizeof(Selector) == 1) {  // selectors beyond the columns pick zeros
+    if constexpr (sizeof(Selector) == 1) {  // selectors past the columns pick zeros
       for (int row = 0; row < 2; ++row) {
         for (int column = args.cols + lane; column < pitch; column += 32) rows[row * pitch + column] = T{};
       }
@@ -47,23 +48,23 @@ class RunScatterer {
   }
 
   __device__ void work(std::int32_t number) {
-    for_runs(args_, number, lane_, true, [&](const Run& run) {
-      if (run.edges == 0 || args_.graph.nodes == 0) return;
+    for_batches(args_, number, lane_, true, [&](const EdgeBatch& batch) {
+      if (batch.edges == 0 || args_.graph.nodes == 0) return;
       for (int element = args_.first_element; element < args_.last_element; element += lanes_ * V) {
-        scatter(run, element);
+        scatter(batch, element);
       }
     });
   }
 
  private:
-  [[nodiscard]] __device__ const T* gradient_of(const Run& run, int row) const {
-    return static_cast<const T*>(args_.gradient) + std::int64_t{run.row + row} * args_.cols;
+  [[nodiscard]] __device__ const T* gradient_of(const EdgeBatch& batch, int row) const {
+    return static_cast<const T*>(args_.gradient) + std::int64_t{batch.row + row} * args_.cols;
   }
 
   /// Starts to copy the first of these rows of dY, if there is one.
-  __device__ void fetch(const Run& run, unsigned rows, int buffer) {
+  __device__ void fetch(const EdgeBatch& batch, unsigned rows, int buffer) {
     if (!kStaged || rows == 0) return;
-    const T* from = gradient_of(run, __ffs(static_cast<int>(rows)) - 1);
+    const T* from = gradient_of(batch, __ffs(static_cast<int>(rows)) - 1);
     T* to = rows_ + buffer * pitch_;
     if (args_.copies_quads) {
       constexpr int kQuad = 16 / static_cast<int>(sizeof(T));
@@ -76,7 +77,7 @@ class RunScatterer {
     commit_copies();
   }
 
-  __device__ void scatter(const Run& run, int element) {
+  __device__ void scatter(const EdgeBatch& batch, int element) {
     const int side_by_side = 32 / lanes_;
     const int turn = kLoads * side_by_side;
     const int edge_of_lane = lane_ / lanes_;
@@ -85,14 +86,14 @@ class RunScatterer {
     const Selector* selectors = static_cast<const Selector*>(args_.selectors) + (has ? mine : 0);
 
     // Rows that have edges, from the next one on.
-    const int previous_end = __shfl_up_sync(kFullWarp, run.end, 1);
-    const int my_begin = lane_ == run.first ? 0 : previous_end;
-    unsigned rows = __ballot_sync(kFullWarp, lane_ >= run.first && lane_ < run.last && run.end > my_begin);
-    __syncwarp();  // nobody still reads the rows of the run before
+    const int previous_end = __shfl_up_sync(kFullWarp, batch.end, 1);
+    const int my_begin = lane_ == batch.first ? 0 : previous_end;
+    unsigned rows = __ballot_sync(kFullWarp, lane_ >= batch.first && lane_ < batch.last && batch.end > my_begin);
+    __syncwarp();  // nobody still reads the rows of the previous batch
     int buffer = 0;
-    fetch(run, rows, buffer);
+    fetch(batch, rows, buffer);
 
-    EdgeStream<kWeighted> edges(args_.graph, run, lane_);
+    EdgeStream<kWeighted> edges(args_.graph, batch, lane_);
     Several<Selector, V> loaded[kLoads];
     std::int32_t nodes[kLoads];
     float weights[kLoads];
@@ -108,7 +109,7 @@ class RunScatterer {
         rows &= rows - 1;
         if constexpr (kStaged) {
           __syncwarp();  // nobody still reads the row that is overwritten
-          fetch(run, rows, buffer ^ 1);
+          fetch(batch, rows, buffer ^ 1);
           if (rows != 0) {
             wait_for_copies<1>();
           } else {
@@ -118,10 +119,10 @@ class RunScatterer {
           row_ = rows_ + buffer * pitch_;
           buffer ^= 1;
         } else {
-          row_ = gradient_of(run, row);
+          row_ = gradient_of(batch, row);
         }
-        row_end = __shfl_sync(kFullWarp, run.end, row);
-        if (args_.mean) scale = 1.0f / run.degree(at, row_end);
+        row_end = __shfl_sync(kFullWarp, batch.end, row);
+        if (args_.mean) scale = 1.0f / batch.degree(at, row_end);
       }
       if (at == loaded_to) {
         edges.begin_turn(loaded_to);
@@ -158,13 +159,13 @@ class RunScatterer {
 
   const AggregateArguments& args_;
   T* rows_;
-  const T* row_ = nullptr;  ///< Of dY, that edges pick from.
+  const T* row_ = nullptr;  ///< The row of dY that edges pick from.
   int pitch_;
   int lane_;
-  int lanes_ = kLoads;  ///< Of an edge: a power of two, such that 32 edges or fewer are under way.
+  int lanes_ = kLoads;  ///< Of an edge: a power of two, so that at most 32 edges are in flight.
 };
 
-/// Of a multiprocessor: as many as registers suffice for.
+/// Blocks on a multiprocessor: as many as registers allow.
 template <class Selector, bool kWeighted, int V>
 constexpr int stream_scatter_blocks() {
   if (sizeof(Selector) > 1 || kWeighted) return 6;
@@ -179,8 +180,8 @@ __global__ void __launch_bounds__(kAggregateThreads, kBlocks)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto pitch = kStaged ? static_cast<int>(stream_scatter_pitch(args.cols)) : 0;
-  RunScatterer<T, Selector, kWeighted, V, kStaged, kLoads> rows(args, reinterpret_cast<T*>(shared) + warp * 2 * pitch,
-                                                                pitch, lane);
+  BatchScatterer<T, Selector, kWeighted, V, kStaged, kLoads> rows(args, reinterpret_cast<T*>(shared) + warp * 2 * pitch,
+                                                                  pitch, lane);
   rows.work(static_cast<int>(blockIdx.x) * (kAggregateThreads / 32) + warp);
 }
 

@@ -1,5 +1,5 @@
-// The transposition of a graph on a GPU: the edges, each with its row, are sorted by column. The sort is stable, so that
-// the edges of a column keep their order and the result is unique.
+// Transposes a graph on a GPU: sorts the edges, each with its row, by column. The sort is stable, so that the edges of
+// a column keep their order and the result is unique.
 #include <cub/device/device_radix_sort.cuh>
 
 #include <bit>
@@ -20,17 +20,17 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kEdgesPerWarp = 256;
 
-/// What travels with a column: the edge's row, and its weight in the upper half where there are weights.
+/// The sort's payload of a column: the edge's row, and in the upper half its weight if there are weights.
 using Row = std::uint32_t;
 using WeightedRow = unsigned long long;
 
 template <class Payload>
 struct Sorted {
-  std::uint32_t* columns;  ///< `nodes` where there is no such node: behind all others.
+  std::uint32_t* columns;  ///< `nodes` if there is no such node, so that it sorts last.
   Payload* rows;
 };
 
-/// A row of each edge, where row starts say so, and its column as a key.
+/// Finds the row of each edge in the row starts, and writes it with the edge's column as the key.
 template <class Payload>
 __global__ void __launch_bounds__(kThreads) expand_kernel(const GraphView graph, const Sorted<Payload> to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(kThreads) expand_kernel(const GraphView graph,
   for (std::int64_t edge = first + lane; edge < end; edge += 32) {
     std::int32_t low = first_row;
     std::int32_t high = last_row + 1;
+    // Invariant: the row of `edge` is in [low, high).
     while (high - low > 1) {
       const std::int32_t middle = low + (high - low) / 2;
       (index_at(graph.row_starts, graph.wide, middle) > edge ? high : low) = middle;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   if constexpr (sizeof(Payload) > sizeof(Row)) weights[edge] = __uint_as_float(static_cast<unsigned>(payload >> 32));
 }
 
-/// A row of the transposed graph begins where the first of its edges lies among the sorted ones.
+/// A row of the transposed graph begins at the first of its edges in sorted order.
 template <class Index>
 __global__ void __launch_bounds__(kThreads) write_starts_kernel(const std::uint32_t* columns, const std::int64_t edges,
                                                                 const std::int32_t nodes, Index* starts) {
@@ -79,6 +80,7 @@ __global__ void __launch_bounds__(kThreads) write_starts_kernel(const std::uint3
   if (node > nodes) return;
   std::int64_t low = 0;
   std::int64_t high = edges;
+  // Invariant: the edges before `low` have smaller columns than `node`, those from `high` on do not.
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     if (columns[middle] < static_cast<std::uint32_t>(node)) {
@@ -92,19 +94,19 @@ __global__ void __launch_bounds__(kThreads) write_starts_kernel(const std::uint3
 
 constexpr std::size_t kAlignment = 256;
 
-/// Parts of the workspace: columns and rows twice, and what the sort needs.
+/// Parts of the workspace: columns and rows twice, and the memory of the sort.
 struct Layout {
   std::size_t columns[2];
   std::size_t rows[2];
   std::size_t sort;
   std::size_t sort_bytes;
-  std::size_t bytes;  ///< With room to align a base of any address.
+  std::size_t bytes;  ///< Includes room to align a base of any address.
 };
 
 template <class Payload>
 cudaError_t sort_edges(void* memory, std::size_t& bytes, cub::DoubleBuffer<std::uint32_t>& columns,
                        cub::DoubleBuffer<Payload>& rows, const gnn::Transposition& problem, cudaStream_t stream) {
-  const int bits = std::bit_width(static_cast<std::uint64_t>(problem.nodes));  // the greatest key is `nodes` itself
+  const int bits = std::bit_width(static_cast<std::uint64_t>(problem.nodes));  // the largest key is `nodes` itself
   return cub::DeviceRadixSort::SortPairs(memory, bytes, columns, rows, problem.edges, 0, bits, stream);
 }
 

@@ -1,4 +1,4 @@
-// From a plan to the kernels of a linear map.
+// Launches the kernels of a linear map's plan.
 #include "cuda/linear/kernel.cuh"
 #include "cuda/runtime/add_parts.cuh"
 

@@ -1,9 +1,9 @@
-// C = A B of f32 matrices on tensor cores that multiply bf16. An f32 number is the sum of three bf16 numbers: of the nine products
-// of parts, the six whose sizes an f32 product shows are summed.
+// C = A B of f32 matrices on tensor cores that multiply bf16. An f32 number is the sum of three bf16 numbers. Of the
+// nine products of parts, the six that are large enough to matter in f32 are summed.
 //
-// A block has 64 x 128 sums. Of A every thread reads the elements that it multiplies, and takes them apart in its registers. B is
-// taken apart on its way to shared memory, a step of 32 of the depth in one half while the other half is multiplied. Tensor cores
-// cut sums off where f32 would round: the sums of one step are added to the others in f32.
+// A block has 64 x 128 sums. Every thread loads the elements of A that it multiplies, and splits them in registers. B
+// is split on its way to shared memory: a step of 32 of the depth goes to one half while the other half is multiplied.
+// Tensor cores truncate sums where f32 would round. So the sums of one step are added to the others in f32.
 #pragma once
 
 #include "cuda/linear/launch.hpp"
@@ -11,9 +11,9 @@
 
 namespace rtopk::cuda {
 
-inline constexpr int kLinearParts = 3;  ///< bf16 numbers that an f32 number is the sum of, the largest first.
+inline constexpr int kLinearParts = 3;  ///< bf16 numbers whose sum is an f32 number, the largest first.
 
-/// Two numbers taken apart: in every part two bf16 numbers.
+/// Splits two numbers: each part holds two bf16 numbers.
 __device__ inline void take_apart(float x, float y, unsigned& high, unsigned& middle, unsigned& low) {
   const auto leading = [](float first, float second) {
     return __byte_perm(__float_as_uint(first), __float_as_uint(second), 0x7632);
@@ -26,13 +26,13 @@ __device__ inline void take_apart(float x, float y, unsigned& high, unsigned& mi
   low = leading(rest(x), rest(y));
 }
 
-/// kAlongA, kAlongB: whether neighbours in memory are of the depth, so that A is m x depth, B n x depth; or else of rows and
-/// columns of C, so that A is depth x m, B depth x n.
+/// kAlongA, kAlongB: true if the depth is contiguous in memory, so that A is m x depth and B is n x depth. Otherwise A
+/// is depth x m and B is depth x n.
 template <bool kAlongA, bool kAlongB>
 class DenseProduct {
   static constexpr int kUnitsOfThread = kLinearUnits / kLinearThreads;
   static constexpr int kUnitsOfRow = kAlongB ? kLinearStep / 8 : kLinearTileN / 8;
-  static constexpr int kHalves = kLinearStep / 16;  ///< Depth that one instruction multiplies.
+  static constexpr int kHalves = kLinearStep / 16;  ///< Of a step: the depth of one instruction is 16.
 
   // Distances in shared memory between matrices of eight by eight.
   static constexpr int kWide = kAlongB ? 128 : 144;
@@ -50,7 +50,7 @@ class DenseProduct {
     const std::int64_t first = part_ * args.depth_of_part;
     const std::int64_t left = min(args.depth_of_part, shape.depth - first);
     left_ = static_cast<int>(max(left, std::int64_t{0}));
-    // Rows and columns behind the last are read as the last, and not written.
+    // Rows and columns past the last are read as the last, and not written.
     const std::int64_t k = first + 2 * (thread() % 4);
     for (int i = 0; i < 2; ++i) {
       const std::int64_t row = min(row_ + 8 * i, shape.m - 1);
@@ -72,6 +72,7 @@ class DenseProduct {
     take_rows_apart();
     if (steps > 1) read();
     __syncthreads();
+    // Invariant: step `step` of B is in half step % 2 of shared memory, and of A in `rows_`; step + 1 has been read.
     for (int step = 0; step < steps; ++step) {
       add_step(step % 2);
       if (step + 1 < steps) {
@@ -86,10 +87,10 @@ class DenseProduct {
 
  private:
   [[nodiscard]] static __device__ int thread() { return static_cast<int>(threadIdx.x); }
-  /// The units of B in a step that this thread brings.
+  /// The units of B in a step that this thread loads.
   [[nodiscard]] static __device__ int unit(int i) { return thread() + i * kLinearThreads; }
 
-  /// The next step of both, from global memory; zeros behind the last.
+  /// Reads the next step of both from global memory; zeros past the last.
   __device__ void read() {
     const LinearShape& shape = args_.shape;
 #pragma unroll
@@ -134,7 +135,7 @@ class DenseProduct {
     }
   }
 
-  /// What was read of B, taken apart, to one half of shared memory.
+  /// Splits what was read of B, and stores it to one half of shared memory.
   __device__ void store(int half) const {
 #pragma unroll
     for (int i = 0; i < kUnitsOfThread; ++i) {
@@ -164,7 +165,7 @@ class DenseProduct {
     };
     WarpgroupSums step;
     begin_products();
-    // The smallest first.
+    // The smallest products first.
     multiply<!kAlongB, false>(step, rows_[0][2], columns(0, 0));
     multiply<!kAlongB, true>(step, rows_[1][2], columns(1, 0));
 #pragma unroll
@@ -207,10 +208,10 @@ class DenseProduct {
   char* shared_;
   unsigned address_;
   std::int64_t part_;
-  std::int64_t row_;     ///< Of C, this thread's first.
-  std::int64_t column_;  ///< Of C, the block's first.
-  int left_;             ///< Of the depth of this part, not yet read.
-  int second_quad_;      ///< From the first four columns of a unit to the others, where they exist.
+  std::int64_t row_;     ///< Of C: this thread's first.
+  std::int64_t column_;  ///< Of C: the block's first.
+  int left_;             ///< Depth of this part that was not read yet.
+  int second_quad_;      ///< Offset from the first four columns of a unit to the others, if they exist.
   const float* a_[2];
   const float* b_[kUnitsOfThread];
   float2 read_a_[kHalves][4];

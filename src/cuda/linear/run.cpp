@@ -1,4 +1,4 @@
-// From a plan and a call of a linear map that were checked to kernels on a stream.
+// Executes a checked plan and call of a linear map: fills the kernel arguments and launches on a stream.
 #include <cuda_runtime_api.h>
 
 #include "cuda/backend.hpp"

@@ -1,27 +1,27 @@
-// Hopper's matrix instructions: a warpgroup, four warps, multiplies 64 rows of bf16 in its registers with 128 columns in shared
-// memory. For sm_90a.
+// Hopper's matrix instructions: a warpgroup of four warps multiplies 64 rows of bf16 in its registers by 128 columns in
+// shared memory. For sm_90a.
 #pragma once
 
 #include <cstdint>
 
 namespace rtopk::cuda {
 
-/// What a warpgroup's thread has of 64 x 128 sums: of its two rows, eight apart, pairs of neighbours, eight columns apart.
+/// A thread's share of the 64 x 128 sums: in two rows, eight apart, pairs of neighbours, eight columns apart.
 using WarpgroupSums = float[64];
 
-/// Where matrices of eight by eight bf16 lie in shared memory: their address, and the distances in bytes from one to the next
-/// along the depth and along the columns.
+/// The descriptor of matrices of eight by eight bf16 in shared memory: their address, and the distances in bytes from
+/// one to the next along the depth and along the columns.
 [[nodiscard]] __device__ inline std::uint64_t describe(unsigned address, std::uint64_t deep, std::uint64_t wide) {
   return (address >> 4 & 0x3fff) | deep / 16 << 16 | wide / 16 << 32;
 }
 
-/// What was written to shared memory is seen by the matrix instructions that follow a barrier.
+/// Makes writes to shared memory visible to the matrix instructions after the next barrier.
 __device__ inline void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-/// Ends a sequence of products and waits for it. Until then the compiler takes the registers of a factor to be free, which the
-/// instructions still read: nothing may come between.
+/// Ends a sequence of products and waits for it. The instructions still read the registers of their factors, but the
+/// compiler believes them free: no other code may come between the products and this.
 __device__ inline void finish_products(WarpgroupSums& sums) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");

@@ -1,4 +1,4 @@
-// From a plan to the kernels of a normalization.
+// Launches the kernels of a normalization's plan.
 #include <type_traits>
 
 #include "cuda/norm/kernels.cuh"
@@ -6,8 +6,8 @@
 namespace rtopk::cuda {
 namespace {
 
-/// Calls f with the elements that a lane has of a row, and with whether they are accessed by four, as constants. By one there
-/// are up to 16: core/norm_checks.cpp.
+/// Calls f with two constants: the elements that a lane has of a row, and whether it accesses four at once. Single
+/// accesses have at most 16 elements: see core/gnn/norm_checks.cpp.
 template <class F>
 cudaError_t with_row(std::int64_t cols, bool quads, F&& f) {
   const auto with_elements = [&]<bool kQuads>(std::bool_constant<kQuads> by_four) {
@@ -26,7 +26,7 @@ cudaError_t launch_gradient(const NormArguments& args, bool quads, const Grid& g
   return with_row(args.cols, quads,
                   [&]<int kPerLane, bool kQuads>(std::integral_constant<int, kPerLane>, std::bool_constant<kQuads>) {
                     static std::atomic<std::uint64_t> allowed;
-                    // More than 256 columns have selectors of 16 bits.
+                    // More than 256 columns have 16-bit selectors.
                     using Possible =
                         std::conditional_t<kPerLane <= 8 || std::is_void_v<Selector>, Selector, std::uint16_t>;
                     return launch(&norm_gradient_kernel<kPerLane, kQuads, Possible>, allowed, grid, args);

@@ -1,5 +1,5 @@
-// Kernels of a normalization: a warp takes rows in turn, reads the next one ahead, and has what it adds up over its rows in
-// registers.
+// Kernels of a normalization. A warp takes one row after the other, reads the next one ahead, and keeps its sums over
+// rows in registers.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rtopk::cuda {
 
 /// The rows that a warp takes: every `step`-th.
 struct NormTurns {
-  std::uint32_t row;  ///< rows, below 2^31, and one step more fit.
+  std::uint32_t row;  ///< Cannot overflow: rows are below 2^31, and one step more fits.
   std::uint32_t step;
 
   __device__ NormTurns() {
@@ -21,7 +21,7 @@ struct NormTurns {
     row = blockIdx.x * warps + threadIdx.x / 32;
     step = gridDim.x * warps;
   }
-  /// Where this turn's row of `width` elements begins, and how far it is to the next turn's.
+  /// The start of this turn's row of `width` elements, and the distance to the next turn's row.
   template <class X>
   [[nodiscard]] __device__ X* begin(X* rows, std::int32_t width) const {
     return rows + static_cast<std::int64_t>(row) * width;
@@ -31,7 +31,7 @@ struct NormTurns {
   }
 };
 
-/// Longer rows leave no registers for the next one, and have enough under way by themselves.
+/// Longer rows leave no registers for the next one, and have enough loads in flight by themselves.
 template <int kPerLane>
 inline constexpr bool kNormReadsAhead = kPerLane <= 8;
 
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_rows(kPerLane))
   }
 }
 
-/// Rows of a gradient in CBSR, made dense: a warp scatters the k elements of a row into zeros in shared memory.
+/// Rows of a gradient in CBSR, made dense: a warp scatters the k elements of a row to zeros in shared memory.
 template <class Row, class Selector>
 class NormGradientRows {
  public:
@@ -80,7 +80,7 @@ class NormGradientRows {
         values_(turns.begin(args.call.values, args.k) + threadIdx.x % 32),
         selectors_(turns.begin(static_cast<const Selector*>(args.call.selectors), args.k) + threadIdx.x % 32),
         row_(Row::kMaxColumns),
-        // Opaque, or it would be computed anew at every use.
+        // Opaque: otherwise it would be computed again at every use.
         memory_(shared + opaque(static_cast<int>(threadIdx.x) / 32 * Row::kMaxColumns)) {
     clear();
   }
@@ -95,7 +95,7 @@ class NormGradientRows {
     }
   }
 
-  /// What lanes have of the dense row, which is zero again afterwards. The next fetch() is for the next turn's row.
+  /// Loads the lane's elements of the dense row, and zeroes the row again. The next fetch() is for the next turn's row.
   __device__ void take(typename Row::Elements& x) {
 #pragma unroll
     for (int i = 0; i < kFetched; ++i) {
@@ -111,9 +111,9 @@ class NormGradientRows {
   }
 
  private:
-  static constexpr int kFetched = 2;  ///< By each lane, ahead.
+  static constexpr int kFetched = 2;  ///< Elements that each lane reads ahead.
 
-  /// Each lane its own columns, which it alone reads.
+  /// Each lane clears its own columns, which it alone reads.
   __device__ void clear() {
     row_.store(row_.own(memory_), typename Row::Elements{});
     __syncwarp();
@@ -122,18 +122,18 @@ class NormGradientRows {
     if (column < cols_) memory_[column] = value;
   }
 
-  std::int32_t own_k_;  ///< Of the row's elements, those from the lane's first on.
+  std::int32_t own_k_;  ///< Elements of the row from the lane's first on.
   std::int32_t cols_;
   std::int64_t distance_;
   const float* values_;
   const Selector* selectors_;
-  Row row_;  ///< Whole: there are zeros behind the last column, too.
+  Row row_;  ///< Of full length, because there are zeros past the last column too.
   float* memory_;
   float value_[kFetched];
   int column_[kFetched];
 };
 
-/// Rows of a dense gradient, by the same calls.
+/// Rows of a dense gradient, with the same interface.
 template <class Row>
 class NormGradientRows<Row, void> {
  public:
@@ -154,7 +154,7 @@ class NormGradientRows<Row, void> {
   typename Row::Elements next_;
 };
 
-/// Adds up the sums of a block's warps, one after the other, and leaves them in the workspace.
+/// Adds up the sums of a block's warps, one after the other, and writes them to the workspace.
 template <class Row, int kPerLane>
 __device__ void leave_norm_sums(const NormArguments& args, const Row& row, const float (&sums)[kNormSums][kPerLane],
                                 float* shared) {
@@ -178,7 +178,7 @@ __device__ void leave_norm_sums(const NormArguments& args, const Row& row, const
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kNormThreads) partial[i] = shared[i];
 }
 
-/// dX, and the sums of a block for gamma, beta and the bias. Selector is void for a dense gradient.
+/// dX, and a block's sums for gamma, beta and the bias. Selector is void for a dense gradient.
 template <int kPerLane, bool kQuads, class Selector>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLane))
     norm_gradient_kernel(const __grid_constant__ NormArguments args) {
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks_for_gradients(kPerLa
 
 inline constexpr int kNormFinishThreads = 1024;
 
-/// Adds up the sums of all blocks, in an order that depends on their number alone. A block has 32 columns.
+/// Adds up the sums of all blocks, in an order that depends only on their number. A block has 32 columns.
 static __global__ void __launch_bounds__(kNormFinishThreads)
     norm_finish_kernel(const __grid_constant__ NormArguments args, const std::int32_t partials) {
   wait_for_previous();

@@ -1,4 +1,4 @@
-// What the kernels of a normalization are told, and their entry point.
+// Kernel arguments of a normalization, and the entry point of its kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,15 +12,15 @@
 namespace rtopk::cuda {
 
 struct NormArguments {
-  gnn::NormCall call;             ///< bias and bias_gradient are null where there is no bias.
-  float* partial_sums = nullptr;  ///< Gradients: of every block, kNormSums rows of cols.
+  gnn::NormCall call;             ///< bias and bias_gradient are null if there is no bias.
+  float* partial_sums = nullptr;  ///< Gradients: kNormSums rows of cols for every block.
   std::int32_t rows = 0;
   std::int32_t cols = 0;
   std::int32_t k = 0;
   float epsilon = 0.0f;
 };
 
-/// Queues all kernels of a plan. `quads`: four neighbours of a row can be accessed at once.
+/// Enqueues all kernels of a plan. `quads`: four neighbours of a row can be accessed at once.
 cudaError_t launch_norm(const gnn::NormPlan& plan, const NormArguments& args, bool quads, Grid grid);
 
 }  // namespace rtopk::cuda

@@ -7,8 +7,8 @@
 
 namespace rtopk::cuda {
 
-/// How a warp has rows of up to 32 * kPerLane columns: each lane some of them, four neighbours at a time or one. Addresses are
-/// those of a lane's first element: own(row).
+/// A row of up to 32 * kPerLane columns. Each lane has some of them, four neighbours at a time or single ones.
+/// Addresses are those of a lane's first element: own(row).
 template <int kPerLane, bool kQuads>
 class NormRow {
  public:
@@ -25,7 +25,7 @@ class NormRow {
     return row + first_;
   }
 
-  /// Zero where there is no column.
+  /// Loads zero where there is no column.
   __device__ void load(const float* from, Elements& x) const {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -65,22 +65,22 @@ class NormRow {
     }
   }
 
-  /// The mean over the columns, from what the lanes have.
+  /// The mean over the columns, from the sums of the lanes.
   [[nodiscard]] __device__ float mean(float sum_of_lane) const {
     return LaneGroup<32>::sum_reals(sum_of_lane) * inverse_cols_;
   }
 
-  /// How a row is normalized: x * scale + shift, when its rounded mean was taken from it.
+  /// The normalized row is x * scale + shift, after its rounded mean was subtracted from x.
   struct Scaling {
     float scale;
     float shift;
   };
 
-  /// Takes the rounded mean from a row. What lanes have behind the last column is zero afterwards.
+  /// Subtracts the rounded mean from a row. Places past the last column are zero afterwards.
   ///
-  /// A mean in f32 is off by its rounding, which a row of large equal elements, or of small differences between large elements,
-  /// would show: the mean of what is left is the shift. Terms are divided before they are added, so that no sum of finite
-  /// elements is infinite.
+  /// An f32 mean has a rounding error, which would show in rows of large equal elements, or of small differences
+  /// between large elements. The mean of the remainder corrects it: that is the shift. Terms are divided before they
+  /// are added, so that no sum of finite elements is infinite.
   __device__ Scaling center(Elements& x, float epsilon) const {
     float sum = 0.0f;
 #pragma unroll
@@ -114,7 +114,7 @@ class NormRow {
   float inverse_cols_;
 };
 
-/// Numbers of the columns, the same for every row: in registers, or read for each row where those are few.
+/// Parameters of the columns, the same for every row: held in registers, or read for each row if registers are few.
 template <int kPerLane, bool kQuads>
 class NormColumns {
  public:
@@ -129,12 +129,13 @@ class NormColumns {
     }
   }
 
-  /// Before its use with each row: what is not held is read there, not before, and does not stay in registers.
+  /// Call it before each row. Parameters that are not held are then read where they are used, and do not stay in
+  /// registers.
   __device__ void renew() {
     if constexpr (!kHeld) from_ = opaque(from_);
   }
 
-  /// Of a lane's i-th element.
+  /// The parameter of a lane's i-th element.
   [[nodiscard]] __device__ float at(int i) const {
     if constexpr (kHeld) {
       return held_[i];

@@ -1,4 +1,4 @@
-// From a plan and a call of a normalization that were checked to kernels on a stream.
+// Executes a checked plan and call of a normalization: fills the kernel arguments and launches on a stream.
 #include <cuda_runtime_api.h>
 
 #include "cuda/backend.hpp"
@@ -10,7 +10,7 @@
 namespace rtopk::cuda {
 namespace {
 
-/// Whether four neighbours of every row, and of what belongs to the columns, can be accessed at once. Null is aligned.
+/// True if four neighbours of every row and of the column parameters can be accessed at once. Null is aligned.
 bool has_quads(const NormArguments& arguments) {
   const gnn::NormCall& call = arguments.call;
   if (arguments.cols % 4 != 0) return false;
@@ -33,7 +33,7 @@ Status run(const gnn::NormPlan& plan, const gnn::NormCall& call, void* workspace
                           .cols = static_cast<std::int32_t>(problem.cols),
                           .k = static_cast<std::int32_t>(problem.k),
                           .epsilon = problem.epsilon};
-  // What the term does not read may be anything.
+  // Pointers that the term does not use may be anything.
   if (!problem.biased) arguments.call.bias = arguments.call.bias_gradient = nullptr;
   if (problem.term != gnn::NormTerm::rows) arguments.call.beta = nullptr;
   if (problem.term != gnn::NormTerm::gradient) arguments.call.gradient = nullptr;

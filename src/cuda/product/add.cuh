@@ -1,12 +1,12 @@
-// Y += X W: a warp takes some rows at a time. Their values and selectors are staged in shared memory, 32 of each row; then a row's
-// lanes multiply one after the other.
+// Y += X W. A warp takes some rows at a time. It stages their values and selectors in shared memory, 32 of each row;
+// then the lanes of a row multiply one element after the other.
 #pragma once
 
 #include "cuda/product/tile.cuh"
 
 namespace rtopk::cuda {
 
-/// An element of X: its value, and where its row of W is.
+/// An element of X: its value, and the position of its row of W.
 struct alignas(8) PlacedValue {
   float value;
   std::int32_t place;
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kProductThreads, 1) product_kernel(const __gri
   extern __shared__ __align__(16) char shared[];
   constexpr int kLanes = product_lanes(kTile);
   constexpr int kRows = 32 / kLanes;
-  constexpr int kAtOnce = 2;  // elements whose loads are under way together
+  constexpr int kAtOnce = 2;  // elements whose loads are in flight together
   constexpr int kQuads = kTile / (4 * kLanes);
   const LaneColumns<kLanes> columns;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kProductThreads, 1) product_kernel(const __gri
       const PlacedValue* const own = staged + lane / kLanes * kStagePitch;
       const int count = min(args.k - begin, kStagedElements);
 #pragma unroll 1
-      for (int j = 0; j < count; j += kAtOnce) {  // what is behind the last one brings nothing
+      for (int j = 0; j < count; j += kAtOnce) {  // elements past the last are zero
 #pragma unroll
         for (int l = 0; l < kAtOnce; ++l) {
           const PlacedValue element = own[j + l];

@@ -1,4 +1,4 @@
-// From a plan to the kernels of a product of compact rows.
+// Launches the kernels of a plan for a product of compact rows.
 #include <type_traits>
 
 #include "cuda/product/add.cuh"
@@ -19,7 +19,8 @@ cudaError_t with_tile(std::int64_t cols, F&& f) {
   return f(std::integral_constant<int, 32>{});
 }
 
-/// Calls f with a tile's columns, and with whether a block has it in shared memory: with less than all columns it always has.
+/// Calls f with a tile's columns, and with a constant that tells whether W's tile is in shared memory. Tiles narrower
+/// than kMaxTile always are.
 template <class F>
 cudaError_t with_matrix(const gnn::ProductPlan& plan, F&& f) {
   if (!has_tile(plan)) return f(std::integral_constant<int, kMaxTile>{}, std::false_type{});

@@ -10,7 +10,7 @@
 
 namespace rtopk::cuda {
 
-/// Queues all kernels of a plan.
+/// Enqueues all kernels of a plan.
 cudaError_t launch_product(const gnn::ProductPlan& plan, const ProductArguments& args, const Grid& grid);
 
 }  // namespace rtopk::cuda

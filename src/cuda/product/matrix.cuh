@@ -1,6 +1,7 @@
-// X^T dY, without sorting and without atomic additions: a block takes the rows in chunks. It scatters a chunk's values to a dense
-// tile in shared memory and marks them, a bit for every row, in the mask of their selector. Eight lanes own some selectors with
-// their sums in registers, and walk the marked rows in order. Sums of blocks that share the rows are added by a second kernel.
+// dW = X^T dY, without sorting and without atomic additions. A block takes the rows in chunks. It scatters a chunk's
+// values to a dense tile in shared memory and marks them in the mask of their selector, one bit for each row. Groups of
+// eight lanes own some selectors each, with their sums in registers, and walk the marked rows in order. If several
+// blocks share the rows, a second kernel adds up their sums.
 #pragma once
 
 #include "cuda/product/arguments.hpp"
@@ -10,14 +11,14 @@
 
 namespace rtopk::cuda {
 
-/// What a block has of a chunk.
+/// A chunk in shared memory.
 struct Chunk {
   float* gradient;  ///< [row][tile].
-  float* values;    ///< [row][selector], where a mask says that there is one.
+  float* values;    ///< [row][selector], valid where a mask has a bit.
   unsigned* masks;  ///< [selector][32 rows], two words each.
 };
 
-/// Rows that a warp brings to a chunk, at most.
+/// The most rows of a chunk that a warp loads.
 inline constexpr int kRowsOfWarp = kMaxProductChunkRows / (kMatrixThreads / 32);
 
 /// The first 32 elements of a warp's rows, read ahead.
@@ -60,6 +61,7 @@ class MatrixGradient {
       wait_for_copies<0>();
       __syncthreads();
     }
+    // Invariant: chunk(turn) holds chunk `number`, and the masks of the other one are zero.
     for (int turn = 0; number < chunks; number += args_.parts, turn ^= 1) {
       const std::int64_t next = number + args_.parts;
       if (next < chunks) {
@@ -75,7 +77,7 @@ class MatrixGradient {
   }
 
  private:
-  /// One of the two that take turns: one is added while the other is filled.
+  /// One of the two chunks: one is added while the other is filled.
   [[nodiscard]] __device__ Chunk chunk(int turn) const {
     const int rows = args_.chunk_rows;
     float* const gradient = shared_ + turn * static_cast<int>(chunk_words(rows, kTile));
@@ -98,7 +100,7 @@ class MatrixGradient {
     commit_copies();
   }
 
-  /// Row i that this warp brings to a chunk, from the chunk's first.
+  /// Row i of those that this warp loads, relative to the chunk's first.
   [[nodiscard]] static __device__ int row_of_warp(int i) { return i * kWarps + static_cast<int>(threadIdx.x) / 32; }
 
   __device__ void read(ReadAhead& ahead, std::int64_t number) const {
@@ -134,7 +136,7 @@ class MatrixGradient {
     }
   }
 
-  /// Adds what a chunk brings to the owned selectors, and clears their masks for the chunk after the next.
+  /// Adds a chunk to the sums of the owned selectors. Clears the chunk's masks for its next use.
   __device__ void add(const Chunk& chunk) {
 #pragma unroll
     for (int s = 0; s < kOwned; ++s) {
@@ -144,7 +146,7 @@ class MatrixGradient {
       if (owner_lane() == 0) *place = 0;
       const float* const values = chunk.values + owned_[s];
       const float* const gradient = chunk.gradient + 4 * owner_lane();
-      // The next row is found while this one's elements are on their way.
+      // Finds the next row while this row's elements are being loaded.
       int row = __ffsll(static_cast<long long>(mask)) - 1;
       while (row >= 0) {
         mask &= mask - 1;
@@ -182,9 +184,9 @@ class MatrixGradient {
   int part_;
   int range_;
   int range_cols_;
-  std::int64_t first_;  ///< Column of the tile's first.
+  std::int64_t first_;  ///< The first column of the tile.
   int width_;           ///< Columns of the tile that exist.
-  int owned_[kOwned];   ///< Selectors of these lanes, from the range's first.
+  int owned_[kOwned];   ///< Selectors of these lanes, relative to the range's first.
   float4 sums_[kOwned][kQuads] = {};
 };
 

@@ -1,5 +1,5 @@
-// X^T dY where dY has one column, as for the gradient of a bias. A warp has a sum for every selector in shared memory; a lane adds
-// one element of a row: the selectors of a row are distinct, so no two lanes meet.
+// X^T dY if dY has one column, as for the gradient of a bias. A warp has a sum for every selector in shared memory, and
+// a lane adds one element of a row. The selectors of a row are distinct, so that no two lanes add to the same sum.
 #pragma once
 
 #include "cuda/product/arguments.hpp"
@@ -8,7 +8,7 @@
 namespace rtopk::cuda {
 
 inline constexpr int kNarrowWarps = kNarrowThreads / 32;
-inline constexpr int kNarrowAhead = 4;  ///< Rows of a warp that are under way together.
+inline constexpr int kNarrowAhead = 4;  ///< Rows of a warp in flight.
 
 __global__ void __launch_bounds__(kNarrowThreads, 1)
     narrow_gradient_kernel(const __grid_constant__ ProductArguments args) {

@@ -1,6 +1,7 @@
-// Which lanes of a matrix_gradient own which of the range's selectors. Some selectors are much more frequent than others, and what
-// costs time is the most frequent one of those that a warp walks together, and the warp that has most of all. So a block looks at
-// some of the rows, and deals out the selectors by frequency. Sums do not depend on who makes them.
+// Which lanes of a matrix_gradient own which of the range's selectors. Some selectors are much more frequent than
+// others. The time depends on the most frequent of the selectors that a warp walks together, and on the warp with the
+// most elements. So a block samples some rows, and deals out the selectors by frequency. The sums do not depend on the
+// owner.
 #pragma once
 
 #include "cuda/product/arguments.hpp"
@@ -10,8 +11,8 @@ namespace rtopk::cuda {
 
 inline constexpr int kSampledElements = 8192;
 
-/// `kGroups` groups of lanes in each of `kWarps` warps; `counts` has room for kRangeCols words that are used for nothing else. Of the
-/// s-th selectors that its warp walks, this thread's group owns owned[s].
+/// `kGroups` groups of lanes in each of `kWarps` warps. `counts`: scratch of kRangeCols words. In step s a warp walks
+/// one selector for each group; this thread's group owns owned[s].
 template <int kWarps, int kGroups, int kOwned>
 __device__ void deal_out(const ProductArguments& args, int range, unsigned* counts, int (&owned)[kOwned]) {
   static_assert(kWarps * kGroups * kOwned == kRangeCols);
@@ -25,7 +26,7 @@ __device__ void deal_out(const ProductArguments& args, int range, unsigned* coun
     if (column >= 0 && column < kRangeCols) atomicAdd(counts + column, 1u);
   }
   __syncthreads();
-  // The rank of a selector, in the place of its count once all ranks are known.
+  // The rank of each selector. Then counts[rank] holds the selector.
   int rank = 0;
   if (thread < kRangeCols) {
     const unsigned mine = counts[thread];
@@ -37,7 +38,7 @@ __device__ void deal_out(const ProductArguments& args, int range, unsigned* coun
   __syncthreads();
   if (thread < kRangeCols) counts[rank] = static_cast<unsigned>(thread);
   __syncthreads();
-  // Neighbouring ranks go to the groups of a warp. Warps get theirs from the first to the last, then from the last to the first.
+  // Neighbouring ranks go to the groups of one warp. Warps are served first to last, then last to first.
   const int warp = thread / 32;
   const int group = thread % 32 / (32 / kGroups);
 #pragma unroll

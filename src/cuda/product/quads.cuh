@@ -1,4 +1,4 @@
-// Four neighbouring columns of a matrix, as the kernels of a product load, store and multiply them.
+// Loads, stores and products of quads: four neighbouring columns of a matrix.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace rtopk::cuda {
 
-/// Columns [col, col + 4) of a tile's row, of which `width` exist; zeros behind them. `at_once`: rows begin and end at multiples
-/// of 16 bytes.
+/// Columns [col, col + 4) of a tile's row, of which `width` exist; zeros past them. `at_once`: rows begin and end at
+/// multiples of 16 bytes.
 __device__ inline float4 load_quad(const float* row, int col, int width, bool at_once) {
   float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   if (at_once) {
@@ -33,7 +33,7 @@ __device__ inline void store_quad(float* row, int col, int width, bool at_once, 
   if (col + 3 < width) row[col + 3] = quad.w;
 }
 
-/// The same from global to shared memory; what is behind the end is left as it is.
+/// The same from global to shared memory. Leaves the destination past the end unchanged.
 __device__ inline void copy_quad(float* to, const float* row, int col, int width, bool at_once) {
   if (at_once) {
     if (col < width) copy_async<16>(to, row + col);

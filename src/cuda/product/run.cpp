@@ -1,4 +1,4 @@
-// From a plan and a call of a product that were checked to kernels on a stream.
+// Executes a checked plan and call of a product: fills the kernel arguments and launches on a stream.
 #include <cuda_runtime_api.h>
 
 #include "cuda/backend.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 ProductArguments make_call(const gnn::ProductPlan& plan, const gnn::ProductCall& call, void* workspace) {
   const gnn::Product& p = plan.problem;
-  // Rows of `width` floats that begin and end at multiples of 16 bytes.
+  // True if rows of `width` floats begin and end at multiples of 16 bytes.
   const auto in_quads = [&p](const float* rows) {
     return p.width % 4 == 0 && reinterpret_cast<std::uintptr_t>(rows) % 16 == 0;
   };

@@ -1,7 +1,9 @@
-// A tile of W, some columns of all its rows, and how the lanes of a warp share it: several rows of X side by side, 8 or 16 lanes
-// each, so that one instruction brings every row its own selector, and sums over columns need few shuffles.
+// A tile of W, some columns of all its rows, and how the lanes of a warp share it. A warp works on several rows of X at
+// the same time, with 8 or 16 lanes each: one instruction loads a selector for every row, and sums over columns need
+// few shuffles.
 //
-// What limits these kernels is the shared memory, 128 bytes a cycle: eight lanes read as much of a row of W at once.
+// The limit of these kernels is the bandwidth of shared memory, 128 bytes a cycle: eight lanes read that much of a row
+// of W at once.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +14,22 @@
 
 namespace rtopk::cuda {
 
-/// Which columns of a tile a lane has: every kLanes-th quad.
+/// The columns of a tile that a lane has: every kLanes-th quad.
 template <int kLanes>
 struct LaneColumns {
-  int lane = static_cast<int>(threadIdx.x) % kLanes;  ///< Of the lanes of a row.
+  int lane = static_cast<int>(threadIdx.x) % kLanes;  ///< Among the lanes of a row.
 
   [[nodiscard]] __device__ int column(int quad) const { return 4 * (kLanes * quad + lane); }
 };
 
-/// How many columns of the tile that begins at `first` exist.
+/// The number of columns that exist in the tile that begins at `first`.
 template <int kTile>
 __device__ int columns_of(const ProductArguments& args, std::int64_t first) {
   return static_cast<int>(min(args.width - first, static_cast<std::int64_t>(kTile)));
 }
 
-/// The block's tile: columns from `first` on, with a row of zeros behind the last one for selectors that name none.
+/// Loads the block's tile: columns from `first` on, and a row of zeros after the last for selectors that are out of
+/// range.
 template <int kTile>
 __device__ void load_tile(float* tile, const ProductArguments& args, std::int64_t first) {
   constexpr int kQuadsOfRow = kTile / 4;
@@ -48,17 +51,17 @@ __device__ void load_tile(float* tile, const ProductArguments& args, std::int64_
   __syncthreads();
 }
 
-/// A row of W where a selector says so: from the tile, or from global memory where no tile would fit.
+/// The rows of W that selectors name: from the tile, or from global memory if no tile fits.
 template <int kTile, bool kStaged>
 struct MatrixRows {
   const char* tile;
   const ProductArguments& args;
-  std::int64_t first;  ///< Column of the tile's first.
+  std::int64_t first;  ///< The first column of the tile.
   int width;           ///< Columns of the tile that exist.
 
   static constexpr std::int32_t kRowBytes = kTile * static_cast<std::int32_t>(sizeof(float));
 
-  /// Where a row is; that of a selector which names none is `nowhere()`.
+  /// The position of a row; `nowhere()` for a selector out of range.
   [[nodiscard]] __device__ std::int32_t place_of(std::int32_t selector) const {
     if constexpr (kStaged) return min(selector, args.cols) * kRowBytes;
     return min(selector, args.cols);

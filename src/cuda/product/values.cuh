@@ -1,5 +1,6 @@
-// (dY W^T) at the selectors of X: a row's lanes have a piece of dY each, and of every selected row of W the same piece. As many
-// products as there are lanes are summed over the lanes together, in as many shuffles less one; each lane ends with one.
+// dX = (dY W^T) at the selectors of X. The lanes of a row have a piece of dY each, and read the same piece of every
+// selected row of W. They reduce as many products as there are lanes together, in one shuffle less than lanes; each
+// lane ends up with one sum.
 #pragma once
 
 #include "cuda/product/tile.cuh"
@@ -7,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// The sum over the kLanes lanes of a row of what each of them has for element l, in lane l.
+/// For each element l, the sum of each[l] over the kLanes lanes of a row. Lane l gets sum l.
 template <int kLanes>
 __device__ float sum_across(float (&each)[kLanes]) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(values_threads(kTile), 1)
   auto* const tile = reinterpret_cast<float*>(shared + kThreads / 32 * kRows * kStagePitch * sizeof(std::int32_t));
   const std::int64_t groups = (args.rows + kRows - 1) / kRows;
 
-  // A block has its rows to itself, so that what a tile brings can be added to what those before it brought.
+  // A block has its rows to itself, so that it can add the contribution of each tile to those before.
   for (std::int32_t t = 0; t < args.tiles; ++t) {
     const std::int64_t first = static_cast<std::int64_t>(t) * kTile;
     if constexpr (kStaged) {

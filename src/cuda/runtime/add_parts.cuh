@@ -1,4 +1,4 @@
-// The sum of what several blocks left, in order.
+// Adds up the partial sums of several blocks, in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ static __global__ void __launch_bounds__(kAddingThreads)
   }
 }
 
-/// Queues it behind the kernel that was launched with `grid`.
+/// Enqueues it after the kernel that was launched with `grid`.
 inline cudaError_t launch_add_parts(const float* parts, float* result, std::int64_t count, std::int32_t part_count,
                                     Grid grid) {
   constexpr std::int64_t kMaxAddingBlocks = 4096;

@@ -1,4 +1,4 @@
-// Elements of up to 32 bits widened to f32.
+// Widens elements of up to 32 bits to f32.
 #pragma once
 
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Copies from global to shared memory that run on while the warp computes (cp.async, sm_80 and later).
+// Asynchronous copies from global to shared memory (cp.async, sm_80 and later).
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ __device__ void copy_async(void* shared, const void* global) {
   }
 }
 
-/// 16 bytes of a row that is read once, from end to end.
+/// Copies 16 bytes of a row that is read once, from end to end.
 ///
-/// kSparesCache: what is read is the first to leave the L2 cache again, before what was there already. Without it a matrix of
-/// the cache's size waits for the cache to write back what others have left there; for much longer ones it does not pay.
+/// kSparesCache: L2 evicts these bytes first, before data that was there already. Without it, reading a matrix about
+/// as large as the cache waits for the cache to write back older data. For much larger ones it does not pay.
 template <bool kSparesCache>
 __device__ void copy_async_once(std::uint32_t shared, const void* global) {
   if constexpr (kSparesCache) {
 #if __CUDA_ARCH__ == 900
-    constexpr std::uint64_t policy =
-        0x12f0000000000000;  // what the instruction below gives; as a constant it needs no register
+    // The value that createpolicy below gives. As a constant it needs no register.
+    constexpr std::uint64_t policy = 0x12f0000000000000;
 #else
     std::uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -36,10 +36,10 @@ __device__ void copy_async_once(std::uint32_t shared, const void* global) {
   }
 }
 
-/// Closes the group of the copies that this thread has started since the last one.
+/// Closes the group of the copies that this thread has started since the last group.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits until at most the last `kPending` groups are still under way.
+/// Waits until at most the last `kPending` groups are still in flight.
 template <int kPending>
 __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,4 +1,4 @@
-// What the library asks the CUDA runtime about a device, and what it makes of its errors.
+// Queries a device through the CUDA runtime, and turns the runtime's errors into a Status.
 #include <cuda_runtime_api.h>
 
 #include "core/checks.hpp"
@@ -20,7 +20,7 @@ Status launched(int error) noexcept {
 Status query_traits(Device device, Traits& traits) noexcept {
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
-    cudaGetLastError();  // a failed query leaves nothing behind for the caller's own checks
+    cudaGetLastError();  // clears the error, so that the caller's own checks do not find it
     return core::status(StatusCode::not_supported, "device is cuda:%d, and there is no usable GPU (%s); accepted: cpu",
                         device.ordinal, cudaGetErrorString(error));
   }

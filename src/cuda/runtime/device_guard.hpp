@@ -1,11 +1,11 @@
-// The current device, for the length of a call.
+// Sets the current device for the length of a call.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace rtopk::cuda {
 
-/// Makes a device current as long as it lives.
+/// Makes a device current for its lifetime.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int device) {
@@ -14,7 +14,7 @@ class DeviceGuard {
       error_ = cudaSetDevice(device);
       switched_ = error_ == cudaSuccess;
     }
-    if (error_ != cudaSuccess) cudaGetLastError();  // it is reported; the caller's own checks must not find it again
+    if (error_ != cudaSuccess) cudaGetLastError();  // reported here: the caller's own checks must not find it
   }
   ~DeviceGuard() {
     if (switched_) cudaSetDevice(before_);

@@ -8,7 +8,7 @@ namespace rtopk::cuda {
 /// `error` is a cudaError_t.
 Status runtime_error(const char* what, int error) noexcept;
 
-/// What came of launching kernels. An error is reported here alone: the caller's own checks do not find it again.
+/// The status of launching kernels. Clears the error, so that the caller's own checks do not find it again.
 Status launched(int error) noexcept;
 
 }  // namespace rtopk::cuda

@@ -1,4 +1,4 @@
-// What G neighbouring lanes of a warp, G a power of two up to 32, do together. All 32 lanes take part in every call;
+// Operations of G neighbouring lanes of a warp; G is a power of two up to 32. All 32 lanes take part in every call, and
 // each group gets its own result.
 #pragma once
 
@@ -9,7 +9,8 @@ namespace rtopk::cuda {
 
 inline constexpr unsigned kFullWarp = 0xffffffffu;
 
-/// The same, but the compiler does not know: what depends on it is computed here, neither before nor in another way.
+/// Returns `x`, but hides its value from the compiler: what depends on it is computed after this, neither earlier nor
+/// in another way.
 template <class X>
 __device__ X opaque(X x) {
   if constexpr (sizeof(X) == 8) {
@@ -26,8 +27,8 @@ __device__ X opaque(X x) {
   return x;
 }
 
-/// Of a thread's elements in `eligible`, a bit for each, those whose position is below `quota`. `first` has the position of the
-/// first of each chunk of kVector neighbours.
+/// The thread's elements in `eligible`, a bit for each, whose position is below `quota`. `first`: the position of the
+/// first element of each chunk of kVector neighbours.
 template <int kVector, int kChunks>
 __device__ unsigned within_quota(unsigned eligible, const int (&first)[kChunks], int quota) {
   unsigned chosen = 0;
@@ -99,11 +100,11 @@ struct LaneGroup {
       return x;
     }
   }
-  /// Of this lane and those before it.
+  /// The sum over this lane and those before it.
   static __device__ std::uint32_t inclusive_sum(std::uint32_t x) {
 #pragma unroll
     for (int distance = 1; distance < G; distance *= 2) {
-      // The shuffle itself says whether there is a lane that far below, which saves a comparison.
+      // The shuffle itself tells whether there is a lane that far below, which saves a comparison.
       asm volatile(
           "{ .reg .u32 below; .reg .pred exists; shfl.sync.up.b32 below|exists, %0, %1, %2, 0xffffffff;"
           " @exists add.u32 %0, %0, below; }"
@@ -119,8 +120,8 @@ struct LaneGroup {
   static __device__ unsigned vote(bool x) { return __ballot_sync(kFullWarp, x) & members(); }
   static __device__ bool any(bool x) { return vote(x) != 0; }
 
-  /// Sorts G * C keys, greatest first; rank r ends in keys[r % C] of lane r / C. Each lane sorts its own; then a bitonic network
-  /// merges them, in the form whose every exchange leaves the greater key at the lower rank.
+  /// Sorts G * C keys, largest first; rank r ends up in keys[r % C] of lane r / C. Each lane sorts its own keys. Then a
+  /// bitonic network merges them, in the form in which every exchange leaves the larger key at the lower rank.
   template <int C, class Key>
   static __device__ void sort_descending(Key (&keys)[C]) {
     sort_own(keys);
@@ -146,7 +147,7 @@ struct LaneGroup {
     second = a > b ? b : a;
   }
 
-  /// Batcher's odd-even merge sort: 63 exchanges for 16 keys, where a bitonic network has 80.
+  /// Batcher's odd-even merge sort: 63 exchanges for 16 keys; a bitonic network has 80.
   template <int C, class Key>
   static __device__ void sort_own(Key (&keys)[C]) {
 #pragma unroll
@@ -163,7 +164,7 @@ struct LaneGroup {
     }
   }
 
-  /// Rank r against r ^ (size - 1), which another lane has.
+  /// Compares rank r with r ^ (size - 1), which another lane has.
   template <int C, class Key>
   static __device__ void exchange_with_mirror_image(Key (&keys)[C], int size) {
     const bool keeps_greater = (lane() & (size / C / 2)) == 0;
@@ -174,7 +175,7 @@ struct LaneGroup {
     for (int j = 0; j < C; ++j) keys[j] = pick(keeps_greater, keys[j], others[j]);
   }
 
-  /// Rank r against r ^ stride.
+  /// Compares rank r with r ^ stride.
   template <int C, class Key>
   static __device__ void exchange(Key (&keys)[C], int stride) {
     if (stride < C) {

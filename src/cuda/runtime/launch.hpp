@@ -1,4 +1,4 @@
-// How kernels are launched.
+// Launches kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// Where and how large.
+/// Dimensions, device and stream of a launch.
 struct Grid {
   std::int64_t blocks;
   std::int32_t threads;
@@ -16,13 +16,13 @@ struct Grid {
   int device;
   cudaStream_t stream;
   std::int32_t blocks_per_cluster = 1;
-  /// Whether blocks may be set up while the kernel before is still at work: for kernels that begin with
-  /// wait_for_previous(), behind one that calls let_next_begin(). Code for GPUs before sm_90 is set up afterwards all the same.
+  /// Allows blocks to be set up while the previous kernel still runs. For kernels that begin with wait_for_previous(),
+  /// after one that calls let_next_begin(). Has no effect on code for GPUs before sm_90.
   bool overlaps_previous = false;
 };
 
-/// Queues a kernel whose arguments are `arguments`. A block that needs more than 48 KiB of shared memory must be allowed it
-/// first, once on each device; `allowed` remembers where that was done.
+/// Enqueues a kernel. A block that needs more than 48 KiB of shared memory must be allowed it first, once on each
+/// device; `allowed` remembers on which devices that was done.
 template <class... Arguments>
 cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& allowed, const Grid& grid,
                    Arguments... arguments) {
@@ -51,7 +51,7 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
   }
   int compiled_for = 0;
   if (grid.overlaps_previous) {
-    // Code for sm_80, which newer GPUs may be running, does not wait: successive_kernels.cuh.
+    // Code for sm_80, which newer GPUs may run, does not wait: see successive_kernels.cuh.
     cudaFuncAttributes code{};
     const cudaError_t error = cudaFuncGetAttributes(&code, function);
     if (error != cudaSuccess) return error;

@@ -7,10 +7,10 @@
 
 namespace rtopk::cuda {
 
-/// Where the border of a row would be if its elements were normally distributed. It only makes the search fast.
+/// The kth value expected of a normally distributed row. It affects only the speed of the search, never the result.
 struct Expectation {
-  float kth = 0;   ///< The value of rank k, in standard deviations above the mean,
-  float step = 0;  ///< and how many of them lie between one rank and the next around it.
+  float kth = 0;   ///< The kth value, in standard deviations above the mean.
+  float step = 0;  ///< The distance from one rank to the next there, in the same unit.
 };
 
 struct SelectArguments {
@@ -31,7 +31,7 @@ struct SelectArguments {
   bool smallest = false;
   bool by_value = false;
 
-  bool bisection = false;  ///< The paper's search, perhaps stopped early.
+  bool bisection = false;  ///< The paper's search, possibly stopped early.
   std::int32_t max_iter = 0;
   double epsilon = 0.0;
 
@@ -40,9 +40,9 @@ struct SelectArguments {
   std::int32_t access_bytes = 0;  ///< Widest aligned access that rows of the input allow, 1 to 16.
   std::int32_t dense_access_bytes = 0;
   std::int32_t mask_access_bytes = 0;
-  bool writes_quads = false;  ///< Values and indices are both wanted, and four results at a time can be written as one.
-  bool spares_cache = false;  ///< The input is short enough that it should not drive others out of the cache.
-  /// What a worker takes: cuda_warp, cuda_tournament: tiles of a warp; cuda_block: rows of a block.
+  bool writes_quads = false;  ///< Values and indices are both wanted, and four results can be written in one access.
+  bool spares_cache = false;  ///< The input is small: its loads should not evict other data from the cache.
+  /// Length of a worker's batch. cuda_warp, cuda_tournament: tiles of a warp; cuda_block: rows of a block.
   std::int64_t batch_length = 1;
 
   Expectation expectation;

@@ -1,5 +1,5 @@
-// What all threads of a block do together. Every thread calls each of these, and gets the same result where it is not
-// said otherwise. Each begins with a barrier, so that they may follow each other on the same memory.
+// Sums over the threads of a block. Every thread must call each function, and gets the same result unless noted. Each
+// begins with a barrier, so that calls can follow each other on the same scratch memory.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// Shared memory for these.
+/// Shared memory of these functions.
 struct BlockScratch {
   std::int64_t totals[2][32];
   std::int64_t found[3];
@@ -51,7 +51,7 @@ inline __device__ std::int64_t block_sum(std::int64_t x, BlockScratch& scratch) 
   return warp_sum(lane_number() < warps_of_block() ? scratch.totals[0][lane_number()] : 0);
 }
 
-/// The sum of what the threads before this one bring.
+/// The sum of `x` over the threads before this one.
 inline __device__ std::int64_t block_sum_before(std::int64_t x, BlockScratch& scratch) {
   std::int64_t inclusive = x;
 #pragma unroll

@@ -1,4 +1,4 @@
-// The search for the border among the candidates of a row, for cuda_filter: exact, over directed keys, by one warp.
+// The exact search for the kth value among a row's candidates, over directed keys, by one warp. For cuda_filter.
 #pragma once
 
 #include "cuda/runtime/lanes.cuh"
@@ -8,14 +8,14 @@
 
 namespace rtopk::cuda {
 
-/// What is selected: the keys above `edge`, and the first `quota` that are equal to it.
+/// Which keys are selected: those above `edge`, and the first `quota` equal to it.
 template <class Key>
-struct Threshold {
+struct CandidateThreshold {
   Key edge;
   int quota;
   int passes;
 
-  /// The least key that is selected, as far as is known: none is below.
+  /// A lower bound of the selected keys.
   [[nodiscard]] __device__ Key least() const { return quota > 0 ? edge : edge + 1; }
 };
 
@@ -23,7 +23,7 @@ struct Threshold {
 template <class Key>
 using KeyDistance = std::conditional_t<sizeof(Key) == 8, double, float>;
 
-/// The key that lies `distance` above `key`, or below it, but not beyond the bounds.
+/// The key at `distance` above `key` (below it if negative), clamped to the bounds.
 template <class Key>
 __device__ Key stepped(Key key, KeyDistance<Key> distance, Key least, Key greatest) {
   if (distance < 0) {
@@ -40,7 +40,7 @@ __device__ KeyDistance<Key> distance(Key from, Key to) {
   return to >= from ? static_cast<Distance>(to - from) : -static_cast<Distance>(from - to);
 }
 
-/// Two instructions, where the compiler makes three of it.
+/// Two instructions; the compiler would make three.
 __device__ inline void count_if_at_least(std::uint32_t key, std::uint32_t threshold, int& count) {
   asm("{ .reg .pred p; setp.ge.u32 p, %1, %2; @p add.s32 %0, %0, 1; }" : "+r"(count) : "r"(key), "r"(threshold));
 }
@@ -48,7 +48,7 @@ __device__ inline void count_if_at_least(std::uint64_t key, std::uint64_t thresh
   asm("{ .reg .pred p; setp.ge.u64 p, %1, %2; @p add.s32 %0, %0, 1; }" : "+r"(count) : "l"(key), "l"(threshold));
 }
 
-/// Up to 32 * R keys, R in each lane. Those that are missing are 0.
+/// Up to 32 * R keys, R in each lane. Missing ones are 0.
 template <class T, int R>
 struct KeysInRegisters {
   using Element = T;
@@ -56,7 +56,7 @@ struct KeysInRegisters {
   Key keys[R];
 
   KeysInRegisters() = default;
-  /// What lies behind the elements is read too, and not used.
+  /// Reads past the last element too; what it reads there is not used.
   __device__ KeysInRegisters(const T* raw, int number, bool smallest) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     raw += lane;
@@ -84,7 +84,7 @@ struct KeysInRegisters {
   }
 };
 
-/// Any number of keys, made anew for each pass.
+/// Any number of keys, made again in each pass.
 template <class T>
 struct KeysInMemory {
   using Element = T;
@@ -116,17 +116,18 @@ struct KeysInMemory {
   }
 };
 
-/// The border of the k greatest of `number` >= k keys, none of them below `floor`. `step` is how far one rank is from the
-/// next around there, as far as is known: 0 if it is not.
+/// The kth value of `number` >= k keys, all at or above `floor`. `step`: the distance from one rank to the next near
+/// the kth value; 0 if unknown.
 template <class Keys, class Key = typename Keys::Key>
-__device__ Threshold<Key> find_kth(const Keys& keys, int number, int k, Key floor, KeyDistance<Key> step) {
-  constexpr int kSteps = 3;  ///< Passes that trust `step`.
-  constexpr int kUsual = 4;  ///< Passes that interpolate; then the two ways that always end.
+__device__ CandidateThreshold<Key> find_kth(const Keys& keys, int number, int k, Key floor, KeyDistance<Key> step) {
+  constexpr int kSteps = 3;  ///< Passes that rely on `step`.
+  constexpr int kUsual = 4;  ///< Passes that step or interpolate. Later ones also use two steps that always end.
   const auto exactly_at = [](Key threshold, int quota, int passes) {
-    return threshold > 0 ? Threshold<Key>{threshold - 1, 0, passes} : Threshold<Key>{0, quota, passes};
+    return threshold > 0 ? CandidateThreshold<Key>{threshold - 1, 0, passes}
+                         : CandidateThreshold<Key>{0, quota, passes};
   };
   int passes = 0;
-  // At least k keys reach `low`, and fewer than k are above `high`.
+  // Invariant: at least k keys reach `low`, and fewer than k are above `high`.
   Key low = floor;
   int at_low = number;
   if (at_low == k) return exactly_at(low, k, passes);
@@ -147,7 +148,7 @@ __device__ Threshold<Key> find_kth(const Keys& keys, int number, int k, Key floo
           stepped(low, static_cast<KeyDistance<Key>>(high - low) * static_cast<KeyDistance<Key>>(share), low + 1, high);
     } else if (passes % 3 == 1) {
       next = keys.greatest_up_to(high);
-      if (next <= low) break;  // nothing in between: `low` itself is the border
+      if (next <= low) break;  // nothing in between: `low` itself is the kth value
       is_neighbour = true;
     } else {
       next = low + (high - low) / 2 + 1;
@@ -169,11 +170,11 @@ __device__ Threshold<Key> find_kth(const Keys& keys, int number, int k, Key floo
   return {low, k - above_high, passes};
 }
 
-/// The same for raw elements in shared memory. Not inlined: the keys have the registers to themselves.
+/// The same for raw elements in shared memory. Not inlined, so that the keys can use all registers.
 template <class T, int R>
-__device__ __noinline__ Threshold<typename FilterKey<T>::Key> kth_of(const T* raw, int number, int k, bool smallest,
-                                                                     typename FilterKey<T>::Key floor,
-                                                                     KeyDistance<typename FilterKey<T>::Key> step) {
+__device__ __noinline__ CandidateThreshold<typename FilterKey<T>::Key> kth_of(
+    const T* raw, int number, int k, bool smallest, typename FilterKey<T>::Key floor,
+    KeyDistance<typename FilterKey<T>::Key> step) {
   if constexpr (R == 0) {
     return find_kth(KeysInMemory<T>(raw, number, smallest), number, k, floor, step);
   } else {

@@ -1,9 +1,10 @@
-// The search for a row's border by counting: what warps and blocks share.
+// The search for the kth value by counting, which warps and blocks share.
 //
-// It starts where the rows before had their border, steps by as many ranks as it is off, and interpolates as soon as it has
-// a threshold on either side. Where that does not end soon it takes, in turn, the element next below the upper threshold,
-// which finds borders with ties, and the middle of the bracket in the order of keys, which bounds the number of passes for
-// every distribution. What was learnt makes a row fast or slow, never a result different.
+// It starts at the kth value of the rows before, and steps by as many ranks as the count is off. As soon as it has a
+// threshold on either side it interpolates. If that does not end soon it alternates between two other steps: the
+// largest element below the upper threshold, which finds kth values with ties, and the middle of the bracket in the
+// order of keys, which bounds the number of passes for every distribution. What was learnt changes the speed of a row,
+// never its result.
 #pragma once
 
 #include "cuda/runtime/lanes.cuh"
@@ -11,31 +12,30 @@
 
 namespace rtopk::cuda {
 
-/// What was learnt from the rows before about where the border of a row lies.
+/// What the previous rows tell about the kth value of the next one.
 template <class Real>
 struct Learnt {
-  Real kth = 0;         ///< A threshold for k elements,
-  Real step = 0;        ///< and how far one rank is from the next there.
-  float weight = 0.5f;  ///< Of the next row.
+  Real kth = 0;         ///< A threshold that about k elements reach.
+  Real step = 0;        ///< The distance from one rank to the next there.
+  float weight = 0.5f;  ///< Of the next row in the learnt average.
   bool known = false;
-  bool tied = false;  ///< The last row had more elements equal to its border than could be selected.
+  bool tied = false;  ///< The last row had more elements equal to its kth value than could be selected.
 };
 
-/// From which pass on a search may take other steps than the usual ones, which most rows end with before. Where ties are
-/// likely, soon.
+/// The first pass in which a search may take unusual steps. Most rows are done before. It is early if ties are likely.
 template <class T>
 __device__ int first_unusual_pass(bool tied) {
   return tied || sizeof(T) == 2 ? 3 : 5;
 }
 
-/// Whether the next threshold is to be the element next below the upper one,
+/// True if the next threshold is the largest element below the upper one.
 __device__ inline bool takes_neighbour(int passes) { return passes % 8 == 7 || passes == 3; }
 
-/// or the middle in the order of keys. If the bracket is narrow that is as good as interpolation; if it is wide, as with an
-/// outlier, much better.
+/// True if the next threshold is the middle in the order of keys. In a narrow bracket that is as good as interpolation;
+/// in a wide one, for example with an outlier, much better.
 __device__ inline bool takes_middle(int passes) { return passes % 2 == 1; }
 
-/// Good enough for an estimate.
+/// Approximate: precise enough for an estimate.
 __device__ inline float reciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -48,7 +48,7 @@ __device__ inline float square_root(float x) {
   return result;
 }
 
-/// Thresholds that too many and too few elements reach, and by how many.
+/// A lower threshold that too many elements reach, an upper one that too few reach, and how many too many or too few.
 template <class T>
 struct ThresholdBracket {
   using E = Element<T>;
@@ -71,13 +71,13 @@ struct ThresholdBracket {
     off_high = off < 0 ? off : off_high;
   }
 
-  /// Where the border should be if ranks were evenly spaced.
+  /// The kth value if ranks were evenly spaced.
   [[nodiscard]] __device__ Real between() const {
     const float share = static_cast<float>(off_low) * reciprocal(static_cast<float>(off_low - off_high));
     return E::real(low) + (E::real(high) - E::real(low)) * static_cast<Real>(share);
   }
 
-  /// The middle in the order of keys, of the bracket or of everything on the side that is open.
+  /// The middle in the order of keys. An open side extends to the end of all keys.
   [[nodiscard]] __device__ Value middle_key() const {
     const SortKey bottom = E::sort_key(off_low > 0 ? low : E::least());
     const SortKey top = E::sort_key(off_high < 0 ? high : E::greatest());
@@ -85,7 +85,7 @@ struct ThresholdBracket {
   }
 };
 
-/// Counts a thread's elements at or above the threshold, for each of its chunks of neighbours and in all. The numbers are
+/// Counts a thread's elements at or above the threshold, for each chunk of neighbours and in total. Counts are
 /// floating-point: see one_if_at_least.
 template <class T, int kElements, int kChunks>
 __device__ float count_mine(const typename Element<T>::Value (&x)[kElements], typename Element<T>::Value threshold,
@@ -103,7 +103,7 @@ __device__ float count_mine(const typename Element<T>::Value (&x)[kElements], ty
   return mine;
 }
 
-/// Takes in the border that was found for a row whose first guess was off by `first_off` ranks.
+/// Learns from the kth value of a row whose first guess was off by `first_off` ranks.
 template <class T>
 __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Element<T>::Value kth, int first_off,
                       int passes, bool tied) {
@@ -112,8 +112,8 @@ __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Elemen
   const Real moved = E::real(kth) - learnt.kth;
   const Real step = moved * static_cast<Real>(reciprocal(static_cast<float>(first_off)));
   if (abs(first_off) >= 3 && step > 0) {
-    // One row says little about how close neighbouring ranks are. But if it says something else altogether, what was learnt
-    // comes from rows that were nothing like this one.
+    // One row tells little about the distance between ranks. But if it disagrees widely, the estimate comes from rows
+    // unlike this one and is replaced.
     const bool agrees = step > learnt.step * Real{0.0625} && step < learnt.step * Real{16};
     learnt.step += (agrees ? Real{0.125} : Real{1}) * (step - learnt.step);
   }
@@ -124,7 +124,7 @@ __device__ void learn(Learnt<typename Element<T>::Real>& learnt, typename Elemen
   learnt.known = E::is_finite(E::from_real(learnt.kth));
 }
 
-/// What is expected of a row whose elements are normally distributed.
+/// The expectation for a row with normally distributed elements.
 template <class Real>
 __device__ Learnt<Real> expected_at(const Expectation& expectation, Real mean, Real variance) {
   const Real deviation = variance > 0 ? static_cast<Real>(square_root(static_cast<float>(variance))) : Real{0};
@@ -143,44 +143,44 @@ __device__ Learnt<Real> expected_from(const Expectation& expectation, Real sum, 
   return expected_at(expectation, mean, squares * share - mean * mean);
 }
 
-/// The same from what each lane of a group found in its own elements: the sum and the sum of squares of their distances from
-/// `pivot`. A lane counts the less the wider its elements are spread, so that an outlier, an infinity, a NaN or the end of the
-/// row spoils one lane only.
+/// The same from each lane's own elements: the sum and the sum of squares of their distances from `pivot`. The wider a
+/// lane's elements are spread, the less weight it has, so that an outlier, an infinity, a NaN or the end of the row
+/// spoils one lane only.
 template <int G, class Real>
 __device__ Learnt<Real> expected_from_lanes(const Expectation& expectation, Real pivot, Real sum, Real squares,
                                             int number) {
   const Real share = Real{1} / static_cast<Real>(number);
   const Real distance = sum * share;
   const Real variance = squares * share - distance * distance;
-  // What rounding leaves of a variance that is small beside the distance from the pivot.
+  // Adds the rounding error of a variance that is small beside the distance from the pivot.
   const auto spread = static_cast<float>(variance + Real{1e-5} * distance * distance);
   const bool counts = spread >= 0.0f && spread < 1e37f;
-  constexpr float kMinSpread = 1e-30f;  // that of equal elements, whose weight must be finite
+  constexpr float kMinSpread = 1e-30f;  // of equal elements, so that their weight is finite
   const float weight = counts ? reciprocal(spread + kMinSpread) : 0.0f;
   const float weights = LaneGroup<G>::sum_reals(weight);
   const float lanes = LaneGroup<G>::sum_reals(counts ? 1.0f : 0.0f);
   const Real part = static_cast<Real>(weight) * static_cast<Real>(reciprocal(weights));
   const Real own_mean = pivot + distance;
   const Real mean = LaneGroup<G>::sum_reals(counts ? part * own_mean : Real{0});
-  // Within lanes, where the mean of inverses is greater than the inverse of the mean by as much as the spread of a few normal
-  // elements varies; and between lanes, which is most of it in rows that are in order.
+  // The variance is the sum of two. Within lanes: the harmonic mean of a few elements' spreads is too small, and the
+  // factor corrects it for normal elements. Between lanes: this is most of the variance if a row is sorted.
   const Real within =
       static_cast<Real>(lanes * reciprocal(weights)) * (static_cast<Real>(number) / static_cast<Real>(number - 3));
   const Real between = LaneGroup<G>::sum_reals(counts ? part * (own_mean - mean) * (own_mean - mean) : Real{0});
   Learnt<Real> expected = expected_at(expectation, mean, (within > 4 * kMinSpread ? within : Real{0}) + between);
-  if (!(weights > 0.0f)) {  // all are spoilt: anything will do
+  if (!(weights > 0.0f)) {  // all lanes are spoilt: any value will do
     expected.kth = 0;
     expected.step = 1;
   }
   return expected;
 }
 
-/// The same from elements: `at` gives those of a lane by number. `whole`: the lane has them all.
+/// The same from elements: `at(i)` gives those of a lane. `whole`: all of the lane's elements are inside the row.
 template <int G, int kNumber, class At>
 __device__ auto expected_from_elements(const Expectation& expectation, bool whole, At at) {
   using Real = decltype(at(0));
   const auto is_finite = [](Real x) { return abs(x) < static_cast<Real>(INFINITY); };
-  Real pivot = opaque(at(0));  // the sums are seldom needed
+  Real pivot = opaque(at(0));  // keeps the compiler from computing the sums ahead: they are seldom needed
   Real sum = 0;
   Real squares = 0;
 #pragma unroll
@@ -190,7 +190,7 @@ __device__ auto expected_from_elements(const Expectation& expectation, bool whol
     squares += distance * distance;
   }
   if (__any_sync(kFullWarp, !is_finite(squares))) {
-    // Infinities and NaN are left out.
+    // Leaves out infinities and NaNs.
     constexpr int kStride = kNumber > 16 ? 2 : 1;
     int number = 0;
     sum = 0;

@@ -1,5 +1,5 @@
-// The search by digits: what cuda_radix and cuda_scan share. From the most significant digit on, a histogram of the elements that begin
-// with the digits found so far shows in which digit the kth value lies.
+// The search by digits that cuda_radix and cuda_scan share. From the most significant digit on, a histogram of the
+// elements that match the digits found so far shows the next digit of the kth value.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class RadixPass : std::uint8_t { first, middle, last };
 template <class T>
 inline constexpr int kRadixLoads = sizeof(T) == 2 ? 2 : 4;
 
-/// Adds the digits of the vectors [begin, end) to `bins`, if they begin as `prefix` does. Returns, in the last pass,
-/// how many of this thread's elements begin with something greater.
+/// Adds to `bins` the digits of those elements in the vectors [begin, end) that match `prefix`. In the last pass it
+/// returns how many of this thread's elements lie above the prefix.
 template <class T, RadixPass kPass>
 __device__ std::uint32_t add_digits(const RowVectors<T>& row, std::int64_t begin, std::int64_t end, bool smallest,
                                     core::KeyOf<T> prefix, int shift, int width, std::uint32_t* bins) {
@@ -62,15 +62,15 @@ __device__ std::uint32_t count_at_least(const RowVectors<T>& row, std::int64_t b
 
 struct RadixDigit {
   std::int64_t digit;
-  std::int64_t above;  ///< Elements with a greater digit, fewer than needed.
+  std::int64_t above;  ///< Elements with a larger digit: fewer than needed.
   std::int64_t here;   ///< Elements with this digit.
 };
 
-/// The digit of the `needed`-th greatest element, where `count(digit)` have each of the `number` digits. All threads of
-/// the block call this, and get the same.
+/// The digit of the `needed`-th largest element; `count(digit)` elements have each of the `number` digits. All threads
+/// of the block call this and get the same result.
 template <class Count>
 __device__ RadixDigit find_digit(const Count& count, int number, std::int64_t needed, BlockScratch& scratch) {
-  // Each thread has some neighbouring digits, the first thread the greatest.
+  // Each thread sums some neighbouring digits; the first thread has the largest ones.
   const auto bin = [&](int place) { return static_cast<std::int64_t>(count(number - 1 - place)); };
   const int each = (number + static_cast<int>(blockDim.x) - 1) / static_cast<int>(blockDim.x);
   const int begin = min(static_cast<int>(threadIdx.x) * each, number);
@@ -78,9 +78,10 @@ __device__ RadixDigit find_digit(const Count& count, int number, std::int64_t ne
   std::int64_t mine = 0;
   for (int place = begin; place < end; ++place) mine += bin(place);
   std::int64_t above = block_sum_before(mine, scratch);
-  if (above < needed && needed <= above + mine) {  // so for one thread
+  if (above < needed && needed <= above + mine) {  // true in exactly one thread
     int place = begin;
     std::int64_t here = bin(place);
+    // Invariant: `above` elements have larger digits than `place`, and above < needed.
     while (above + here < needed) {
       above += here;
       here = bin(++place);
@@ -93,7 +94,7 @@ __device__ RadixDigit find_digit(const Count& count, int number, std::int64_t ne
   return {scratch.found[0], scratch.found[1], scratch.found[2]};
 }
 
-/// Finds the border of a row's k best. All threads of the block call this. `bins` holds RadixDigits::kBins.
+/// Finds the kth value of a row. All threads of the block call this. `bins` holds RadixDigits::kBins words.
 template <class T>
 __device__ Threshold<core::KeyOf<T>> radix_kth(const SelectArguments& args, const RowVectors<T>& row,
                                                std::uint32_t* bins, BlockScratch& scratch, std::int32_t& passes) {
@@ -103,6 +104,7 @@ __device__ Threshold<core::KeyOf<T>> radix_kth(const SelectArguments& args, cons
   std::int64_t needed = args.k;
   passes = 0;
   if (args.k == args.cols) return Threshold<Key>::first_at_least(0, args.k);
+  // Invariant: `prefix` has the first digits of the kth value, which is the `needed`-th largest element with them.
   for (int pass = 0; pass < Digits::kPasses; ++pass) {
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < Digits::kBins; i += static_cast<int>(blockDim.x)) bins[i] = 0;

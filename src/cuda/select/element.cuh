@@ -1,8 +1,8 @@
-// What the kernels need to know of an element type: in which type they search, how they compare, and the keys they sort.
+// Properties of an element type that the kernels need: the type they search in, comparisons, and sort keys.
 //
-// Rows are searched for their greatest elements. For `smallest` a row is turned around when it is loaded; NaN, which is
-// then the last of all, becomes the least value, so that no fast path can select it. Where that is not enough, because
-// the border of the selection lies there, the directed keys of core/keys.hpp decide, made from the original bits.
+// Kernels search for the largest elements of a row. For `smallest` a row is negated when it is loaded. NaN, which then
+// comes last, becomes the smallest value, so that no fast path can select it. If the kth value itself is such a value,
+// the directed keys of core/keys.hpp decide; they are made from the original bits.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,8 +19,9 @@ namespace rtopk::cuda {
 template <class T>
 struct Element;
 
-// A push stores the column col + offset at the shared address `next` and moves on, if its condition holds: no branch, and
-// no second copy of the address. The sum is made inside, lest the compiler keep one register for every element.
+// A push stores the column col + offset at the shared address `next` and advances it, if its condition holds. It needs
+// no branch and no second copy of the address. The assembly includes the addition; otherwise the compiler keeps one
+// register for every element.
 
 __device__ inline void push_if(bool condition, std::uint32_t& next, int col, int offset) {
   asm volatile(
@@ -31,7 +32,7 @@ __device__ inline void push_if(bool condition, std::uint32_t& next, int col, int
       : "memory");
 }
 
-/// For types whose comparison has no push of its own.
+/// For types whose comparison has no special push.
 template <class Value>
 struct PushPlainly {
   static __device__ void push_if_at_least(Value x, Value low, std::uint32_t& next, int col, int offset) {
@@ -52,7 +53,7 @@ struct SearchedAsFloat {
   static __device__ float reversed(float x) { return is_nan(x) ? least() : -x; }
   /// NaN is at or above everything.
   static __device__ bool at_least(float x, float threshold) { return !(x < threshold); }
-  /// The same as a number: on sm_90 a comparison and a floating-point addition run on different pipes.
+  /// The same as 0 or 1: on sm_90 comparisons and floating-point additions run on different pipes.
   static __device__ float one_if_at_least(float x, float threshold) {
     float one;
     asm("set.geu.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(threshold));
@@ -66,7 +67,7 @@ struct SearchedAsFloat {
         : "f"(x), "f"(low), "r"(col), "r"(offset)
         : "memory");
   }
-  /// Greater for greater values; one key for both zeros and one for all NaN.
+  /// Larger for larger values; one key for both zeros and one for all NaNs.
   static __device__ std::uint32_t sort_key(float x) {
     const float canonical = __fadd_rn(x, 0.0f);  // -0 becomes +0, every NaN the one with all bits but the sign set
     const std::int32_t bits = __float_as_int(canonical);

@@ -1,3 +1,4 @@
+// The kth value that the search of a row tries first.
 #include "cuda/select/expectation.hpp"
 
 #include <algorithm>
@@ -6,7 +7,8 @@
 namespace rtopk::cuda {
 namespace {
 
-/// The number that a standard normal variable exceeds with probability p, to three digits (Abramowitz and Stegun, 26.2.23).
+/// The value that a standard normal variable exceeds with probability p, to three digits (Abramowitz and Stegun,
+/// 26.2.23).
 double normal_quantile(double p) {
   const bool upper = p < 0.5;
   const double t = std::sqrt(-2.0 * std::log(upper ? p : 1.0 - p));

@@ -1,4 +1,4 @@
-// Where to look first for the border of a row: see Expectation.
+// The first guess at the kth value of a row: see Expectation.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The keys that candidates are compared by: what cuda_filter and cuda_cluster share.
+// The keys by which cuda_filter and cuda_cluster compare candidates.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// Directed keys, as core/keys.hpp has them, but quicker to make where that matters; not every number is the key of a value.
+/// Directed keys as in core/keys.hpp, but faster to make for f32. Not every integer is the key of a value.
 template <class T>
 struct FilterKey {
   using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
@@ -31,8 +31,8 @@ struct FilterKey<float> {
     return smallest ? ~key : key;
   }
   static __device__ float value(Key key, bool smallest) {
-    // -0 has a key of its own here, next below the one that both zeros are given. What is at or below it is below zero; but
-    // as a threshold -0 would let +0 pass.
+    // Here -0 has a key of its own, just below the key that both zeros get. Every element with a key at or below it is
+    // below zero. As a threshold, -0 would let +0 pass; the next smaller value does not.
     constexpr Key kNegativeZero = 0x7fffffff;
     const Key undirected = smallest ? ~key : key;
     return Element<float>::from_sort_key(smallest && undirected == kNegativeZero ? kNegativeZero - 1 : undirected);

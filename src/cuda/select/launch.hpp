@@ -1,4 +1,4 @@
-// The families' entry points. Each is compiled once for every element type: see CMakeLists.txt.
+// Entry points of the families. Each is compiled once for every element type: see CMakeLists.txt.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ template <class T>
 cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const Grid& grid);
 template <class T>
 cudaError_t launch_scan(const Plan& plan, const SelectArguments& args, const Grid& grid);
-/// Puts what the others have written, in index order, in order by value.
+/// Sorts by value the results that another family has written in index order.
 template <class T>
 cudaError_t launch_sort(const Plan& plan, const SelectArguments& args, const Grid& grid);
 

@@ -1,8 +1,9 @@
-// Which of a lane's elements reach a threshold: a mark for each, the first one's in the highest bit of the first word.
+// Marks of the elements of a lane that reach a threshold: one bit each, the first element's in the highest bit of the
+// first word.
 //
-// A comparison gives 1 or 0 as a floating-point number, and a multiplication by a power of two puts it in its place in the
-// mantissa of a sum. That is as fast as counting alone, on sm_90 the two run on different pipes, and the marks say all there is
-// to know: how many, which, and in which order.
+// A comparison gives 1 or 0 as a float, and a multiplication by a power of two moves it to its bit in the mantissa of a
+// sum. That is as fast as counting alone, because the two run on different pipes on sm_90. And marks tell more than a
+// count: how many elements, which ones, and their order.
 #pragma once
 
 #include "cuda/select/element.cuh"
@@ -21,7 +22,7 @@ struct Marks {
     for (int w = 0; w < kWords; ++w) marks.words[w] = 0;
     return marks;
   }
-  /// Those of the first `number`; it may be out of range.
+  /// Marks of the first `number` elements, which may be out of range.
   static __device__ Marks first(int number) {
     Marks marks;
 #pragma unroll
@@ -39,7 +40,7 @@ struct Marks {
     for (int w = 1; w < kWords; ++w) number += __popc(words[w]);
     return number;
   }
-  /// For a number that is known at compile time: by another the words would be kept out of registers.
+  /// `r` must be a compile-time constant; otherwise the compiler would not keep the words in registers.
   [[nodiscard]] __device__ bool has(int r) const { return (words[r / 32] << (r % 32) & 0x80000000u) != 0; }
   __device__ void add(int r) {
 #pragma unroll
@@ -60,7 +61,7 @@ struct Marks {
     }
   }
 
-  /// Takes the last `number` away.
+  /// Clears the last `number` marks.
   __device__ void drop_last(int number) {
 #pragma unroll
     for (int w = kWords - 1; w >= 0; --w) {
@@ -72,7 +73,7 @@ struct Marks {
   __device__ Marks operator|(const Marks& other) const {
     return with(other, [](unsigned a, unsigned b) { return a | b; });
   }
-  /// Those that the other has not.
+  /// The marks that `other` does not have.
   __device__ Marks without(const Marks& other) const {
     return with(other, [](unsigned a, unsigned b) { return a & ~b; });
   }
@@ -92,7 +93,7 @@ struct Marks {
 
 template <class T, int R>
 __device__ Marks<R> marks_of(const typename Element<T>::Value (&x)[R], typename Element<T>::Value threshold) {
-  constexpr int kBits = 16;  // of a sum that starts at 2^23, whose mantissa is an integer
+  constexpr int kBits = 16;  // of a sum that starts at 2^23, where the mantissa is an integer
   constexpr int kSums = 2 * Marks<R>::kWords;
   float sums[kSums];
 #pragma unroll
@@ -110,7 +111,7 @@ __device__ Marks<R> marks_of(const typename Element<T>::Value (&x)[R], typename 
   Marks<R> marks;
 #pragma unroll
   for (int w = 0; w < Marks<R>::kWords; ++w) {
-    // The lower halves.
+    // The lower halves of two sums make one word.
     marks.words[w] = __byte_perm(__float_as_uint(sums[2 * w + 1]), __float_as_uint(sums[2 * w]), 0x5410);
   }
   return marks;

@@ -1,4 +1,4 @@
-// Writing selected pairs: the type of the indices is known at run time only.
+// Writes selected pairs. The type of the indices is known only at run time.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace rtopk::cuda {
 
-/// Calls `f` with a pointer to where the indices of a row begin, of their type; null if they are not wanted.
+/// Calls `f` with a typed pointer to the indices of a row; null if they are not wanted.
 template <class F>
 __device__ void with_indices(const SelectArguments& args, std::int64_t row, F f) {
   const std::int64_t first = args.indices == nullptr ? 0 : row * args.k;

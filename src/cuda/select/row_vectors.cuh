@@ -1,5 +1,5 @@
-// A long row as aligned vectors of 16 bytes, whatever its address: the first and the last vector may reach over its
-// ends, and are then read element by element. So one kernel serves every alignment and every length.
+// Reads a long row as aligned vectors of 16 bytes, whatever its address. The first and the last vector may reach past
+// the ends of the row; these are read element by element. So one kernel serves every alignment and length.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ union Vector {
   T raw[kSize];
 };
 
-/// Several vectors of a thread, and a bit for each of their elements that exists.
+/// Several vectors of a thread, and a bit for each element that exists.
 template <class T, int kNumber>
 struct Load {
   static constexpr int kLoads = kNumber;
@@ -41,12 +41,12 @@ class RowVectors {
   [[nodiscard]] __device__ std::int64_t size() const { return (cols_ + lead_ + kVector - 1) / kVector; }
   /// The column of a vector's first element; negative if the first vector begins before the row.
   [[nodiscard]] __device__ std::int64_t column(std::int64_t vector) const { return vector * kVector - lead_; }
-  /// Whether all elements of these vectors exist.
+  /// True if all elements of these vectors exist.
   [[nodiscard]] __device__ bool are_whole(std::int64_t begin, std::int64_t end) const {
     return column(begin) >= 0 && column(end) <= cols_;
   }
 
-  /// Loads the vectors first, first + step, ...: of those before `end` what exists. If `kWhole`, all of it does.
+  /// Loads the vectors first, first + step, ... before `end`. Without `kWhole` some elements may not exist.
   template <bool kWhole, int kLoads>
   [[nodiscard]] __device__ Load<T, kLoads> load(std::int64_t first, int step, std::int64_t end) const {
     static_assert(kLoads * kVector <= 32);
@@ -93,8 +93,8 @@ class RowVectors {
   int lead_;  ///< Elements of the first vector that lie before the row.
 };
 
-/// Calls f(loaded) with everything that this thread of the block has to see of the vectors [begin, end): kLoads vectors
-/// at a time, or, at the ends of the row and of the range, one.
+/// Calls f(loaded) with this thread's share of the vectors [begin, end): kLoads vectors at a time, or one at the ends
+/// of the row and of the range.
 template <int kLoads, class T, class F>
 __device__ void for_loads(const RowVectors<T>& row, std::int64_t begin, std::int64_t end, F&& f) {
   const int threads = static_cast<int>(blockDim.x);

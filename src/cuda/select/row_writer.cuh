@@ -1,5 +1,5 @@
-// Writing what a long row's border selects, in index order, in every form: a block walks over a part of the row, and
-// each warp of it over its share of a tile. Only counts are exchanged between warps, once for each tile.
+// Writes the selected elements of a long row in index order, in every form. A block walks over a part of the row, each
+// warp over its share of a tile. Warps exchange only counts, once for each tile.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace rtopk::cuda {
 
-/// Which elements of a row are selected, by directed key: all at or above `sure`, if there is such a key, and the first
-/// `quota` in index order of the others at or above `fill`.
+/// Which elements of a row are selected, by directed key: all at or above `sure`, if has_sure, and in index order the
+/// first `quota` of the others at or above `fill`.
 template <class Key>
 struct Threshold {
   Key fill;
@@ -47,15 +47,16 @@ class RowWriter {
                        const Threshold<Key>& kth, Shared shared)
       : args_(args), number_(number), row_(row), kth_(kth), shared_(shared) {}
 
-  /// Writes the part of the row in the vectors [begin, end), before which lie as many elements at or above `sure`, and
-  /// as many that compete for the quota. All threads of the block call this.
+  /// Writes the part of the row in the vectors [begin, end). `sure_before` and `fill_before`: elements before the part
+  /// that are at or above `sure`, and those that compete for the quota. All threads of the block call this.
   __device__ void write(std::int64_t begin, std::int64_t end, std::int64_t sure_before, std::int64_t fill_before) {
     const bool lists = args_.form == Form::pairs || args_.form == Form::cbsr;
     const int tile = static_cast<int>(blockDim.x) * Config::kLoads;
     int turn = 0;
-    __syncthreads();  // whoever had this memory before
+    __syncthreads();  // previous users of the shared memory are done
 #pragma unroll 1
     for (std::int64_t first = begin; first < end; first += tile) {
+      // Invariant: sure_before and fill_before count the elements before `first`.
       if (lists && sure_before + min(fill_before, kth_.quota) >= args_.k) break;  // the same for all threads
       const std::int64_t mine = first + warp_number() * (32 * Config::kLoads);
       const bool whole = first + tile <= end && row_.are_whole(first, first + tile);
@@ -80,7 +81,7 @@ class RowWriter {
       const std::uint32_t counted = static_cast<std::uint32_t>(__popc(sure)) | static_cast<std::uint32_t>(__popc(fill))
                                                                                    << 16;
       const std::uint32_t total = __reduce_add_sync(kFullWarp, counted);
-      // Two words for each warp in turn: one barrier for a tile is then enough.
+      // Each warp has two words and alternates between them, so that one barrier per tile is enough.
       if (lane_number() == 0) shared_.totals[turn][warp_number()] = total;
       __syncthreads();
       const std::uint32_t other = lane_number() < warps_of_block() ? shared_.totals[turn][lane_number()] : 0;
@@ -108,7 +109,7 @@ class RowWriter {
   }
 
  private:
-  // The counts of a thread's loads, side by side in one word. Elements are in order by load, then by lane.
+  // The counts of a thread's loads, packed in one word. Elements are ordered by load, then by lane.
   using Packed = std::uint32_t;
   static_assert(Config::kLoads == 2);
   static constexpr std::uint32_t kLoadBits = (1u << Config::kVector) - 1u;
@@ -143,7 +144,7 @@ class RowWriter {
     return result;
   }
 
-  /// Of the warp's elements in `bits` the first `places`.
+  /// The first `places` of the warp's elements in `bits`.
   static __device__ std::uint32_t first_of(std::uint32_t bits, int places) {
     const Positions at = positions(bits);
     std::uint32_t taken = 0;
@@ -162,7 +163,7 @@ class RowWriter {
     return taken;
   }
 
-  /// Through shared memory, so that neighbouring lanes write neighbouring results.
+  /// Goes through shared memory, so that neighbouring lanes write neighbouring results.
   __device__ void write_list(std::int64_t first_vector, std::uint32_t chosen, std::int64_t first_result) {
     if (!__any_sync(kFullWarp, chosen != 0)) return;
     const Positions at = positions(chosen);

@@ -1,4 +1,4 @@
-// From a plan and a call that were checked to a kernel on a stream.
+// Executes a checked plan and call: fills the kernel arguments and launches on a stream.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace rtopk::cuda {
 namespace {
 
-/// The widest access, in bytes, that keeps to whole rows of `row_bytes` at `address` and every `pitch` bytes from there.
+/// The widest access, in bytes, that is aligned in every row and divides `row_bytes`. Rows lie `pitch` bytes apart.
 std::int32_t widest_access(const void* address, std::int64_t pitch, std::int64_t row_bytes) {
   const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(pitch) |
                              static_cast<std::uint64_t>(row_bytes) | 16u;
@@ -53,7 +53,7 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   args.writes_quads = args.values != nullptr && args.indices != nullptr && problem.k % 4 == 0 &&
                       widest_access(args.values, 0, 4 * element) >= std::min<std::int64_t>(16, 4 * element) &&
                       widest_access(args.indices, 0, 0) >= 16;
-  constexpr std::int64_t kSparedBytes = std::int64_t{256} << 20;  // a few times what caches have
+  constexpr std::int64_t kSparedBytes = std::int64_t{256} << 20;  // a few times the size of caches
   args.spares_cache = problem.rows <= kSparedBytes / std::max(problem.cols * element, std::int64_t{1});
   if (!args.bisection) args.expectation = expectation_of(problem.cols, problem.k);
   return args;
@@ -93,7 +93,7 @@ cudaError_t launch_all(const Plan& plan, SelectArguments& args, const Grid& grid
   return launch_sort<T>(plan, args, grid);
 }
 
-/// Queues a plan whose rows are read where they lie.
+/// Enqueues a plan whose rows are read in place.
 cudaError_t run_in_place(const Plan& plan, const void* input, const Output& output, char* workspace,
                          cudaStream_t stream) {
   SelectArguments args = make_arguments(plan, input, output);
@@ -102,7 +102,7 @@ cudaError_t run_in_place(const Plan& plan, const void* input, const Output& outp
                                  [&]<class T>(T*) { return launch_all<T>(plan, args, grid, workspace); });
 }
 
-/// The outputs from a row on.
+/// The outputs from row `row` on.
 Output output_from(const Problem& problem, const Output& output, std::int64_t row) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const auto index = static_cast<std::int64_t>(size_of(problem.index_type));
@@ -118,7 +118,7 @@ Output output_from(const Problem& problem, const Output& output, std::int64_t ro
   return result;
 }
 
-/// Queues one chunk after the other: all in the same workspace, since those of a stream do not overlap.
+/// Enqueues one chunk after the other. All use the same workspace, since work of one stream does not overlap.
 cudaError_t run_gathered(const Plan& plan, const void* input, const Output& output, char* workspace,
                          cudaStream_t stream) {
   const Problem& problem = plan.problem;

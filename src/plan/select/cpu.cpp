@@ -1,4 +1,4 @@
-// Which CPU family runs a problem, and with which numbers.
+// Picks the CPU family for a problem, and its config.
 #include "plan/select/cpu.hpp"
 
 #include <algorithm>
@@ -11,47 +11,52 @@
 namespace rtopk::cpu {
 namespace {
 
-/// Elements that a task takes at a time: small enough to balance rows of different cost, large enough that taking a block
-/// costs nothing. Independent of the number of threads, so that what one row learns from the one before it (where to look
-/// first) and the reported passes are the same for any number.
+/// Elements that a task takes at a time: small enough to balance rows of different cost, large enough that taking a
+/// block costs nothing. It does not depend on the number of threads. So the hint that a row gets from the row before
+/// it, where to begin its search, and the reported passes are the same for any number.
 constexpr std::int64_t kElementsPerBlock = 32768;
 
-/// Long rows too come in blocks of a few, so that a row can learn from the one before it, where there are enough rows.
+/// If there are enough rows, long rows too come in blocks of a few, so that a row can learn from the one before it.
 constexpr std::int64_t kRowsPerBlock = 8;
 
-/// Below this many elements per thread, waking it costs more than it wins (about 20 us against 0.5 ns an element).
+/// Below this many elements per thread, waking a thread costs more than it gains (about 20 us against 0.5 ns an
+/// element).
 constexpr std::int64_t kElementsPerThread = 65536;
 
-/// Both for cpu_lanes, which takes 2 to 10 ns an element and learns nothing from row to row. Blocks are large enough that
-/// working out the exchanges, up to 3 us for each, does not count.
+/// The same two limits for cpu_lanes, which takes 2 to 10 ns an element and learns nothing from row to row. Blocks are
+/// large enough to hide the cost of working out the exchanges, up to 3 us for each block.
 constexpr std::int64_t kSortedElementsPerBlock = 16384;
 constexpr std::int64_t kSortedElementsPerThread = 32768;
 
-/// From this length on, and selecting at most this share of a row (1/8), it pays to discard most of it in the first pass
-/// and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream: 256 columns, k = 8:
-/// 1.39, 1.61; 512 columns, k = 16: 1.23, 1.11; k = 64: 1.36, 1.40; 1024 columns, k = 64: 1.25, 1.00; k = 204: 1.38, 1.39.
+/// For rows of at least this length, with at most this share selected (1/8), it pays to discard most of the row in the
+/// first pass and to search the rest. Measured on a Neoverse N1, f32, ns per element, cpu_row against cpu_stream:
+/// 256 columns, k = 8: 1.39, 1.61; 512 columns, k = 16: 1.23, 1.11; k = 64: 1.36, 1.40;
+/// 1024 columns, k = 64: 1.25, 1.00; k = 204: 1.38, 1.39.
 constexpr std::int64_t kStreamedColumns = 448;
 constexpr std::int64_t kStreamedShare = 8;
 
-/// Elements that cpu_stream's buffer must hold. Twice k, so that a prune, which costs a few passes over the buffer, happens
-/// at most every k candidates; then one more listing.
+/// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which reads the buffer a few times, happens
+/// at most every k candidates, and the elements that are listed at a time.
 std::int64_t candidate_capacity(const Problem& problem) {
   return std::min(problem.cols, 2 * problem.k + 256) + static_cast<std::int64_t>(kListedAtOnce);
 }
 
-/// And the most that it may hold: no memory has more.
+/// The most that the buffer may hold: no memory has more.
 constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 
-/// Rows of a group from which on it fills the lanes of most vectors.
+/// The smallest group of rows that fills the lanes of most vectors.
 constexpr std::int64_t kMinLanesGroup = 16;
 
-/// Whether sorting many short rows at once, one in each lane, beats searching them one after the other. A few rows do not
-/// fill the lanes, nor pay for working out the exchanges. Order by value comes with the sort, index order costs more.
-/// Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row, f32: 8 columns, k = 2: 23, 173 by value and 24, 145
-/// unsorted; 32 columns, k = 8: 150, 229 and 159, 171; k = 16: 206, 298 and 232, 186; 48 columns, k = 12: 284, 289 and 311,
-/// 197; 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839, all by value. Lanes of 16-bit elements are half as wide
-/// and compared by fewer instructions, those of 64-bit elements have columns beside them: bf16, 128 columns, k = 32: 587,
-/// 512 by value; k = 64: 823, 959; f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
+/// True if sorting many short rows at once, one in each lane, beats searching one after the other. A few rows do not
+/// fill the lanes, and do not pay for working out the exchanges. The sort yields the order by value for free; index
+/// order costs more. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row:
+/// f32, by value and unsorted: 8 columns, k = 2: 23, 173 and 24, 145; 32 columns, k = 8: 150, 229 and 159, 171;
+/// k = 16: 206, 298 and 232, 186; 48 columns, k = 12: 284, 289 and 311, 197;
+/// f32, by value: 64 columns, k = 2: 157, 202; k = 16: 394, 329; k = 64: 740, 839.
+/// Lanes of 16-bit elements are half as wide, and take fewer instructions to compare. Those of 64-bit elements have
+/// columns beside them.
+/// bf16, 128 columns, k = 32: 587, 512 by value; k = 64: 823, 959;
+/// f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
 bool sorts_in_lanes(const Problem& problem) {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
@@ -59,7 +64,7 @@ bool sorts_in_lanes(const Problem& problem) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
   if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= (size == 8 ? 32 : 48);
-  // Most of a row: the other family would have to put that into order after the search.
+  // Most of the row is selected: cpu_row would have to sort nearly all of it after the search.
   const bool most = size == 2 ? 2 * problem.k >= problem.cols : 4 * problem.k >= 3 * problem.cols;
   return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
 }
@@ -72,11 +77,11 @@ Family pick_family(const Problem& problem, const Kernels& kernels) {
   return streams ? Family::cpu_stream : Family::cpu_row;
 }
 
-/// Whether a family can take a problem, however slowly. `argument` is what the family is called in the error.
+/// Checks that a family can take a problem, however slowly. `argument`: how the error names the family.
 Status check_family(Family family, const Problem& problem, const Kernels& kernels, const char* argument) {
   if (family == Family::reference) return {};
   if (!kernels.simd) {
-    return core::status(StatusCode::not_supported,
+    return core::status(StatusCode::invalid_argument,
                         "%s is %s, and this build has no SIMD kernels for this CPU; accepted: reference", argument,
                         name(family));
   }

@@ -1,4 +1,4 @@
-// Which CUDA family runs a problem, and with which config.
+// Picks the CUDA family for a problem, and its config.
 #include <algorithm>
 
 #include "core/checks.hpp"
@@ -22,19 +22,18 @@ constexpr std::int64_t kMaxBlocks = 0x7fffffff;
 constexpr std::int64_t kMaxRowsPerBlock = 0x7fffffff;
 constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
 
-/// Workers take rows in batches: long enough that a row learns from those before it and that copies run ahead, short enough that the
-/// last batches do not leave the device idle.
+/// Units (tiles or rows) in a worker's batch: enough that a row learns from those before it and that copies run ahead,
+/// few enough that the last batches do not leave the device idle.
 std::int64_t batch_length(std::int64_t units, std::int64_t workers, std::int64_t longest) {
   std::int64_t length = std::clamp(units / workers, std::int64_t{1}, longest);
   while (core::ceil_div(units, length) > kMaxBlocks && length < kMaxTilesPerWarp) length *= 2;
   return length;
 }
 
-/// The length of a warp's batch. About 20 warps find room on a multiprocessor. Measured.
+/// Tiles in a warp's batch. About 20 warps fit on a multiprocessor. Measured.
 std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
   const std::int64_t of_each = tiles / multiprocessors;
-  const std::int64_t fewest =
-      core::ceil_div(tiles, kMaxBlocks);  // at four warps to a block, far more than is ever needed
+  const std::int64_t fewest = core::ceil_div(tiles, kMaxBlocks);  // at four warps a block, far more than is ever needed
   return std::max(fewest, std::int64_t{of_each >= 400 ? 4 : of_each >= 100 ? 2 : 1});
 }
 
@@ -43,7 +42,7 @@ std::int64_t warp_shared_bytes(const Problem& problem) {
   return static_cast<std::int64_t>(Config::shared_bytes(problem.k, problem.order == Order::by_value));
 }
 
-/// A warp, or a part of one, for each row.
+/// A warp, or some of its lanes, for each row.
 bool plan_warp(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
@@ -51,8 +50,8 @@ bool plan_warp(const Traits& traits, Plan& plan) {
       using Config = WarpConfig<T, G, R>;
       if (problem.cols > Config::kCols || warp_shared_bytes<Config>(problem) > traits.shared_bytes_per_block)
         return false;
-      // Lanes list their results one after the other, and sort what each of them has: where there are many, 8 lanes of 32 elements
-      // are quicker (256 columns, bf16, k 128: 1.19 and 1.42 times the floor; k 32: 1.63 and 1.47).
+      // Lanes list their results one after the other, and each sorts its own. With many results 8 lanes of 32 elements
+      // are faster than 4 of 64 (256 columns, bf16, k 128: 1.19 against 1.42 times the floor; k 32: 1.63 against 1.47).
       constexpr std::int64_t kMaxResultsPerLane = 16;
       const bool many = problem.k > kMaxResultsPerLane * G || problem.form == Form::dense ||
                         problem.form == Form::mask || problem.order == Order::by_value;
@@ -72,14 +71,14 @@ bool plan_warp(const Traits& traits, Plan& plan) {
   });
 }
 
-/// The same for small k: no search.
+/// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   if (problem.k > kTournamentMaxK) return false;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     return for_tournament_variants<T>([&]<int G, int R>() {
-      // In a batch copies run ahead, but long batches leave the device idle at the end: three tiles were best of 1 to 16, and one
-      // where there are few.
+      // In a batch copies run ahead, but long batches leave the device idle at the end. Of 1 to 16 tiles three were
+      // best, and one if there are few tiles.
       constexpr std::int64_t kWarpsPerMultiprocessor = 160;
       constexpr std::int64_t kLongestBatch = 3;
       using Config = TournamentConfig<T, G, R>;
@@ -100,7 +99,7 @@ bool plan_tournament(const Traits& traits, Plan& plan) {
   });
 }
 
-/// Threads of cuda_block's block for rows of `cols`, and its shared memory; 0 if they are too long for this device.
+/// Config of cuda_block for rows of `cols` elements; threads is 0 if the rows are too long for this device.
 struct BlockLaunch {
   std::int32_t threads = 0;
   std::size_t shared_bytes = 0;
@@ -140,7 +139,7 @@ bool plan_block(const Traits& traits, Plan& plan) {
   return true;
 }
 
-/// The shared memory of cuda_cluster's block.
+/// The shared memory of a block of cuda_cluster.
 std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
@@ -150,25 +149,26 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
   return bytes;
 }
 
-/// Whether cuda_cluster is the fastest: little of a row is selected.
+/// True if cuda_cluster is the fastest: a small share of a row is selected.
 bool prefers_cluster(const Problem& problem) {
   // Measured, 1342 rows of 50000, k 5000: cuda_cluster 6.0 times the floor, cuda_radix 4.3.
   constexpr std::int64_t kMaxK = 4096;
   return problem.k <= std::min(kMaxK, problem.cols / 8);
 }
 
-/// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: whatever it costs.
+/// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: accept slow configs too.
 bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kMinPartCols = 4096;
-  // A longer row by itself should be done sooner by cuda_radix, with blocks on all multiprocessors. Not measured yet.
+  // cuda_radix, with blocks on all multiprocessors, should be faster for a few longer rows. Not measured yet.
   constexpr std::int64_t kMaxPartBytesOfFew = 1 << 20;
   const Problem& problem = plan.problem;
   if (problem.cols > kClusterMaxCols) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  // As few blocks for a row as keep two on every multiprocessor nearly all the time, with which enough is on its way; if there
-  // are none such, those that come nearest. More have to be clearly better: blocks that share a row wait for each other.
+  // The fewest blocks per row that keep two on every multiprocessor nearly all the time, which keeps enough copies in
+  // flight; if no number does, the one that comes nearest. More blocks must be clearly better, because blocks that
+  // share a row wait for each other.
   constexpr std::int64_t kBlocks = 2;
   constexpr double kClearly = 1.15;
   double best = 0;
@@ -196,14 +196,14 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   return best > 0;
 }
 
-/// The shared memory of cuda_filter's block, and how many of them find room.
+/// The shared memory of a block of cuda_filter, and how many blocks fit on a multiprocessor.
 struct FilterLaunch {
   std::size_t shared_bytes = 0;
   std::int64_t blocks_per_multiprocessor = 0;
 };
 
 FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_bytes_per_block) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block, for the system
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   FilterLaunch config;
   core::with_element_type(dtype, [&]<class T>(T*) {
     using Config = FilterConfig<T>;
@@ -215,20 +215,21 @@ FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_byte
   return config;
 }
 
-/// Whether cuda_filter is the fastest: rows are many, and little of them is selected.
+/// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.
 bool prefers_filter(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kMinCols = 2048;
-  constexpr std::int64_t kMaxBlockCols = 8192;  // of dense rows and masks: cuda_block writes them well up to here
-  constexpr std::int64_t kMaxK = 2048;          // the list of candidates must leave room for other warps
-  constexpr std::int64_t kMinRowsPerMultiprocessor = 8;  // with fewer, too little is on its way at a time
+  constexpr std::int64_t kMaxBlockCols = 8192;           // dense rows and masks: up to here cuda_block writes them well
+  constexpr std::int64_t kMaxK = 2048;                   // the list of candidates must leave room for other warps
+  constexpr std::int64_t kMinRowsPerMultiprocessor = 8;  // with fewer, too few copies are in flight
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
   if (writes_rows && problem.cols <= kMaxBlockCols &&
       block_launch(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block).threads != 0) {
     return false;
   }
   if (problem.cols < kMinCols || problem.k > kMaxK) return false;
-  // Measured, f32, times the floor, cuda_filter and cuda_block: 2048 columns, k 64: 1.37 and 1.67, 256: 1.58 and 1.52; 4096,
-  // 512: 1.26 and 1.42; 8192, 2048: 1.77 and 1.29.
+  // Measured, f32, times the floor, cuda_filter against cuda_block: 2048 columns, k 64: 1.37, 1.67; k 256: 1.58, 1.52;
+  // 4096 columns, k 512: 1.26, 1.42; 8192 columns, k 2048: 1.77, 1.29. pick_family asks cuda_warp first, which takes
+  // rows of 2048 columns of every type but f64.
   if (problem.k > problem.cols / (problem.cols < 4096 ? 10 : 8)) return false;
   if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
   return filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block).blocks_per_multiprocessor >= 2;
@@ -244,7 +245,7 @@ bool plan_filter(const Traits& traits, Plan& plan) {
   plan.threads = 32 * kFilterWarpsPerBlock;
   plan.lanes_per_row = 32;
   plan.shared_bytes = config.shared_bytes;
-  // As many warps as find room, but none with one row more than most have.
+  // As many warps as fit, and no more rows for any of them than an even split needs.
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const std::int64_t warps = config.blocks_per_multiprocessor * kFilterWarpsPerBlock * traits.multiprocessors;
   plan.rows_per_block = core::ceil_div(rows, warps) * kFilterWarpsPerBlock;
@@ -252,7 +253,7 @@ bool plan_filter(const Traits& traits, Plan& plan) {
   return true;
 }
 
-/// The paper's search, a block for each row.
+/// The paper's search, with a block for each row.
 template <int kBytes>
 void plan_scan(Plan& plan) {
   const ScanLaunch config = scan_launch<kBytes>(plan.problem.rows, plan.problem.cols);
@@ -263,7 +264,7 @@ void plan_scan(Plan& plan) {
   plan.shared_bytes = config.shared_bytes;
 }
 
-/// Digit by digit: any length, any k.
+/// Finds the kth value digit by digit: any length, any k.
 template <int kBytes>
 void plan_radix(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
@@ -284,7 +285,7 @@ void plan_any_length(const Traits& traits, Family family, Plan& plan) {
   plan_radix<kBytes>(traits, plan);
 }
 
-/// Sets the config of a family that the plan's search admits; false if rows are too long for it, or k is too large.
+/// Sets the config of a family that can do the problem's search; false if rows are too long for it or k is too large.
 bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   switch (family) {
     case Family::cuda_warp: return plan_warp(traits, plan);
@@ -302,7 +303,7 @@ bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   return true;
 }
 
-/// Picks the family. All that are tried take the problem; the first that is fast enough wins.
+/// Picks the family: the first, in this order, that takes the problem and is preferred for it.
 void pick_family(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
@@ -316,7 +317,7 @@ void pick_family(const Traits& traits, Plan& plan) {
   if (!planned) takes(Family::cuda_radix);
 }
 
-/// Whether a family does the search that a problem asks for. `argument` is what the family is called in the error.
+/// Checks that a family can do the search that a problem asks for. `argument`: how the error names the family.
 Status check_search(Family family, const Problem& problem, const char* argument) {
   const bool exact = !core::bisects(problem);
   switch (family) {
@@ -339,7 +340,7 @@ Status check_search(Family family, const Problem& problem, const char* argument)
                             : "cuda_warp or cuda_scan");
 }
 
-/// What a family takes, for the error where it does not take a problem.
+/// The problems that a family takes, for the error if it does not take this one.
 const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
@@ -353,7 +354,7 @@ const char* limits_of(Family family) {
   }
 }
 
-/// The plan with the family that the caller wants.
+/// Plans with the family that the caller wants.
 Status plan_wanted(const Traits& traits, Family wanted, Plan& plan) {
   if (Status status = check_search(wanted, plan.problem, "family"); !status.ok()) return status;
   if (plan_family(traits, wanted, true, plan)) return {};
@@ -362,7 +363,7 @@ Status plan_wanted(const Traits& traits, Family wanted, Plan& plan) {
                       name(plan.problem.dtype), limits_of(wanted));
 }
 
-/// Whether blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this shape.
+/// True if blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this config.
 template <class Config>
 bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) {
   const std::int64_t unit = warps * Config::kRows;
@@ -371,7 +372,7 @@ bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) 
          plan.rows_per_block / unit <= kMaxTilesPerWarp;
 }
 
-/// Whether there is a kernel of cuda_warp or cuda_tournament for the plan's tiles.
+/// True if there is a kernel of cuda_warp or cuda_tournament for the plan's tiles.
 bool tiles_are_known(const Plan& plan) {
   const Problem& problem = plan.problem;
   bool known = false;
@@ -395,7 +396,7 @@ bool tiles_are_known(const Plan& plan) {
   return known;
 }
 
-/// Whether rows that must be gathered are, and no others.
+/// Checks that rows are gathered if and only if their strides need it.
 Status check_chunk(const Plan& plan) {
   const std::int64_t rows = std::max(plan.problem.rows, std::int64_t{1});
   if (!is_gathered(plan.problem)) {
@@ -406,13 +407,13 @@ Status check_chunk(const Plan& plan) {
                       static_cast<long long>(plan.chunk_rows), static_cast<long long>(std::min(rows, kMaxChunkRows)));
 }
 
-/// Whether the numbers of a plan fit its family; the kernels trust them.
+/// Checks that the config of a plan fits its family. The kernels rely on it.
 Status check_config(const Plan& plan) {
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   if (plan.blocks < 1 || plan.blocks > kMaxBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2147483647");
   if (plan.rows_per_block < 1) return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 or more");
-  // A launch keeps 32 bits of it. The device refuses what it does not have.
+  // A launch holds it in 32 bits. The device refuses more than it has.
   if (plan.shared_bytes > kMaxSharedBytes) {
     return core::status(StatusCode::invalid_argument, "plan.shared_bytes is %zu; accepted: at most %zu",
                         plan.shared_bytes, kMaxSharedBytes);
@@ -422,7 +423,7 @@ Status check_config(const Plan& plan) {
       return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");
     }
     if (!tiles_are_known(plan)) {
-      return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "the config that make_plan gave");
+      return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "what make_plan gave");
     }
     if (plan.blocks < core::ceil_div(rows, plan.rows_per_block))
       return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
@@ -430,11 +431,11 @@ Status check_config(const Plan& plan) {
   }
   if (plan.family == Family::cuda_filter) {
     if (problem.cols > kMaxFilteredCols)
-      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_filter");
+      return core::invalid("plan.problem.cols", problem.cols, "up to 2147418111 for cuda_filter");
     if (plan.threads != 32 * kFilterWarpsPerBlock) return core::invalid("plan.threads", plan.threads, "64");
     if (plan.shared_bytes < filter_launch(problem.dtype, problem.k, 0).shared_bytes) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
-                           "the number that make_plan gave");
+                           "at least what make_plan gave");
     }
     return {};
   }
@@ -443,31 +444,31 @@ Status check_config(const Plan& plan) {
     if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
     const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
     if (problem.cols > kClusterMaxCols || cluster_part_cols(problem.cols, plan.parts, element) > kClusterMaxPartCols) {
-      return core::invalid("plan.problem.cols", problem.cols, "fewer for cuda_cluster");
+      return core::invalid("plan.problem.cols", problem.cols, "up to 2^19 for each block of a cluster");
     }
     if (plan.threads != kClusterThreads) return core::invalid("plan.threads", plan.threads, "256");
     if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
     if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts)) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
-                           "the number that make_plan gave");
+                           "at least what make_plan gave");
     }
     return {};
   }
   if (plan.family == Family::cuda_block) {
-    // The kernel multiplies it with the number of a block.
+    // The kernel multiplies it by a block's index.
     if (plan.rows_per_block > kMaxRowsPerBlock) {
       return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 to 2147483647 for cuda_block");
     }
     const BlockLaunch most = block_launch(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
     if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
         most.threads == 0) {
-      return core::invalid("plan.threads", plan.threads, "the number that make_plan gave");
+      return core::invalid("plan.threads", plan.threads, "what make_plan gave");
     }
     const BlockLaunch config =
         block_launch(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);
     if (plan.shared_bytes < config.shared_bytes) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
-                           "the number that make_plan gave");
+                           "at least what make_plan gave");
     }
     if (plan.blocks < core::ceil_div(rows, plan.rows_per_block)) {
       return core::invalid("plan.blocks", plan.blocks, "enough for all rows");

@@ -1,4 +1,4 @@
-// The shapes of cuda_block's kernel, for the plan and for the kernel.
+// The configs of cuda_block's kernel, for the plan and for the kernel.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ struct BlockConfig {
   static constexpr int kChunkCols = kVector * kThreads;             ///< Elements that one load of all lanes covers.
   static constexpr int kCols = kElements * kThreads;                ///< The longest row.
   static constexpr int kRowBytes = kCols * static_cast<int>(sizeof(T));
-  static constexpr int kStages = 2;  ///< The row at hand and the one that is on its way.
+  static constexpr int kStages = 2;  ///< The current row and the next one, which is being copied.
   static constexpr int kPartials = 2 * W + kChunks * W + (kChunks * W % 2);
   static constexpr int kNoteBytes = 64;
-  static constexpr int kMinListBytes = 1024;  ///< Between rows it is room for other things.
+  static constexpr int kMinListBytes = 1024;  ///< Between rows the list's memory has other uses.
 
-  /// The list holds the k chosen columns.
+  /// The list holds the columns of the k selected elements.
   static constexpr std::int64_t list_bytes(std::int64_t k) {
     return std::max(std::int64_t{kMinListBytes}, (2 * std::min(k, std::int64_t{kCols}) + 15) / 16 * 16);
   }

@@ -1,4 +1,4 @@
-// Limits of the CPU families that both plans and kernels know.
+// Limits of the CPU families, for plans and kernels.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace rtopk::cpu {
 
-/// Elements of a row that are marked and listed at once, by 16-bit positions.
+/// Elements of a row that are marked and listed at a time, by 16-bit positions.
 inline constexpr std::size_t kListedAtOnce = 4096;
 
-/// Columns that cpu_lanes can have, since it counts them in bytes.
+/// The longest row of cpu_lanes: it counts columns in bytes.
 inline constexpr std::int64_t kMaxLanesColumns = 256;
 
 }  // namespace rtopk::cpu

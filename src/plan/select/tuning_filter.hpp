@@ -1,4 +1,4 @@
-// The shape of cuda_filter's kernel, for the plan and for the kernel.
+// The config of cuda_filter's kernel, for the plan and for the kernel.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 namespace rtopk::cuda {
 
 inline constexpr int kFilterWarpsPerBlock = 2;
-inline constexpr int kFilterMaxSorted = 128;  ///< The largest k whose results a warp puts in order by itself.
+inline constexpr int kFilterMaxSorted = 128;  ///< The largest k whose results a warp sorts by itself.
 
-/// A warp streams a row in pieces. Each lane has one line of neighbouring elements of a piece.
+/// A warp streams a row in pieces. Each lane has one line of a piece: neighbouring elements.
 template <class T>
 struct FilterConfig {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));  ///< Elements of one copy.
@@ -17,8 +17,8 @@ struct FilterConfig {
   static constexpr int kLine = kVector * kLineVectors;  ///< Elements of a lane.
   static constexpr int kPiece = 32 * kLine;             ///< Elements of a piece.
   static constexpr int kPieceBytes = 32 * kLineBytes;
-  static constexpr int kStages = 2;                 ///< The piece at hand and those that are on their way.
-  static constexpr int kWords = (kLine + 31) / 32;  ///< For a bit for each element of a line.
+  static constexpr int kStages = 2;                 ///< The current piece and the next one, which is being copied.
+  static constexpr int kWords = (kLine + 31) / 32;  ///< One bit for each element of a line.
 
   static constexpr int kStateBytes = 128;
 
@@ -28,13 +28,13 @@ struct FilterConfig {
     return root;
   }
 
-  /// Candidates that find room. The number of elements above a threshold that k of them should reach varies by the root of
-  /// k from row to row; rows are not quite alike either.
+  /// Candidates that the list has room for. If a threshold is meant for k elements, the number that reach it varies by
+  /// about sqrt(k) from row to row, and the rows' distributions differ a little too.
   static constexpr std::int64_t capacity(std::int64_t k) {
     const std::int64_t spread = 8 * root_up(k);
     return (k + (spread > 192 ? spread : 192) + 31) / 32 * 32;
   }
-  /// Up to so many candidates the border is searched in few registers, so that more warps find room.
+  /// The kth value of up to this many candidates is searched in few registers, so that more warps fit.
   static constexpr int kShortList = sizeof(T) == 8 ? 320 : 704;
 
   static constexpr std::int64_t warp_bytes(std::int64_t k) {
@@ -46,7 +46,7 @@ struct FilterConfig {
     return kArgumentBytes + kFilterWarpsPerBlock * warp_bytes(k);
   }
 
-  /// Blocks for which a multiprocessor of sm_90 has registers.
+  /// Blocks that the registers of a multiprocessor of sm_90 allow.
   static constexpr int kBlocksOfShortLists = sizeof(T) == 8 ? 8 : 10;
   static constexpr int kBlocksOfLongLists = 6;
   static constexpr int blocks_per_multiprocessor(std::int64_t k) {

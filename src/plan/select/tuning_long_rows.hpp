@@ -1,4 +1,4 @@
-// The numbers of the kernels for long rows (cuda_radix, cuda_scan), for the plan and for the kernels.
+// The config of the kernels for long rows (cuda_radix, cuda_scan), for the plan and for the kernels.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace rtopk::cuda {
 
-/// How a block writes what it has selected.
+/// Config of the code by which a block writes the selected elements.
 template <class T>
 struct WriterConfig {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
@@ -19,7 +19,7 @@ struct WriterConfig {
   }
 };
 
-/// How a key is cut into digits, the most significant one first.
+/// How a key is split into digits, most significant first.
 template <int kKeyBytes>
 struct RadixDigits {
   static constexpr int kKeyBits = 8 * kKeyBytes;

@@ -1,5 +1,5 @@
-// The numbers of cuda_radix, for the plan and for the launch: how many blocks share a row, and what they need between
-// them.
+// The config of cuda_radix, for the plan and for the launch: how many blocks share a row, and the workspace through
+// which they exchange data.
 #pragma once
 
 #include <algorithm>
@@ -10,32 +10,33 @@
 
 namespace rtopk::cuda {
 
-/// The most threads of a block that has a row to itself, and the threads of one that shares it. The fewer rows are
-/// under way at a time, the more of them stay in the cache from one pass to the next.
+/// Threads of a block that has a row to itself (at most and at least), and of a block that shares a row. The fewer rows
+/// are worked on at a time, the more of them stay in the cache from one pass to the next.
 inline constexpr int kRadixThreadsAlone = 1024;
 inline constexpr int kRadixMinThreadsAlone = 128;
 inline constexpr int kRadixThreadsShared = 512;
 
-/// Counts of a block are 32 bits wide.
+/// A block counts in 32 bits.
 inline constexpr std::int64_t kRadixMaxPart = std::int64_t{1} << 30;
 
-/// What the blocks of a row find out together, between kernels.
+/// What the blocks of a row know together, kept between kernels.
 struct RadixState {
   std::uint64_t prefix;  ///< The digits found so far, in their places.
-  std::int64_t needed;   ///< How many of the elements that begin with them are selected.
+  std::int64_t needed;   ///< How many of the elements with this prefix are selected.
   std::int32_t passes;   ///< How many digits were found.
-  std::int32_t done;     ///< All elements that begin with them are selected: no further digit is needed.
+  std::int32_t done;     ///< All elements with this prefix are selected: no further digit is needed.
   std::uint32_t ticket;  ///< Blocks of the row that have finished this pass.
   std::uint32_t unused;
 };
 
-/// Elements of one part of a row: at or above the border's sure part, and those that compete for the quota.
+/// Elements of one part of a row: those at or above `sure`, and those that compete for the quota. See Threshold in
+/// cuda/select/row_writer.cuh.
 struct RadixCount {
   std::int64_t sure;
   std::int64_t fill;
 };
 
-/// Where things lie in the workspace of `rows` rows at a time, of `parts` parts each.
+/// Offsets in the workspace of `rows` rows at a time, with `parts` parts each.
 struct RadixLayout {
   std::size_t states;  ///< RadixState [rows]
   std::size_t bins;    ///< std::uint64_t [rows][kBins]
@@ -61,17 +62,17 @@ constexpr RadixLayout radix_layout(std::int64_t rows, std::int64_t parts) {
   return layout;
 }
 
-/// The numbers of a plan.
+/// The config of a plan.
 struct RadixLaunch {
-  std::int64_t parts;   ///< Blocks that share a row. If 1, one kernel does all, without a workspace.
+  std::int64_t parts;   ///< Blocks that share a row. If 1, a single kernel does all the work without a workspace.
   std::int64_t rows;    ///< Rows at a time, if parts > 1.
-  std::int64_t blocks;  ///< rows * parts, or the grid of that one kernel.
+  std::int64_t blocks;  ///< rows * parts, or the grid of the single kernel.
   std::int32_t threads;
   std::size_t shared_bytes;
   std::size_t workspace_bytes;
 };
 
-/// The numbers for a given number of parts. `parts` is raised where a part would have too many elements to count.
+/// The config for a given number of parts. `parts` is raised if a part would have too many elements to count.
 template <int kKeyBytes>
 constexpr RadixLaunch radix_launch(std::int64_t rows, std::int64_t cols, std::int64_t parts,
                                    std::int64_t multiprocessors) {
@@ -91,7 +92,7 @@ constexpr RadixLaunch radix_launch(std::int64_t rows, std::int64_t cols, std::in
     config.blocks = std::clamp(rows, std::int64_t{1}, kMaxBlocks);
   } else {
     config.threads = kRadixThreadsShared;
-    // Enough rows at a time to fill the device several times over, which also bounds the workspace.
+    // Enough rows at a time to fill the device several times. This also bounds the workspace.
     config.rows = std::clamp(32 * multiprocessors / config.parts, std::int64_t{1}, std::max(rows, std::int64_t{1}));
     config.blocks = config.rows * config.parts;
     config.workspace_bytes = radix_layout<kKeyBytes>(config.rows, config.parts).bytes;
@@ -101,8 +102,8 @@ constexpr RadixLaunch radix_launch(std::int64_t rows, std::int64_t cols, std::in
   return config;
 }
 
-/// How many blocks should share a row: as many as keep the device busy, but none for rows that one block reads faster
-/// than several kernels start.
+/// How many blocks should share a row: as many as keep the device busy. 1 if one block reads the row faster than
+/// several kernels start.
 template <int kKeyBytes>
 constexpr std::int64_t radix_parts(std::int64_t rows, std::int64_t cols, std::int64_t multiprocessors) {
   constexpr std::int64_t kMinRowBytes = 256 * 1024;
@@ -110,7 +111,7 @@ constexpr std::int64_t radix_parts(std::int64_t rows, std::int64_t cols, std::in
   constexpr std::int64_t kBlocksPerMultiprocessor = 4;
   const std::int64_t row_bytes = cols * kKeyBytes;
   if (rows >= 2 * multiprocessors || row_bytes < kMinRowBytes) return 1;
-  // One round of blocks, or several where one would leave more than a seventh of the device idle.
+  // One wave of blocks, or several if one would leave more than a seventh of the device idle.
   std::int64_t parts = 1;
   for (std::int64_t rounds = 1; rounds <= 8; rounds *= 2) {
     const std::int64_t places = rounds * kBlocksPerMultiprocessor * multiprocessors;

@@ -1,4 +1,4 @@
-// The numbers of cuda_scan, for the plan and for the launch.
+// The config of cuda_scan, for the plan and for the launch.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace rtopk::cuda {
 
 inline constexpr int kScanMaxThreads = 1024;
-/// Vectors of 16 bytes that a thread has at a time: more of 16-bit elements, searched as f32, would not fit in
+/// Vectors of 16 bytes that a thread has at a time. 16-bit elements are searched as f32: more would not fit in
 /// registers.
 template <int kElementBytes>
 inline constexpr int kScanLoads = kElementBytes == 2 ? 2 : 4;
@@ -22,14 +22,14 @@ struct ScanLaunch {
   bool held;  ///< The row is read once and stays in the registers of the block.
 };
 
-/// Vectors of 16 bytes that a row lies in, one more if it may begin askew.
+/// Vectors of 16 bytes that cover a row; one more if the row may begin inside a vector.
 template <int kElementBytes>
 constexpr std::int64_t scan_vectors(std::int64_t cols, bool aligned) {
   constexpr std::int64_t kVector = 16 / kElementBytes;
   return (cols + kVector - 1) / kVector + (aligned ? 0 : 1);
 }
 
-/// The numbers for blocks of `threads`, a multiple of 32 up to kScanMaxThreads. `aligned`: all rows begin at a
+/// The config for blocks of `threads` threads, a multiple of 32 up to kScanMaxThreads. `aligned`: all rows begin at a
 /// multiple of 16 bytes.
 template <int kElementBytes>
 constexpr ScanLaunch scan_launch(std::int64_t rows, std::int64_t cols, std::int32_t threads, bool aligned) {
@@ -45,8 +45,8 @@ constexpr ScanLaunch scan_launch(std::int64_t rows, std::int64_t cols, std::int3
   return config;
 }
 
-/// As few threads as hold the row in their registers, if 1024 can. The plan does not know where the matrix will lie; if
-/// it lies askew, rows that only just fit are read again for every pass.
+/// As few threads as hold the row in registers, if 1024 threads can. The plan does not know the address of the matrix.
+/// If it is not aligned to 16 bytes, rows that only just fit are read again in every pass.
 template <int kElementBytes>
 constexpr ScanLaunch scan_launch(std::int64_t rows, std::int64_t cols) {
   const bool aligned = cols * kElementBytes % 16 == 0;

@@ -1,4 +1,4 @@
-// The numbers of the sort by value, for the plan and for the launch.
+// The config of the sort by value, for the plan and for the launch.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,22 @@
 
 namespace rtopk::cuda {
 
-/// What is sorted is one word of key and index where both fit in 64 bits, else two. Blocks take `kItems` for each
-/// thread.
+/// An entry to sort is one word of key and index if both fit in 64 bits, else two words. A thread has `kItems` entries.
 template <int kKeyBytes, bool kWide>
 struct SortConfig {
   static constexpr int kEntryBytes = kWide ? 16 : 8;
   static constexpr int kItems = kWide ? 4 : 8;
   static constexpr int kMaxThreads = 1024;  ///< Of a block that sorts a whole row.
-  static constexpr int kTileThreads = 512;  ///< Of a block that sorts, or merges, a tile of a longer one.
+  static constexpr int kTileThreads = 512;  ///< Of a block that sorts or merges one tile of a longer row.
   static constexpr int kTile = kTileThreads * kItems;
   static constexpr std::int64_t kMaxAtOnce = kMaxThreads * kItems;
-  /// One entry in kItems + 1 stays free, so that threads that read neighbouring items do not meet in the same bank.
+  /// One entry in kItems + 1 stays free, so that threads that read neighbouring items do not conflict in a bank.
   static constexpr std::size_t shared_bytes(int threads) {
     return static_cast<std::size_t>(threads) * (kItems + 1) * kEntryBytes;
   }
 };
 
-/// Whether the indices leave too little room beside a key.
+/// True if key and index do not fit in one word.
 template <int kKeyBytes>
 constexpr bool sort_is_wide(std::int64_t cols) {
   if (kKeyBytes == 2) return cols > std::int64_t{1} << 48;
@@ -34,11 +33,11 @@ constexpr bool sort_is_wide(std::int64_t cols) {
 
 struct SortLaunch {
   bool wide;
-  std::int64_t tiles;  ///< Of a row; 1: a block sorts the whole row.
+  std::int64_t tiles;  ///< Of a row. If 1, a block sorts the whole row.
   std::int64_t rows;   ///< At a time, if tiles > 1.
   std::int32_t threads;
   std::size_t shared_bytes;
-  std::size_t buffer_bytes;     ///< Of one of the two buffers between which runs are merged.
+  std::size_t buffer_bytes;     ///< Of one of the two buffers; a merge reads one and writes the other.
   std::size_t workspace_bytes;  ///< 0 if tiles is 1.
 };
 
@@ -63,7 +62,7 @@ constexpr SortLaunch sort_launch_of(std::int64_t rows, std::int64_t k) {
   return config;
 }
 
-/// The numbers of a sort of the k results of each of `rows` rows of `cols` elements.
+/// The config of a sort of the k results of each of `rows` rows of `cols` elements.
 template <int kKeyBytes>
 constexpr SortLaunch sort_launch(std::int64_t rows, std::int64_t cols, std::int64_t k) {
   return sort_is_wide<kKeyBytes>(cols) ? sort_launch_of<kKeyBytes, true>(rows, k)

@@ -1,4 +1,4 @@
-// The shapes of cuda_tournament's kernel, for the plan and for the kernel.
+// The configs of cuda_tournament's kernel, for the plan and for the kernel.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace rtopk::cuda {
 
 inline constexpr int kTournamentWarps = 4;          ///< Of a block.
-inline constexpr std::int64_t kTournamentMaxK = 8;  ///< The work grows with k: a search takes over above this.
+inline constexpr std::int64_t kTournamentMaxK = 8;  ///< The work grows with k: above this, a search is faster.
 
 /// G lanes share a row; each owns R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile.
 template <class T, int G, int R>
@@ -15,15 +15,15 @@ struct TournamentConfig {
   static constexpr int kVectors = R / kVector;                      ///< Accesses to a lane's elements.
   static constexpr int kCols = R * G;                               ///< The longest row.
   static constexpr int kRows = 32 / G;                              ///< Rows of a tile.
-  /// Columns of a lane: no more than needed, by what 8 registers hold, so that less is compared in vain.
+  /// Columns of a lane: as few as the row needs, in units of 8 registers, so that fewer padding elements are compared.
   static constexpr int kUnit = sizeof(T) == 2 ? 16 : 8;
   static constexpr int share(int cols) { return (cols + G * kUnit - 1) / (G * kUnit) * kUnit; }
-  /// Elements from one lane's to the next one's. The gap of one access spares both the copies, which walk along rows, and
-  /// the lanes, which walk along their own elements, conflicts of banks.
+  /// Elements from one lane's first element to the next lane's. The gap of one access avoids bank conflicts both for
+  /// the copies, which go along rows, and for the lanes, which go along their own elements.
   static constexpr int kPitch = R + kVector;
   static constexpr int kTileElements = 32 * kPitch;
   static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(T));
-  static constexpr int kStages = 2;  ///< One is worked on while the other is being filled.
+  static constexpr int kStages = 2;  ///< One is searched while the other is being filled.
 
   /// Results of a tile, which are written together: values, then columns.
   static constexpr int kValuesAt = kStages * kTileBytes;
@@ -32,7 +32,7 @@ struct TournamentConfig {
   }
   static constexpr int warp_bytes(int most_k) { return columns_at(most_k) + (kRows * most_k * 4 + 15) / 16 * 16; }
   static constexpr int shared_bytes(int most_k) { return kTournamentWarps * warp_bytes(most_k); }
-  /// What shared memory (of sm_90, with the kibibyte that every block costs besides) and registers have room for.
+  /// What shared memory (of sm_90, with the 1 KiB that every block needs besides) and registers allow.
   static constexpr int blocks_per_multiprocessor(int most_k) {
     constexpr int kRegisters = R == 64 ? 96 : 72;
     const int by_shared = 227 * 1024 / (shared_bytes(most_k) + 1024);
@@ -41,8 +41,8 @@ struct TournamentConfig {
   }
 };
 
-/// Calls `f.template operator()<G, R>()` for the shapes that are compiled, shortest rows first, until it returns true.
-/// A lane's share is what 32 registers hold; longer rows have more lanes.
+/// Calls `f.template operator()<G, R>()` for the compiled configs, shortest rows first, until it returns true. A lane's
+/// elements fit in 32 registers; longer rows have more lanes.
 template <class T, class F>
 constexpr bool for_tournament_variants(F&& f) {
   if constexpr (sizeof(T) == 2) {
@@ -56,7 +56,7 @@ constexpr bool for_tournament_variants(F&& f) {
   }
 }
 
-/// The lengths of the lists that are compiled.
+/// The compiled lengths of a lane's list.
 constexpr int tournament_list(std::int64_t k) { return k <= 2 ? 2 : k <= 4 ? 4 : 8; }
 
 }  // namespace rtopk::cuda

@@ -1,4 +1,4 @@
-// The shapes of cuda_warp's kernel, for the plan and for the kernel.
+// The configs of cuda_warp's kernel, for the plan and for the kernel.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace rtopk::cuda {
 
 inline constexpr int kWarpsPerBlock = 4;
-inline constexpr int kMaxTilesPerWarp = 32;  ///< A warp marks those that it puts off in a word.
+inline constexpr int kMaxTilesPerWarp = 32;  ///< A warp marks the tiles that it defers in one word.
 
 /// G lanes share a row; each holds R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile.
 template <class T, int G, int R>
@@ -20,21 +20,22 @@ struct WarpConfig {
   static constexpr int kRows = 32 / G;                              ///< Rows of a tile.
   static constexpr int kTileElements = 32 * R;
   static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(T));
-  static constexpr int kStages = 2;  ///< One tile is worked on while the next one arrives.
+  static constexpr int kStages = 2;  ///< One tile is searched while the next one is being copied.
   static constexpr int kSortedPerLane = std::max(2, std::min(16, 128 / G));
-  static constexpr int kSorted = G * kSortedPerLane;  ///< The largest k that is put in order by value here.
-  static constexpr int kRanked = G == 2 ? 8 : 16;     ///< So many elements of a row are put in order to end its search.
+  static constexpr int kSorted = G * kSortedPerLane;  ///< The largest k that this kernel sorts by value.
+  static constexpr int kRanked = G == 2 ? 8 : 16;     ///< A search ends by ranking the last elements, up to this many.
 
-  /// Where the vectors of a tile lie in shared memory. Lanes read vectors kVectors apart and copy neighbouring ones; so that
-  /// neither meets in a bank, the lowest bits of a vector's number are changed by those of the lane that reads it.
+  /// Swizzle of a tile's vectors in shared memory. Lanes read vectors that lie kVectors apart, and copies write
+  /// neighbouring ones. To avoid bank conflicts in both, the lowest bits of a vector's index are XORed with those of
+  /// the lane that reads it.
   static constexpr bool kSwizzled = (kVectors & (kVectors - 1)) == 0;
   static constexpr int kSwizzleSpan = std::max(kVectors, 8);
   static constexpr int kSwizzleMask = kSwizzled ? std::min(kVectors, 8) - 1 : 0;
   static constexpr int place_of_vector(int vector) { return vector ^ ((vector / kSwizzleSpan) & kSwizzleMask); }
 
-  /// Columns of the list of a row's results.
+  /// Columns that the list of a row's results has room for.
   static constexpr int list_cols(std::int64_t k, bool by_value) {
-    // The list's room is used for the values that are ranked before: elements of 16 bits are searched as f32.
+    // Before the list is filled, its memory holds the values that are ranked. 16-bit elements are searched as f32.
     constexpr int kForRanks = kRanked * std::max(4, static_cast<int>(sizeof(T))) / 2;
     return std::max({static_cast<int>((k + 7) / 8 * 8), kForRanks, by_value ? kSorted : 0});
   }
@@ -45,9 +46,9 @@ struct WarpConfig {
     return static_cast<std::size_t>(kWarpsPerBlock * warp_bytes(k, by_value));
   }
 
-  /// What the registers of a multiprocessor allow without spilling: the more warps, the better loads, searches and stores
-  /// overlap.
-  static constexpr int kRegisters = R * static_cast<int>(sizeof(T)) / 4;  ///< Of the elements.
+  /// As many blocks as the registers of a multiprocessor allow without spilling. The more warps, the better loads,
+  /// searches and stores overlap.
+  static constexpr int kRegisters = R * static_cast<int>(sizeof(T)) / 4;  ///< Registers that hold the elements.
   static constexpr int kBlocksPerMultiprocessor = kRegisters > 32         ? 3
                                                   : sizeof(T) == 8        ? 4
                                                   : std::is_integral_v<T> ? 5
@@ -56,11 +57,12 @@ struct WarpConfig {
                                                                           : 6;
 };
 
-/// Calls `f.template operator()<G, R>()` for the variants that are compiled, shortest rows first, until it returns true.
+/// Calls `f.template operator()<G, R>()` for the compiled configs, shortest rows first, until it returns true.
 template <class T, class F>
 constexpr bool for_warp_variants(F&& f) {
-  // Measured at 128 columns: 8 lanes of 16 elements 1.31 times the floor, 4 of 32 1.65. Elements of 16 bits take half a register
-  // each: with 64 to a lane, what a row costs beside its elements is shared by twice as many (768 columns, k 16: 1.47 and 1.88).
+  // Measured at 128 columns: 8 lanes of 16 elements take 1.31 times the floor, 4 of 32 take 1.65. 16-bit elements take
+  // half a register each: with 64 in a lane, twice as many elements share the fixed cost of a row (768 columns, k 16:
+  // 1.47 against 1.88).
   if constexpr (sizeof(T) == 2) {
     return f.template operator()<2, 16>() || f.template operator()<2, 32>() || f.template operator()<4, 32>() ||
            f.template operator()<4, 64>() || f.template operator()<8, 32>() || f.template operator()<8, 64>() ||

@@ -1,3 +1,4 @@
+// Sizes of the parts of the caller's workspace.
 #include "plan/select/workspace.hpp"
 
 #include "core/checks.hpp"

@@ -1,5 +1,5 @@
-// Everything that the library does on a CPU, with its own threads and no memory from the allocator of its own: for runs in which an
-// allocation or the start of a thread fails. Ends with 0 if every call was right or refused, else with 1.
+// Uses all CPU functions of the library, with its own threads, and allocates nothing itself: for runs in which an
+// allocation or a thread start fails. Exits with 0 if every call was right or refused, else with 1.
 #include <rtopk/rtopk.h>
 #include <rtopk/gnn/aggregate.hpp>
 #include <rtopk/gnn/product.hpp>
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr std::int64_t kRows = 1100;  // worth four threads
+constexpr std::int64_t kRows = 1100;  // enough for four threads
 constexpr std::int64_t kCols = 256;
 constexpr std::int64_t kK = 4;
 constexpr std::int64_t kWidth = 8;
@@ -28,7 +28,7 @@ alignas(64) std::byte workspace[1 << 22];
 
 int wrong = 0;
 
-/// Of a row that ascends the last ones are the largest.
+/// Rows ascend, so the last elements are the largest.
 void expect_last(bool ok) {
   for (std::int64_t i = 0; ok && i < kRows * kK; ++i) wrong += indices[i] != kCols - kK + i % kK ? 1 : 0;
   std::memset(indices, 0, sizeof indices);
@@ -103,7 +103,7 @@ int main() {
   wrong += std::strlen(rtopk::build_info().cpu_targets) > 0 ? 0 : 1;
   try {
     static_cast<void>(rtopk::to_string(rtopk::Plan{}));
-  } catch (const std::bad_alloc&) {  // as any function that returns a string
+  } catch (const std::bad_alloc&) {  // as for any function that returns a string
   }
   return wrong == 0 ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// cuda_block: picks the kernel that a plan names.
+// cuda_block: launches the kernel for a plan's number of threads.
 #pragma once
 
 #include "cuda/select/block/select.cuh"

@@ -1,4 +1,4 @@
-// cuda_block: what only few rows need. block_select.cuh does the others.
+// cuda_block: the search for fallback rows and other code that few rows need. select.cuh handles the rest.
 #pragma once
 
 #include "core/search.hpp"
@@ -7,8 +7,8 @@
 
 namespace rtopk::cuda {
 
-/// What only few rows need. All of it reads the row from shared memory again, in loops that are not unrolled, so that it takes
-/// few registers from the rest.
+/// Code that few rows need. It reads the row from shared memory again, in loops that are not unrolled, so that it takes
+/// few registers from the fast search.
 template <class T, int W>
 class BlockSearch : BlockOfThreads<T, W> {
  public:
@@ -25,21 +25,21 @@ class BlockSearch : BlockOfThreads<T, W> {
     bool smallest;
   };
 
-  /// What these are told and what they tell, in shared memory.
+  /// Inputs and outputs of these functions, in shared memory.
   struct Note {
     Learnt<Real> expected;
-    Value neighbour;  ///< The greatest element below a threshold, if there is no NaN among what is above.
-    int nan;          ///< How many NaN there are.
+    Value neighbour;  ///< The largest element below a threshold.
+    int nan;          ///< The number of NaNs in the row.
     int passes;
-    Key hint;  ///< The border of the row before that resisted: rows with many equal values there often share it.
+    Key hint;  ///< The kth value of the last fallback row, which rows with many equal values often share.
   };
 
-  /// The exact search by directed keys of the original bits. Returns the bits of the chosen elements of each thread.
+  /// The exact search by directed keys of the original bits. Returns one bit for each selected element of the thread.
   static __device__ unsigned choose(Row row, std::uint16_t* list, int* partials, Note* note) {
     return BlockSearch(row, list, partials).choose(note);
   }
 
-  /// All elements at or above `high`, if there is one, and the first `quota` of those equal to `border`.
+  /// All elements at or above `high`, if there is one, and the first `quota` of those equal to `kth`.
   static __device__ unsigned choose_ties(Row row, std::uint16_t* list, int* partials, Value kth, Value high,
                                          bool has_high, int quota) {
     unsigned chosen = 0;
@@ -55,7 +55,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     return chosen | search.first_in_index_order(tied, quota);
   }
 
-  /// Where the border would be if the row were normally distributed.
+  /// Finds the kth value that a normally distributed row with this row's moments would have.
   static __device__ void expect(Row row, std::uint16_t* list, int* partials, const Expectation& expectation,
                                 Note* note) {
     BlockSearch search(row, list, partials);
@@ -78,7 +78,7 @@ class BlockSearch : BlockOfThreads<T, W> {
       sums[warp()] = totals[0];
       sums[W + warp()] = totals[1];
     }
-    const int number = search.sum(finite);  // with a barrier in it
+    const int number = search.sum(finite);  // includes a barrier
     if (threadIdx.x == 0) {
 #pragma unroll 1
       for (int w = 1; w < W; ++w) {
@@ -90,7 +90,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     __syncthreads();
   }
 
-  /// Looks for the greatest element below `high`, or of all.
+  /// Finds the largest element below `high`, or of all elements.
   static __device__ void find_neighbour(Row row, std::uint16_t* list, int* partials, Value high, bool has_high,
                                         Note* note) {
     BlockSearch search(row, list, partials);
@@ -107,7 +107,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     const SortKey of_warp = Warp::greatest(E::sort_key(greatest));
     __syncthreads();
     if (threadIdx.x % 32 == 0) keys[warp()] = of_warp;
-    const int number = search.sum(nan);  // with a barrier in it
+    const int number = search.sum(nan);  // includes a barrier
     if (threadIdx.x == 0) {
 #pragma unroll 1
       for (int w = 1; w < W; ++w) keys[0] = max(keys[0], keys[w]);
@@ -141,7 +141,7 @@ class BlockSearch : BlockOfThreads<T, W> {
     }
   }
 
-  /// The least and the greatest of a number in each thread, for every thread.
+  /// The smallest and the largest key over the block, for every thread.
   __device__ void extremes(Key& least, Key& greatest) {
     auto* partials = reinterpret_cast<Key*>(list_);
     least = Warp::least(least);
@@ -161,9 +161,10 @@ class BlockSearch : BlockOfThreads<T, W> {
   }
 
   __device__ unsigned choose(Note* note) {
-    __syncthreads();  // until here others may read partial sums of the search that was given up
+    __syncthreads();  // before this, others may still read partial sums of the fast search
     const Key hint = note->hint;
     core::ThresholdSearch<Key> search({0, core::max_key<T>, row_.cols, 0}, row_.k);
+    // ThresholdSearch keeps the kth value in its bracket. Proposals affect only how fast that shrinks.
     for (int pass = 0; !search.done(); ++pass) {
       if (search.is_stuck() || pass == 2) {
         const core::Bracket<Key> bracket = search.bracket();

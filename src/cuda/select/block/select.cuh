@@ -1,7 +1,7 @@
 // cuda_block: rows of up to 16384 elements (8192 of f64), one for each block, in the registers of its threads.
 //
-// A block takes its rows in turn. The next one is copied into shared memory while it works on this one. It looks for a
-// threshold that exactly k elements reach (border_search.cuh); a row that resists is searched by keys.
+// A block works through its batch row by row and copies the next row to shared memory meanwhile. It looks for a
+// threshold that exactly k elements reach (counting_search.cuh). A fallback row is searched by keys (search.cuh).
 #pragma once
 
 #include "cuda/runtime/async_copy.cuh"
@@ -102,7 +102,8 @@ class BlockSelect : BlockOfThreads<T, W> {
     T raw[Config::kVector];
   };
 
-  /// What lies behind the end of a row can never be selected. Copies do not touch it, so it is written once.
+  /// Fills the places past the end of a row with a value that is never selected. Copies do not touch them, so they are
+  /// written once.
   __device__ void pad() const {
     using Bits = core::KeyOf<T>;
     Bits bits;
@@ -133,15 +134,15 @@ class BlockSelect : BlockOfThreads<T, W> {
     }
   }
 
-  /// Elements of the row at or above the threshold; `counts` says how many in each of this thread's chunks.
+  /// Counts the elements of the row at or above the threshold. `counts`: those in each of this thread's chunks.
   __device__ int count(const Value (&x)[R], Value threshold, float (&counts)[Config::kChunks]) {
     return sum(__float2int_rz(count_mine<T>(x, threshold, counts)));
   }
 
-  /// How far the selection of a row has come.
-  enum class Outcome { resists, chosen, listed };
+  /// How far the selection of a row has come. `fallback`: hand it to BlockSearch.
+  enum class Outcome { fallback, chosen, listed };
 
-  // What every way ends with stands here once: inlined in each, it would cost registers.
+  // The writing code stands here once: inlined after each search, it would cost registers.
   __device__ void select() {
     int passes = 0;
     unsigned chosen = 0;
@@ -151,7 +152,7 @@ class BlockSelect : BlockOfThreads<T, W> {
     } else {
       outcome = select_by_counting(passes, chosen);
     }
-    if (outcome == Outcome::resists) {
+    if (outcome == Outcome::fallback) {
       learnt_.known = false;
       chosen = Seldom::choose(row(), list_, partials_, note_);
       passes += note_->passes;
@@ -188,11 +189,12 @@ class BlockSelect : BlockOfThreads<T, W> {
     passes = 1;
     ThresholdBracket<T> bracket;
     bool ties = false;
+    // Invariant: too many elements reach bracket.low and too few reach bracket.high, as far as these are known.
 #pragma unroll 1
     while (off != 0 && !ties) {
       bracket.take(kth, off);
       if (passes == 2 && !bracket.is_closed() && abs(off) > 64) {
-        // Nothing like the rows before.
+        // The row is unlike those before: estimate it by itself.
         at = expected().kth;
         step = note_->expected.step;
       } else {
@@ -202,11 +204,11 @@ class BlockSelect : BlockOfThreads<T, W> {
       kth = E::from_real(at);
       bool is_neighbour = false;
       if (passes >= first_unusual_pass<T>(learnt_.tied)) {
-        if (passes == kMaxPasses) return Outcome::resists;
+        if (passes == kMaxPasses) return Outcome::fallback;
         if (takes_neighbour(passes)) {
           Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
-          // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
-          if (!bracket.has_high() && note_->nan != 0) return Outcome::resists;
+          // NaN is at or above every threshold: without an upper threshold it would count as a tie.
+          if (!bracket.has_high() && note_->nan != 0) return Outcome::fallback;
           kth = note_->neighbour;
           is_neighbour = true;
         } else if (takes_middle(passes)) {
@@ -216,15 +218,15 @@ class BlockSelect : BlockOfThreads<T, W> {
       }
       off = count(x, kth, counts) - k_;
       ++passes;
-      // Too few elements reach what is above the neighbour, too many the neighbour itself.
+      // The neighbour is the kth value, with ties: too many elements reach it, too few the threshold above it.
       ties = is_neighbour && off > 0;
     }
-    if (!E::is_finite(kth) || kth == E::least()) return Outcome::resists;
+    if (!E::is_finite(kth) || kth == E::least()) return Outcome::fallback;
     learn<T>(learnt_, kth, first_off, passes, ties);
     if (ties) {
       const int quota = bracket.has_high() ? -bracket.off_high : k_;
       if constexpr (sizeof(T) == 2) {
-        // Half of all rows of 16-bit elements have ties at their border, so it pays to hold on to the registers.
+        // Half of all rows of 16-bit elements have ties at the kth value, so it pays to keep the elements in registers.
         unsigned tied = 0;
 #pragma unroll
         for (int r = 0; r < R; ++r) {
@@ -242,13 +244,13 @@ class BlockSelect : BlockOfThreads<T, W> {
       for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], kth) ? 1u << r : 0u;
       return Outcome::chosen;
     }
-    unsigned config[Config::kChunks];
+    unsigned chosen_counts[Config::kChunks];
 #pragma unroll
     for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      config[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
+      chosen_counts[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
     }
     int first[Config::kChunks];
-    positions(config, first);
+    positions(chosen_counts, first);
     const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(list_));
 #pragma unroll
     for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
@@ -279,7 +281,7 @@ class BlockSelect : BlockOfThreads<T, W> {
     }
   }
 
-  /// Writes the listed columns.
+  /// Writes the listed elements.
   __device__ void write_list() {
     __syncthreads();
     T* values = static_cast<T*>(args_.values) + number_ * args_.k;
@@ -326,9 +328,9 @@ class BlockSelect : BlockOfThreads<T, W> {
   const SelectArguments& args_;
   int k_;
   int cols_;
-  T* rows_;  ///< The row at hand and the next one.
+  T* rows_;  ///< The current row and the next one.
   Note* note_;
-  std::int64_t number_ = 0;  ///< Of the row at hand.
+  std::int64_t number_ = 0;  ///< Index of the current row.
   const T* row_ = nullptr;
   Learnt<Real> learnt_;
 };

@@ -1,4 +1,4 @@
-// What the threads of cuda_block's blocks do together: sums, and positions in index order.
+// Operations of all threads of a block of cuda_block: sums, and positions in index order.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// What the threads of a block do together.
+/// Operations of all threads of a block.
 template <class T, int W>
 class BlockOfThreads {
  public:
@@ -24,7 +24,8 @@ class BlockOfThreads {
   }
   static __device__ int col_of(int r) { return col_of(r / Config::kVector, r % Config::kVector); }
 
-  /// The sum over the block, for every thread. Two sets of partial sums in turn, so that one barrier is enough.
+  /// The sum over the block, for every thread. Alternates between two sets of partial sums, so that one barrier is
+  /// enough.
   __device__ int sum(int x) {
     int* mine = partials_ + (turn_ ? W : 0);
     turn_ = !turn_;
@@ -35,7 +36,7 @@ class BlockOfThreads {
     return Warp::sum(lane < W ? mine[lane] : 0);
   }
 
-  /// Of the elements in `eligible` (a bit for each register) the first `quota` in index order.
+  /// The first `quota` of the elements in `eligible` (a bit for each register), in index order.
   __device__ unsigned first_in_index_order(unsigned eligible, int quota) {
     int first[Config::kChunks];
     positions_of(eligible, first);
@@ -54,14 +55,14 @@ class BlockOfThreads {
     positions(counts, first);
   }
 
-  /// Where, in index order, the first of a thread's elements of each chunk comes. All partial sums of the block are in use
-  /// until the next barrier.
+  /// The position, in index order, of the first of a thread's elements of each chunk. All partial sums of the block are
+  /// in use until the next barrier.
   __device__ void positions(const unsigned (&counts)[Config::kChunks], int (&first)[Config::kChunks]) {
     int* totals = partials_ + 2 * W;  // [chunk][warp]
     static_assert(Config::kChunks % 2 == 0);
 #pragma unroll
     for (int chunk = 0; chunk < Config::kChunks; chunk += 2) {
-      // Two chunks to a word: a warp has at most 256 of each.
+      // Two chunks in a word: a warp has at most 256 elements of each.
       const unsigned packed = counts[chunk] + (counts[chunk + 1] << 16);
       const unsigned inclusive = Warp::inclusive_sum(packed);
       const unsigned below = inclusive - packed;
@@ -96,7 +97,7 @@ class BlockOfThreads {
     for (int chunk = 0; chunk < Config::kChunks; ++chunk) first[chunk] += totals[chunk * W + warp()];
   }
 
-  std::uint16_t* list_;  ///< Chosen columns; between rows, room for anything.
+  std::uint16_t* list_;  ///< Selected columns. Between rows the memory has other uses.
   int* partials_;
 
  private:

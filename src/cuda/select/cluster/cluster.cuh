@@ -1,19 +1,20 @@
-// Blocks of a cluster: they run at the same time and read each other's shared memory. Before sm_90 a cluster is one block.
+// Barriers and shared memory of a cluster, whose blocks run at the same time and read each other's shared memory.
+// Before sm_90 a cluster is one block.
 #pragma once
 
 #include <cstdint>
 
 namespace rtopk::cuda {
 
-/// What any thread of the cluster did before it arrived comes before what any does after it has waited.
+/// Writes of any thread of the cluster before it arrives are visible to every thread after it has waited.
 __device__ inline void cluster_arrive() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 #endif
 }
 
-/// Arrives for the last time: this thread reads no other block's memory any more, and wrote nothing for them. It must still
-/// wait before it ends, because others may read this block's.
+/// Arrives for the last time: this thread reads no other block's memory any more, and wrote nothing for other blocks.
+/// It must still wait before it ends, because others may read this block's memory.
 __device__ inline void cluster_leave() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
@@ -33,7 +34,7 @@ __device__ inline void cluster_sync() {
   cluster_wait();
 }
 
-/// Where another block of the cluster has in its shared memory what this one has at `mine`.
+/// The address in another block's shared memory that corresponds to `mine`.
 template <class X>
 __device__ const X* of_block(const X* mine, int block) {
 #if __CUDA_ARCH__ >= 900

@@ -1,5 +1,6 @@
-// The search for the border among the candidates of a row, for cuda_cluster: exact, over directed keys, by a block. Every pass
-// divides the range of keys by 256, whatever their distribution, and takes one barrier: two or three passes are usual.
+// The exact search for the kth value among a row's candidates, over directed keys, by a block. For cuda_cluster. Every
+// pass divides the range of keys by 256, whatever their distribution, and takes one barrier. Two or three passes are
+// usual.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +22,20 @@ class BlockThreshold {
 
   __device__ explicit BlockThreshold(char* bins) : bins_(reinterpret_cast<int*>(bins)) {}
 
-  /// Clears the first set. A barrier must follow.
+  /// Clears the first set of bins. A barrier must follow.
   __device__ void prepare() { bins_[threadIdx.x] = 0; }
 
-  /// Of the k greatest of the keys, all of which lie between `low`, which is not 0, and `high`.
-  __device__ Threshold<Key> find(const Key* keys, int number, int k, Key low, Key high) {
+  /// Finds the kth value of the keys, which all lie from `low`, which is not 0, to `high`.
+  __device__ CandidateThreshold<Key> find(const Key* keys, int number, int k, Key low, Key high) {
     int set = 0;
     int passes = 0;
+    // Invariant: the kth value lies in [low, high] and is the k-th largest key there; `k` shrinks with the range.
 #pragma unroll 1
     while (true) {
       const Key range = high - low;
       const int shift = max(bits_of(range) - 8, 0);
       int* bins = bins_ + set * Config::kBins;
-      // A slow warp may still read the set before; nobody reads the next.
+      // A slow warp may still read the previous set; nobody reads the next one.
       set = set == Config::kBinSets - 1 ? 0 : set + 1;
       bins_[set * Config::kBins + static_cast<int>(threadIdx.x)] = 0;
 #pragma unroll 1
@@ -63,7 +65,7 @@ class BlockThreshold {
   static __device__ int bits_of(std::uint32_t x) { return 32 - __clz(static_cast<int>(x)); }
   static __device__ int bits_of(std::uint64_t x) { return 64 - __clzll(static_cast<long long>(x)); }
 
-  /// Where the k-th key is.
+  /// The bin that holds the k-th key.
   static __device__ Found bin_of(const int* bins, int k) {
     const int4* mine = reinterpret_cast<const int4*>(bins) + 2 * lane_number();
     const int4 a = mine[0];

@@ -1,4 +1,4 @@
-// cuda_cluster: queues its kernel.
+// cuda_cluster: launches its kernel.
 #pragma once
 
 #include "cuda/select/cluster/select.cuh"

@@ -1,5 +1,5 @@
-// Marks of columns of a part, a bit for each, in shared memory: how many are before a column. So what was found in any order
-// is put in the order of its columns, the same in every run.
+// Marks of a part's columns, one bit each, in shared memory. They tell how many marked columns come before a column. So
+// elements found in any order are written in index order, the same in every run.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class ColumnMarks {
     log_each_ = 32 - __clz((number_ - 1) / kClusterThreads);
   }
 
-  /// Between barriers, as all that follow.
+  /// Needs a barrier before and after it, as set() does.
   __device__ void clear() {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads) words_[i] = 0;
@@ -26,7 +26,7 @@ class ColumnMarks {
 
   __device__ void set(int column) { atomicOr(words_ + column / 32, 1u << (column % 32)); }
 
-  /// Once all are set: makes `rank` known. Has barriers of its own.
+  /// Call it once all marks are set, before `rank`. Includes its barriers.
   __device__ void count(BlockSums& sums) {
     __syncthreads();
     int mine = 0;
@@ -50,10 +50,10 @@ class ColumnMarks {
   [[nodiscard]] __device__ int first() const { return static_cast<int>(threadIdx.x) << log_each_; }
   [[nodiscard]] __device__ int last() const { return min(first() + (1 << log_each_), number_); }
 
-  int* before_;  ///< Of each thread's words.
+  int* before_;  ///< Marks before each thread's words.
   std::uint32_t* words_;
   int number_;
-  int log_each_;  ///< Of the words of a thread.
+  int log_each_;  ///< log2 of the words of a thread.
 };
 
 }  // namespace rtopk::cuda

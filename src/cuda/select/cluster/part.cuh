@@ -1,5 +1,5 @@
-// The part of a row that a block of cuda_cluster has, copied to shared memory ahead of its use, tile by tile. Every thread reads
-// what it has copied itself, so that tiles need no barriers.
+// The part of a row that a block of cuda_cluster has. It is copied to shared memory tile by tile, ahead of its use.
+// Every thread reads only what it copied itself, so that tiles need no barriers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class ClusterPart {
  public:
   using Config = ClusterConfig<T>;
 
-  /// Of one of 1 << log_parts blocks.
+  /// The part of block `block` of 1 << log_parts blocks.
   __device__ ClusterPart(const SelectArguments& args, std::int64_t row, int block, int log_parts, char* tiles)
       : row_(args, row), tiles_(tiles) {
     int begin = static_cast<int>(row_.size() * block >> log_parts);
@@ -37,9 +37,9 @@ class ClusterPart {
   [[nodiscard]] __device__ int cols() const { return cols_; }
   /// Elements before the first whole vector.
   [[nodiscard]] __device__ int head() const { return head_; }
-  /// Vectors that are whole.
+  /// The number of whole vectors.
   [[nodiscard]] __device__ int whole() const { return whole_; }
-  /// Where the tiles lie: memory for something else once the part has been read.
+  /// The memory of the tiles, free for other uses once the part has been read.
   [[nodiscard]] __device__ char* tiles() const { return tiles_; }
 
   __device__ void fetch_first() const {
@@ -47,8 +47,8 @@ class ClusterPart {
     for (int tile = 0; tile < Config::kTiles; ++tile) fetch(tile * Config::kTile, tile * Config::kTileBytes);
   }
 
-  /// Calls f(first, tile_at) for the tiles, the first of which are on their way by now, until it returns false, which it must
-  /// for all threads.
+  /// Calls f(first, tile_at) for each tile until it returns false, which it must do in all threads alike. The copies of
+  /// the first tiles must have been started.
   template <class F>
   __device__ void for_tiles(F f) const {
     int tile_at = 0;
@@ -75,7 +75,7 @@ class ClusterPart {
     }
   }
 
-  /// Calls f(raw, column) for the elements of the part that belong to no whole vector; a thread has one at most.
+  /// Calls f(raw, column) for the elements of the part that are in no whole vector. A thread has at most one.
   template <class F>
   __device__ void for_ends(F f) const {
     int column = static_cast<int>(threadIdx.x);
@@ -83,7 +83,7 @@ class ClusterPart {
     if (column < cols_ && threadIdx.x < 2 * Config::kVector) f(row_.elements()[first_col_ + column], column);
   }
 
-  /// Counted from the part's first.
+  /// Counted from the part's first column.
   __device__ int column_of(int vector, int element) const { return head_ + vector * Config::kVector + element; }
 
   /// This thread's vector of a line of a tile in shared memory.
@@ -92,7 +92,7 @@ class ClusterPart {
   }
 
  private:
-  /// Begins to copy a tile; of the vectors, counted from the part's first whole one, it has those from `first` on.
+  /// Starts to copy a tile: the whole vectors of the part from `first` on.
   __device__ void fetch(int first, int tile_at) const {
 #pragma unroll
     for (int line = 0; line < Config::kLoads; ++line) {
@@ -110,7 +110,7 @@ class ClusterPart {
   int cols_;
   int head_;
   int whole_;
-  const char* vectors_;  ///< The whole ones.
+  const char* vectors_;  ///< The first whole vector.
   char* tiles_;
 };
 

@@ -1,5 +1,5 @@
-// The first bar of a row of cuda_cluster, from a sample of the whole row: by rank alone, so that a little more than k elements
-// reach it whatever their distribution and their order.
+// The first filter threshold of a row of cuda_cluster, from a sample of the whole row. It depends on ranks only, so
+// that a little more than k elements reach it for every distribution and order.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class RowSample {
 
   __device__ explicit RowSample(const ClusterArguments& args) : args_(args) {}
 
-  /// The greatest of this thread's samples: one of each piece of the row, at a place that no period of the row meets. Begins to
-  /// copy the part once the last of them are on their way.
+  /// The largest of this thread's samples: one of each piece of the row, at a place that does not follow any period of
+  /// the row. Starts to copy the part as soon as the last samples have been requested.
   __device__ Key draw(const ClusterPart<T>& part) const {
     constexpr int kAtATime = 4;
     constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
@@ -66,21 +66,22 @@ class RowSample {
     return greatest;
   }
 
-  /// By one warp: the greatest key that so many numbers reach as the bar's rank says, or one that exactly so many do. Halving is
-  /// no slower here than anything clever, and short.
-  __device__ Key filter_threshold_of(const Key* config) const {
+  /// The filter threshold, by one warp: a key that exactly threshold_rank of the threads' keys reach, or the largest
+  /// that at least so many reach. Bisection is as fast as anything here, and short.
+  __device__ Key filter_threshold_of(const Key* greatest_of_threads) const {
     KeysInRegisters<typename Order::Wide, kClusterWarps> all;
     Key greatest = 0;
     Key least = ~Key{0};
 #pragma unroll
     for (int r = 0; r < kClusterWarps; ++r) {
-      all.keys[r] = config[r * 32 + lane_number()];
+      all.keys[r] = greatest_of_threads[r * 32 + lane_number()];
       greatest = max(greatest, all.keys[r]);
       least = min(least, all.keys[r]);
     }
-    // Every lane has a number at or above the least of the lanes' greatest.
+    // Every lane has a key at or above the smallest of the lanes' largest keys.
     Key low = Warp::least(args_.threshold_rank <= 32 ? greatest : least);
     Key high = Warp::greatest(greatest);
+    // Invariant: at least threshold_rank keys reach `low`, and fewer reach any key above `high`.
 #pragma unroll 1
     while (low < high) {
       const Key middle = low + (high - low) / 2 + 1;

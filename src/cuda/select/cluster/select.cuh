@@ -1,12 +1,12 @@
-// cuda_cluster: few long rows. The blocks of a cluster share a row, each has a part of it.
+// cuda_cluster: few long rows. The blocks of a cluster share a row; each has a part of it.
 //
-// A bar is drawn from a sample of the whole row, so that a little more than k elements reach it whatever their distribution
-// and their order. Every block reads its part once, lists what is above the bar and counts what is equal to it. Then each of
-// them reads the lists of all, finds the row's border, and writes what its own part has of the result: only the lists have to
-// be waited for.
+// A filter threshold comes from a sample of the whole row, so that a little more than k elements reach it for every
+// distribution and order. Every block reads its part once, lists the elements above the filter threshold and counts
+// those equal to it. Then each block reads the lists of all, finds the kth value of the row, and writes the selected
+// elements of its own part. So blocks wait for each other only once, for the lists.
 //
-// The first of the part is copied to shared memory while the sample is drawn. What is rare is written to be short: a kernel that is
-// started once has to fetch its code too.
+// The first tiles of the part are copied while the sample is drawn. Rarely used code is kept short: a kernel that runs
+// once must fetch its code too.
 #pragma once
 
 #include "cuda/select/block_sums.cuh"
@@ -25,18 +25,18 @@
 
 namespace rtopk::cuda {
 
-/// What a block's threads find out together; the others of the cluster read of it what is said.
+/// What the threads of a block share. Other blocks of the cluster read the fields marked so.
 template <class Key>
 struct ClusterState {
-  int listed;        ///< Elements above the bar, whether the list had room or not. Read by others.
+  int listed;        ///< Elements above the filter threshold, also those that found no room. Read by others.
   int reaching;      ///< Elements at or above it. Read by others.
-  int counts[2][8];  ///< Elements at or above each of several thresholds, in turn. Read by others.
-  int above_before;  ///< Of the parts before this one, elements above the border,
+  int counts[2][8];  ///< Elements at or above each of several thresholds, two sets in alternation. Read by others.
+  int above_before;  ///< Elements of the parts before this one that are above the kth value,
   int ties_before;   ///< and those equal to it;
-  int ties;          ///< and those of this part.
+  int ties;          ///< elements of this part equal to it.
   BlockSums::Memory sums;
   Key filter_threshold;
-  Key greatest[kClusterWarps];      ///< Of the keys that a warp has seen.
+  Key greatest[kClusterWarps];      ///< The largest key that a warp has seen.
   Key of_numbers[kClusterThreads];  ///< The sample of the row.
 };
 
@@ -102,19 +102,19 @@ class ClusterSelect {
   }
 
  private:
-  /// Of the whole row, and of the parts before this one.
+  /// Counts over the whole row, and over the parts before this one.
   struct Counted {
     int above;
     int reaching;
     int above_before;
     int reaching_before;
-    int first_there;  ///< Where the list of the block that this warp copies from begins if all lie side by side,
+    int first_there;  ///< Offset of the list that this warp copies, if all lists were concatenated,
     int above_there;  ///< and its length.
   };
 
-  /// What of this part is selected: all above the border, and the first `quota` of its `ties`.
+  /// What of this part is selected: all above the kth value, and the first `quota` of its `ties`.
   struct Share {
-    Key least;  ///< The least key that is selected.
+    Key least;  ///< The smallest selected key.
     int ties;
     int quota;
     int first_result;
@@ -125,7 +125,7 @@ class ClusterSelect {
   static __device__ int log_of(int power) { return __ffs(power) - 1; }
   __device__ Key key_of(T raw) const { return Order::of(raw, args_.smallest); }
 
-  /// All threads of the cluster; or of the block, if there is but one.
+  /// A barrier of all threads of the cluster, or of the block if it is the only one.
   __device__ void meet() const {
     if (args_.parts > 1) {
       cluster_sync();
@@ -134,7 +134,7 @@ class ClusterSelect {
     }
   }
 
-  /// Which block's list this warp reads. As many warps read each.
+  /// The block whose list this warp reads. Each list is read by the same number of warps.
   __device__ int block_of_warp() const { return warp_number() & (args_.parts - 1); }
 
   /// Every block draws the same one.
@@ -154,7 +154,7 @@ class ClusterSelect {
     return state_.filter_threshold;
   }
 
-  /// Lists what is above the bar, in any order, and counts.
+  /// Lists the elements above the filter threshold, in any order, and counts.
   __device__ Counted list(Key filter_threshold) {
     const QuickThreshold<T> quick(filter_threshold, args_.smallest);
     int reaching = 0;
@@ -197,7 +197,7 @@ class ClusterSelect {
     columns_[at] = column;
   }
 
-  /// From memory, because registers cannot be indexed.
+  /// Reads elements from memory, because registers cannot be indexed.
   __device__ void push(std::uint32_t above, int vector, const char* from) const {
     int at = atomicAdd(&state_.listed, __popc(above));
 #pragma unroll 1
@@ -222,12 +222,12 @@ class ClusterSelect {
             Warp::from_lane(above, block_of_warp())};
   }
 
-  /// A bar that serves, after one that too few elements reach, or that too many are above: looked for by counting, several
-  /// thresholds at a time. Once in ten thousand rows.
+  /// A filter threshold that serves, after one that too few elements reached or too many exceeded. Counts several
+  /// thresholds in each pass. Needed for about one row in a million (see cluster_sample).
   __device__ Key better_threshold(Key filter_threshold, const Counted& counted_before, int& passes) {
     constexpr int kThresholds = sizeof(T) == 8 ? 4 : 8;  // as many as there are registers for
     meet();                                              // all have read the counts
-    // The border is not below `low`, nor above `high`.
+    // Invariant: low <= kth value <= high, and at_low elements reach `low`.
     Key low = 0;
     Key high = Order::kGreatest;
     std::int64_t at_low = args_.cols;
@@ -264,7 +264,7 @@ class ClusterSelect {
       }
       meet();
       ++passes;
-      // Counts fall as thresholds rise. Other blocks read the same numbers, so all come to the same bounds.
+      // Counts fall as thresholds rise. All blocks read the same counts, so all get the same bounds.
 #pragma unroll 1
       for (int i = 0; i < kThresholds; ++i) {
         const int there = lane_number() < args_.parts ? of_block(&state_.counts[turn][0], lane_number())[i] : 0;
@@ -306,7 +306,7 @@ class ClusterSelect {
     if (lane_number() == 0) state_.greatest[warp_number()] = greatest;
     __syncthreads();
     greatest = Warp::greatest(lane_number() < kClusterWarps ? state_.greatest[lane_number()] : Key{0});
-    const Threshold<Key> kth =
+    const CandidateThreshold<Key> kth =
         search.find(keys_, counted.above, static_cast<int>(args_.k), filter_threshold + 1, greatest);
 
     const int first = counted.above_before;
@@ -333,13 +333,13 @@ class ClusterSelect {
     return share_of(kth, state_.above_before, state_.ties_before, state_.ties);
   }
 
-  /// The bar itself is the border.
+  /// The filter threshold itself is the kth value.
   __device__ Share share_of_ties(const Counted& counted, Key filter_threshold) const {
     return share_of({filter_threshold, static_cast<int>(args_.k) - counted.above, 0}, counted.above_before,
                     counted.reaching_before - counted.above_before, state_.reaching - state_.listed);
   }
 
-  static __device__ Share share_of(const Threshold<Key>& kth, int above_before, int ties_before, int ties) {
+  static __device__ Share share_of(const CandidateThreshold<Key>& kth, int above_before, int ties_before, int ties) {
     if (kth.quota == 0) return {kth.edge + 1, 0, 0, above_before};
     return {kth.edge, ties, min(max(kth.quota - ties_before, 0), ties), above_before + min(ties_before, kth.quota)};
   }
@@ -348,13 +348,13 @@ class ClusterSelect {
     return key_of(raws_[i]) >= least && columns_[i] != kDropped;
   }
 
-  /// Puts the first `quota` elements of the part that are equal to the bar on the list: it is read once more, as far as need
-  /// be.
+  /// Appends to the list the first `quota` elements of the part that equal the filter threshold. Reads the part once
+  /// more, as far as needed.
   __device__ void list_ties(Key filter_threshold, int listed, int quota) {
     if (quota == 0) return;
     part_.fetch_first();
     int found = 0;
-    // Of each thread one vector, or one element; they are in the order of the threads.
+    // Each thread has one vector or one element; they are in the order of the threads.
     const auto list_line = [&](int number, const T* elements, int column) {
       int equal = 0;
 #pragma unroll 1
@@ -388,7 +388,7 @@ class ClusterSelect {
     __syncthreads();
   }
 
-  /// Takes all but the first `quota` of the ties from the list. The marks are clear before and after.
+  /// Drops all but the first `quota` of the ties from the list. The marks are clear before and after.
   __device__ void drop_ties(ColumnMarks& marks, Key edge, int listed, int quota) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
@@ -404,7 +404,7 @@ class ClusterSelect {
     __syncthreads();
   }
 
-  /// In index order.
+  /// Writes the results in index order.
   __device__ void write(ColumnMarks& marks, Key least, int listed, int first_result) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
@@ -420,7 +420,7 @@ class ClusterSelect {
     }
   }
 
-  /// The dense form or the mask, where the rest is zero by now.
+  /// Writes the selected elements of the dense form or the mask. The rest is zero already.
   __device__ void scatter(Key least, int listed) const {
     const std::int64_t first = number_ * args_.cols + part_.first_col();
 #pragma unroll 1
@@ -434,7 +434,7 @@ class ClusterSelect {
     }
   }
 
-  /// Zeroes what belongs to this part of the dense form or the mask.
+  /// Zeroes this part of the dense form or the mask.
   __device__ void clear_row() const {
     const std::int64_t first = number_ * args_.cols + part_.first_col();
     const bool dense = args_.form == Form::dense;
@@ -452,13 +452,13 @@ class ClusterSelect {
 
   const ClusterArguments& args_;
   int log_parts_;
-  std::int64_t number_;  ///< Of the row.
-  int block_;            ///< Of this block among those of the cluster.
+  std::int64_t number_;  ///< Index of the row.
+  int block_;            ///< Index of this block in the cluster.
   ClusterPart<T> part_;
   State& state_;
   T* raws_;       ///< The list: elements,
   int* columns_;  ///< and their columns, counted from the part's first.
-  Key* keys_;     ///< Of all lists.
+  Key* keys_;     ///< Keys of all lists.
   BlockSums sums_;
 };
 

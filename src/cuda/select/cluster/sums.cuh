@@ -11,12 +11,12 @@ namespace rtopk::cuda {
 
 class BlockSums {
  public:
-  /// Of the threads before this one, and of all.
+  /// The sum over the threads before this one, and over all.
   struct Sums {
     int before;
     int total;
   };
-  /// What the warps bring; two sets in turn, so that one barrier is enough.
+  /// Sums of the warps. Two sets in alternation, so that one barrier is enough.
   struct Memory {
     int of_warps[2][kClusterWarps];
   };
@@ -34,7 +34,7 @@ class BlockSums {
  private:
   using Warp = LaneGroup<32>;
 
-  /// Every warp brings a number; a lane gets one of them, or 0.
+  /// Exchanges one number of each warp: lane i gets that of warp i, or 0.
   __device__ int of_a_warp(int x) {
     int* of_warps = memory_.of_warps[turn_];
     turn_ ^= 1;

@@ -1,4 +1,4 @@
-// The order of elements as cuda_cluster sees it, and a bar that most of them are quickly compared with.
+// The order of elements in cuda_cluster, and a filter threshold that is fast to compare with.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// Directed keys. Those of elements of 16 bits are made from floats, which is quicker.
+/// Directed keys. Those of 16-bit elements are made from floats, which is faster.
 template <class T>
 struct ClusterKey {
   using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
@@ -17,7 +17,7 @@ struct ClusterKey {
   static __device__ Key of(T raw, bool smallest) { return FilterKey<Wide>::of(Element<T>::value(raw), smallest); }
 };
 
-/// A bar that is quick to compare with: lets everything pass whose key reaches it, and perhaps a little more.
+/// A filter threshold that is fast to compare with. Every element whose key reaches it passes, and possibly a few more.
 template <class T>
 class QuickThreshold {
  public:
@@ -27,7 +27,7 @@ class QuickThreshold {
   __device__ QuickThreshold(Key filter_threshold, bool smallest) : sign_(smallest ? kSmallest : kGreatest) {
     threshold_ = directed(FilterKey<Wide>::value(filter_threshold, smallest));
   }
-  /// True if either is NaN: bars among the keys of NaN let everything pass.
+  /// True if either is NaN: if the filter threshold is the key of a NaN, everything passes.
   __device__ bool passes(T raw) const { return !(directed(Element<T>::value(raw)) < threshold_); }
 
  private:

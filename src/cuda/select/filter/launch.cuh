@@ -1,4 +1,4 @@
-// cuda_filter: queues its kernel.
+// cuda_filter: launches its kernel.
 #pragma once
 
 #include "cuda/select/filter/select.cuh"

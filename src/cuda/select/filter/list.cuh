@@ -1,6 +1,6 @@
-// What a warp of cuda_filter knows between the pieces of its rows: the candidates of this row, the bar, and what the rows
-// before have taught. All of it lies in shared memory; what is done here is seldom, and must not take registers from the
-// loop over pieces, so it is not inlined.
+// What a warp of cuda_filter keeps between the pieces of its rows: the candidates of the row, the filter threshold, and
+// what it learnt from the rows before. All of it is in shared memory. These functions are seldom called and not
+// inlined, so that they take no registers from the loop over pieces.
 #pragma once
 
 #include "cuda/runtime/lanes.cuh"
@@ -16,30 +16,30 @@ struct FilterState {
   using Key = typename FilterKey<T>::Key;
   using Distance = KeyDistance<Key>;
 
-  // The row at hand.
+  // The current row.
   Key floor;          ///< No candidate is below.
-  Key sampled_floor;  ///< Not 0: the bar that only a sample says is low enough.
+  Key sampled_floor;  ///< If not 0: a filter threshold that only a sample suggests. It may be too high.
   int passes;
   int pruned;  ///< How often the list was full.
-  int failed;  ///< How often too few elements reached the bar.
+  int failed;  ///< How often too few elements reached the filter threshold.
   bool may_sample;
-  bool from_sample;  ///< Whether the first bar of the row was.
+  bool from_sample;  ///< True if the first filter threshold of the row was sampled.
 
   // What was learnt.
   bool known;
   int capacity;
   float least_margin;
   Key kth;
-  Distance step;  ///< Between the keys of neighbouring ranks, around the border.
-  float margin;   ///< Ranks that the bar is below the border.
-  float weight;   ///< Of the last row.
+  Distance step;  ///< Distance between the keys of neighbouring ranks, near the kth value.
+  float margin;   ///< Ranks that the filter threshold lies below the kth value.
+  float weight;   ///< Of the last row in the learnt average.
 
-  /// The less is known, the lower.
+  /// Distance of the filter threshold below the kth value: the less is known, the larger.
   [[nodiscard]] __device__ Distance reach() const { return static_cast<Distance>(margin * (1.0f + weight)) * step; }
   [[nodiscard]] __device__ Key filter_threshold() const {
     return stepped(kth, -reach(), Key{0}, FilterKey<T>::kGreatest);
   }
-  /// Whether the learnt bar would have been right for a row with this border.
+  /// True if the learnt filter threshold would have been right for a row with this kth value.
   [[nodiscard]] __device__ bool suits(Key other) const {
     return known && other >= filter_threshold() && distance(filter_threshold(), other) <= Distance{3} * reach();
   }
@@ -56,7 +56,7 @@ class FilterList {
   using Result = FilterResult<T, kShort>;
   static_assert(sizeof(State) <= Config::kStateBytes);
 
-  /// In `shared` lie the state, the elements and their columns, which are in ascending order.
+  /// `shared` holds the state, the candidates' elements, and their columns in ascending order.
   __device__ FilterList(const SelectArguments& args, char* shared) : args_(args), shared_(shared) {}
 
   __device__ T* elements() const { return reinterpret_cast<T*>(shared_ + Config::kStateBytes); }
@@ -64,7 +64,7 @@ class FilterList {
     return reinterpret_cast<std::int32_t*>(shared_ + Config::kStateBytes + capacity * static_cast<int>(sizeof(T)));
   }
 
-  /// The bar for the first row.
+  /// The filter threshold of the first row.
   static __device__ __noinline__ FilterThreshold<T> begin(const SelectArguments& args, char* shared, std::int64_t row,
                                                           int capacity) {
     const FilterList list(args, shared);
@@ -73,19 +73,19 @@ class FilterList {
     state.least_margin = 4.0f * sqrtf(static_cast<float>(args.k));
     state.margin = state.least_margin;
     state.passes = 1;
-    state.floor = list.sample(row, 4.5f);  // to read the first row again would leave others waiting in the end
+    state.floor = list.sample(row, 4.5f);  // a safe margin: to read the first row again would delay the end
     list.save(state);
     return FilterThreshold<T>::at(state.floor, args.smallest);
   }
 
-  /// Keeps the k best of a full list. What is equal to the last of them comes too late.
+  /// Keeps the k largest of a full list. Later elements equal to the smallest of them cannot be selected.
   static __device__ __noinline__ FilterThreshold<T> prune(const SelectArguments& args, char* shared, std::int64_t row) {
     const FilterList list(args, shared);
     const int number = list.peek().capacity;
-    const Threshold<Key> kth = list.find(number, static_cast<int>(args.k));
+    const CandidateThreshold<Key> kth = list.find(number, static_cast<int>(args.k));
     Result::keep(args, list.elements(), list.columns(number), number, kth);
     FilterThreshold<T> filter_threshold = FilterThreshold<T>::above(kth.edge, args.smallest);
-    // Each element better than those before it, perhaps: then a sample knows what is still to come.
+    // The list is full for the second time: the row may be ascending. A sample tells what is still to come.
     const bool samples =
         list.peek().pruned == 1 && list.peek().may_sample && filter_threshold.way != FilterThreshold<T>::Way::closed;
     const Key sampled = samples ? list.sample(row, 3.0f) : Key{0};
@@ -103,24 +103,25 @@ class FilterList {
   }
 
   struct End {
-    bool done;                            ///< If not, the row must be read again.
+    bool done;                            ///< If false, the row must be read again.
     FilterThreshold<T> filter_threshold;  ///< For the next read.
   };
 
-  /// Writes what is selected and learns from it, unless that need not be among the candidates. `more`: another row follows.
+  /// Writes the selected elements and learns from them. If one may be missing from the candidates, the row must be read
+  /// again instead. `more`: another row follows.
   static __device__ __noinline__ End end(const SelectArguments& args, char* shared, std::int64_t row, int number,
                                          bool more) {
     const FilterList list(args, shared);
     const int k = static_cast<int>(args.k);
     const Key sampled_floor = list.peek().sampled_floor;
     if (number < k || (sampled_floor != 0 && list.count(number, sampled_floor) < k)) return {false, list.again(row)};
-    const Threshold<Key> kth = list.find(number, k);
+    const CandidateThreshold<Key> kth = list.find(number, k);
     const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
     Distance step = 0;
     if (astray) {
-      // The better half reaches that much farther up; towards the border it gets denser.
+      // Estimates the step from the distance between ranks k / 2 and k. Ranks are denser near k, hence the 0.7.
       const int half = (k + 1) / 2;
-      const Threshold<Key> middle = list.find(number, half);
+      const CandidateThreshold<Key> middle = list.find(number, half);
       step = Distance{0.7f} * distance(kth.least(), middle.least()) *
              Distance{reciprocal(static_cast<float>(k - half + 1))};
     }
@@ -132,7 +133,7 @@ class FilterList {
     } else if (!astray) {
       step = state.step;
     }
-    // Where rows are not alike, samples cost less than bars that fail.
+    // If rows differ much, samples cost less than filter thresholds that fail.
     const bool samples =
         state.from_sample ? !state.suits(kth.least()) : state.known && (state.failed > 0 || state.pruned > 1);
     learn(state, kth.least(), step, astray, k);
@@ -159,7 +160,7 @@ class FilterList {
     __syncwarp();
     return *reinterpret_cast<const State*>(shared_);
   }
-  /// What does not change in the course of a function need not be held in registers.
+  /// Reads a field where it is needed, instead of holding it in registers.
   __device__ const volatile State& peek() const { return *reinterpret_cast<const volatile State*>(shared_); }
   __device__ void save(const State& state) const {
     __syncwarp();
@@ -167,10 +168,10 @@ class FilterList {
     __syncwarp();
   }
 
-  __device__ Threshold<Key> find(int number, int k) const {
+  __device__ CandidateThreshold<Key> find(int number, int k) const {
     const Key floor = peek().floor;
     const Distance step = peek().step;
-    // Each reads at most so far behind the candidates that it meets their columns.
+    // Each size is small enough that reads past the candidates stay within their columns.
     if constexpr (kShort) {
       if (number <= 128) return search<128>(number, k, floor, step);
       constexpr int kMiddle = sizeof(T) == 8 ? 192 : 384;
@@ -187,17 +188,17 @@ class FilterList {
     }
   }
   template <int kMax>
-  __device__ Threshold<Key> search(int number, int k, Key floor, Distance step) const {
+  __device__ CandidateThreshold<Key> search(int number, int k, Key floor, Distance step) const {
     return kth_of<T, kMax / 32>(elements(), number, k, args_.smallest, floor, step);
   }
 
-  /// Candidates that reach a key.
+  /// The number of candidates that reach a key.
   __device__ int count(int number, Key key) const {
     return KeysInMemory<T>(elements(), number, args_.smallest).count(key);
   }
 
-  /// The bar for a row of which too few elements have reached the last one. A sample says how the row is; if that was it, or
-  /// says nothing new, there is no bar at first.
+  /// The filter threshold for reading a row again after too few elements reached the last one. Comes from a sample of
+  /// the row. If that was tried before, or is not lower, all elements are candidates at first.
   __device__ FilterThreshold<T> again(std::int64_t row) const {
     const Key sampled = peek().may_sample ? sample(row, 3.0f) : Key{0};
     State state = this->state();
@@ -230,7 +231,7 @@ class FilterList {
                              args_.smallest, deviations);
   }
 
-  /// A key that k elements of the row reach, as far as some of them tell: groups of neighbours, evenly spread.
+  /// A key that k elements of the row should reach, estimated from evenly spread groups of neighbours.
   static __device__ __noinline__ Key sampled_threshold(const T* row, int cols, int k, bool smallest, float deviations) {
     constexpr int kGroup = (kShort ? 4 : 8) / (sizeof(T) == 8 ? 2 : 1);  // no more than a sector of memory
     constexpr int kGroups = 8;                                           // of a lane
@@ -249,7 +250,7 @@ class FilterList {
     const float expected = static_cast<float>(k) * static_cast<float>(kNumber) / static_cast<float>(cols);
     const int rank = static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
     if (rank >= kNumber) return 0;
-    const Threshold<Key> kth = find_kth(keys, kNumber, rank, Key{0}, Distance{0});
+    const CandidateThreshold<Key> kth = find_kth(keys, kNumber, rank, Key{0}, Distance{0});
     return kth.least();
   }
 

@@ -1,6 +1,6 @@
-// What the border selects of a row's candidates, written in every form, for cuda_filter: by one warp.
+// Writes the selected candidates of a row in every form, for cuda_filter: by one warp.
 //
-// A row of the dense form is zeros and what was selected: the row itself need not be read again.
+// The dense form of a row is zeros and the selected elements: the row itself need not be read again.
 #pragma once
 
 #include "cuda/runtime/lanes.cuh"
@@ -11,7 +11,7 @@
 
 namespace rtopk::cuda {
 
-/// Stores to global memory, if a condition holds, without a branch.
+/// Stores to global memory if a condition holds, without a branch.
 template <class Pointer, class Bits>
 __device__ void store_if(bool condition, Pointer* to, int position, Bits bits) {
   const auto yes = static_cast<unsigned>(condition);
@@ -42,7 +42,7 @@ __device__ void store_if(bool condition, Pointer* to, int position, Bits bits) {
   }
 }
 
-/// The candidates lie in shared memory, in ascending order of their columns. `kShort`: lists of up to kShortList candidates.
+/// The candidates lie in shared memory, in ascending order of columns. `kShort`: lists of up to kShortList candidates.
 template <class T, bool kShort>
 class FilterResult {
  public:
@@ -51,9 +51,9 @@ class FilterResult {
   using Bits = core::KeyOf<T>;
   using Warp = LaneGroup<32>;
 
-  /// Where order by value is wanted, what is left in the list is the k that were selected.
+  /// For order by value, only the k selected candidates are left in the list afterwards.
   static __device__ void write(const SelectArguments& args, T* elements, std::int32_t* columns, std::int64_t row,
-                               int number, const Threshold<Key>& kth) {
+                               int number, const CandidateThreshold<Key>& kth) {
     if (args.form == Form::dense || args.form == Form::mask) {
       write_whole(args, elements, columns, row, number, kth);
     } else if (kShort && args.by_value && args.k > 1) {
@@ -68,9 +68,9 @@ class FilterResult {
     __syncwarp();
   }
 
-  /// Moves what is selected to the beginning of the list.
+  /// Moves the selected candidates to the beginning of the list.
   static __device__ __noinline__ void keep(const SelectArguments& args, T* elements, std::int32_t* columns, int number,
-                                           Threshold<Key> kth) {
+                                           CandidateThreshold<Key> kth) {
     const FilterResult result(args, elements, columns);
     result.for_selected(number, kth, [&](bool chosen, int position, T element, std::int32_t column, bool) {
       __syncwarp();  // all lanes have read what may be overwritten now
@@ -86,11 +86,10 @@ class FilterResult {
   __device__ FilterResult(const SelectArguments& args, T* elements, std::int32_t* columns)
       : args_(args), elements_(elements), columns_(columns) {}
 
-  /// Calls `visit` for 32 candidates at a time, in all lanes: whether this lane's is selected, how many are before it, and
-  /// whether no candidate is behind these. One loop for borders with and without ties: the less code, the less of it must be
-  /// fetched.
+  /// Calls `visit` for 32 candidates at a time, in all lanes: whether this lane's is selected, how many selected ones
+  /// come before it, and whether these are the last candidates. One loop with and without ties: less code to fetch.
   template <class Visit>
-  __device__ void for_selected(int number, const Threshold<Key>& kth, Visit visit) const {
+  __device__ void for_selected(int number, const CandidateThreshold<Key>& kth, Visit visit) const {
     const int lane = Warp::lane();
     const unsigned lanes_below = (1u << lane) - 1u;
     const bool smallest = args_.smallest;
@@ -98,6 +97,7 @@ class FilterResult {
     const std::int32_t* column_at = columns_ + lane;
     int position = 0;
     int tied = 0;
+    // Invariant: of the candidates before, `position` are selected and `tied` equal the kth value.
 #pragma unroll 1
     for (int left = number - lane; left + lane > 0; left -= 32) {
       const T element = *element_at;
@@ -118,7 +118,7 @@ class FilterResult {
   }
 
   template <class Index>
-  __device__ void write_pairs(std::int64_t row, Index* indices, int number, const Threshold<Key>& kth) const {
+  __device__ void write_pairs(std::int64_t row, Index* indices, int number, const CandidateThreshold<Key>& kth) const {
     const bool has_values = args_.values != nullptr;
     const bool has_indices = args_.indices != nullptr;
     T* const values = static_cast<T*>(args_.values) + row * args_.k;
@@ -129,7 +129,7 @@ class FilterResult {
   }
 
   static __device__ __noinline__ void write_whole(const SelectArguments& args, T* elements, std::int32_t* columns,
-                                                  std::int64_t row, int number, Threshold<Key> kth) {
+                                                  std::int64_t row, int number, CandidateThreshold<Key> kth) {
     const FilterResult result(args, elements, columns);
     if (args.form == Form::dense) {
       result.write_row(static_cast<Bits*>(args.dense) + row * args.cols, number, kth,
@@ -139,13 +139,13 @@ class FilterResult {
     }
   }
 
-  /// From left to right: what is written as zero and then once more is still in the cache.
+  /// Goes from left to right, so that zeros that an element then replaces are still in the cache.
   template <class Unit, class UnitOf>
-  __device__ void write_row(Unit* row, int number, const Threshold<Key>& kth, UnitOf unit_of) const {
+  __device__ void write_row(Unit* row, int number, const CandidateThreshold<Key>& kth, UnitOf unit_of) const {
     constexpr int kVector = 16 / static_cast<int>(sizeof(Unit));
     const int lane = Warp::lane();
     const int cols = static_cast<int>(args_.cols);
-    // Vectors, and what lies before the first and behind the last of them.
+    // Whole vectors, and the units before the first and after the last of them.
     const auto address = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(row));
     const int before = min(static_cast<int>(-address % 16 / sizeof(Unit)), cols);
     const int vectors = (cols - before) / kVector;
@@ -165,7 +165,7 @@ class FilterResult {
     });
   }
 
-  /// Writes the k candidates that were kept, none of whose keys is below `least`.
+  /// Writes the k candidates that were kept. No key is below `least`.
   static __device__ __noinline__ void write_by_value(const SelectArguments& args, T* elements, std::int32_t* columns,
                                                      std::int64_t row, Key least) {
     const FilterResult result(args, elements, columns);
@@ -181,11 +181,11 @@ class FilterResult {
   static_assert(!kShort || Config::capacity(kFilterMaxSorted) <= Config::kShortList);
   static_assert(kMaxPerLane == 4 && Config::capacity(kFilterMaxSorted / 2 + 1) >= 2 * kFilterMaxSorted);
 
-  /// The place in the list of the candidate of each rank: behind the columns that were kept.
+  /// The place in the list of the candidate of each rank; stored after the columns that were kept.
   __device__ std::int32_t* order() const { return columns_ + kFilterMaxSorted; }
 
-  /// What is sorted is the key's distance from the least, cut to the bits that a word has room for beside the place. False
-  /// if the cut has made different keys look equal that are not in order.
+  /// Sorts words of the key's distance from `least`, shortened to the bits left beside the place, and the place. False
+  /// if keys that differ only in the lost bits are out of order.
   template <int C>
   __device__ bool find_order(Key least) const {
     constexpr Key kPlaces = kFilterMaxSorted - 1;
@@ -199,7 +199,7 @@ class FilterResult {
     Key range = 0;
 #pragma unroll
     for (int j = 0; j < C; ++j) {
-      const Key key = FilterKey<T>::of(elements_[lane + 32 * j], smallest);  // perhaps of none that was kept
+      const Key key = FilterKey<T>::of(elements_[lane + 32 * j], smallest);  // may be a candidate that was not kept
       words[j] = lane + 32 * j < k ? key - least : Key{0};
       range = max(range, words[j]);
     }
@@ -214,7 +214,7 @@ class FilterResult {
     }
 #pragma unroll
     for (int j = 0; j < C; ++j) {
-      // 1 more than the distance, so that a place without a candidate comes last.
+      // Distance plus 1, so that an unused place comes last.
       const Key word = ((words[j] >> cut) + 1) << kPlaceBits | (kPlaces - static_cast<Key>(lane + 32 * j));
       words[j] = lane + 32 * j < k ? word : Key{0};
     }

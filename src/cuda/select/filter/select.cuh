@@ -1,9 +1,10 @@
-// cuda_filter: rows of any length, a warp for each, small k.
+// cuda_filter: rows of any length, small k, one warp for each row.
 //
-// A warp streams its rows through shared memory. Elements that reach a bar, which a few more than k of them should, are
-// listed with their columns: the candidates. The border is then searched among those alone. The bar comes from the rows
-// before. A list that is full is cut down to the k best so far, which raises the bar; a row of which fewer than k elements
-// reach the bar is read again. So what was learnt makes a row fast or slow, never a result different.
+// A warp streams its rows through shared memory. It lists the elements that reach the filter threshold, a few more than
+// k, with their columns: the candidates. Then it searches the kth value among the candidates only. The filter threshold
+// is learnt from the rows before. If the list is full, only the k largest so far are kept, which raises the filter
+// threshold. If fewer than k elements reach it, the row is read again. So what was learnt changes the speed of a row,
+// never its result.
 #pragma once
 
 #include "cuda/select/filter/list.cuh"
@@ -47,9 +48,9 @@ class FilterSelect {
   __device__ void read() {
     number_ = 0;
     const int lead = stream_.lead(row_);
-    // Columns of a line are counted from where the row begins in its first piece.
+    // Columns of a line are counted from the beginning of the row in its first piece.
     int column = Warp::lane() * Config::kLine - lead;
-    int left = static_cast<int>(args_.cols) + lead;  // elements of this piece and those behind it
+    int left = static_cast<int>(args_.cols) + lead;  // elements from this piece to the end of the row
     bool is_end = lead > 0;
 #pragma unroll 1
     do {
@@ -65,7 +66,7 @@ class FilterSelect {
     } while (left > 0);
   }
 
-  /// Takes the bits of what is not in the row.
+  /// Clears the bits of elements outside the row.
   static __device__ void close_ends(unsigned (&open)[kWords], int column, int left) {
 #pragma unroll
     for (int word = 0; word < kWords; ++word) {
@@ -77,8 +78,9 @@ class FilterSelect {
     }
   }
 
-  /// Lists the candidates of a piece: of the elements in `open`.
+  /// Lists the candidates of a piece, from the elements in `open`.
   __device__ void filter(unsigned (&open)[kWords], int column) {
+    // Invariant: the list holds every element before `open` that can still be selected, in index order.
 #pragma unroll 1
     while (true) {
       unsigned marks[kWords];
@@ -109,7 +111,7 @@ class FilterSelect {
       const int k = static_cast<int>(args_.k);
       number_ = min(number_ + total, capacity_);
       if (fits) {
-        // As many as are wanted reach the bar: what is no better than equal to it comes too late from here on.
+        // Enough elements reach the filter threshold. Later ones that only equal it cannot be selected any more.
         if (before < k && number_ >= k)
           filter_threshold_ = FilterThreshold<T>::above(filter_threshold_.key, args_.smallest);
         return;
@@ -134,7 +136,7 @@ class FilterSelect {
   }
 
   __device__ char* list_at() const { return stream_.ring() + Config::kStages * Config::kPieceBytes; }
-  // Where a candidate lies.
+  // Shared addresses of a candidate's element and column.
   __device__ std::uint32_t element_at(int position) const {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(List(args_, list_at()).elements() + position));
   }
@@ -142,7 +144,8 @@ class FilterSelect {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(List(args_, list_at()).columns(capacity_) + position));
   }
 
-  /// Lists the marked elements of this lane, the last one at `last`, as far as there is room; the others stay in `open`.
+  /// Lists the marked elements of this lane, the last one at `last`, as far as there is room; the others stay in
+  /// `open`.
   __device__ void list_few(unsigned (&marks)[kWords], unsigned (&open)[kWords], int last, int column, bool fits) {
     const std::uint32_t line = stream_.line_at();
     std::uint32_t element_at = this->element_at(last);
@@ -163,7 +166,7 @@ class FilterSelect {
         element_at -= static_cast<std::uint32_t>(more) * sizeof(T);
         column_at -= static_cast<std::uint32_t>(more) * 4;
       }
-      // From the last to the first: that bit is found in one step.
+      // From last to first: the highest bit is found in one step.
 #pragma unroll 1
       while (marks[word] != 0) {
         const int j = 31 - __clz(static_cast<int>(marks[word]));
@@ -176,11 +179,12 @@ class FilterSelect {
     }
   }
 
-  /// Lists the marked elements of this lane from `first` on. Where many are marked it is quicker to go through all of them.
+  /// Lists the marked elements of this lane from `first` on. If many are marked, it is faster to go through all
+  /// elements.
   __device__ void list_many(const unsigned (&marks)[kWords], int first, int column) {
     std::uint32_t element_at = this->element_at(first);
     std::uint32_t column_at = this->column_at(first);
-    asm volatile("" ::: "memory");  // to load them again costs less than to hold on to their registers
+    asm volatile("" ::: "memory");  // reloading the elements costs less than keeping them in registers
     Line line;
     stream_.load(line);
 #pragma unroll
@@ -216,11 +220,11 @@ class FilterSelect {
     }
   }
 
-  static constexpr int kMany = Config::kLine * 3 / 8;  ///< Marks of a line.
+  static constexpr int kMany = Config::kLine * 3 / 8;  ///< With this many marks in a line, list_many is faster.
 
   const SelectArguments& args_;
-  const SelectArguments&
-      copy_;  ///< In shared memory, for functions that are not inlined: they would load the original as any memory.
+  /// In shared memory, for functions that are not inlined: to them `args_` is not a constant.
+  const SelectArguments& copy_;
   std::int64_t row_;
   FilterStream<T> stream_;
   int capacity_;
@@ -246,7 +250,7 @@ __global__ void __launch_bounds__(32 * kFilterWarpsPerBlock,
   const std::int64_t all = static_cast<std::int64_t>(gridDim.x) * warps;
   const std::int64_t mine = static_cast<std::int64_t>(blockIdx.x) * warps + warp;
   const std::int64_t each = args.rows / all;
-  const std::int64_t more = args.rows % all;  // so many have one more
+  const std::int64_t more = args.rows % all;  // this many warps have one row more
   const std::int64_t begin = mine * each + min(mine, more);
   const std::int64_t end = begin + each + (mine < more ? 1 : 0);
   char* mine_at = shared + Config::kArgumentBytes + warp * Config::warp_bytes(args.k);

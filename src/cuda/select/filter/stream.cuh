@@ -1,8 +1,8 @@
 // The rows of a warp as a stream of pieces through shared memory, for cuda_filter.
 //
-// A piece begins at a multiple of 16 bytes of the global address, whatever the alignment of the row: the elements around the
-// ends of a row that are not a whole vector are copied one by one. Lines are stored with their vectors exchanged, so that
-// neither the copies, which go along a line, nor the loads, which go across, meet in a bank.
+// A piece begins at a multiple of 16 bytes of the global address, whatever the alignment of the row. Elements at the
+// ends of a row that do not fill a vector are copied one by one. The vectors of a line are swizzled, so that neither
+// the copies, which go along a line, nor the loads, which go across lines, conflict in a bank.
 #pragma once
 
 #include "cuda/runtime/async_copy.cuh"
@@ -32,7 +32,7 @@ class FilterStream {
     restart(begin);
   }
 
-  /// Begins to copy at the beginning of a row.
+  /// Restarts the copies at the beginning of a row.
   __device__ void restart(std::int64_t row) {
     wait_for_copies<0>();
     __syncwarp();
@@ -43,7 +43,7 @@ class FilterStream {
     for (int stage = 0; stage < Config::kStages - 1; ++stage) fetch(stage);
   }
 
-  /// Waits for the next piece, and starts a copy into where the last one was.
+  /// Waits for the next piece, and starts a copy into the place of the last one.
   __device__ void advance() {
     wait_for_copies<Config::kStages - 2>();
     __syncwarp();
@@ -60,7 +60,7 @@ class FilterStream {
     }
   }
 
-  /// Where this lane's line is, and a copy of element j of it: vectors are exchanged by bits that only j sets otherwise.
+  /// Address of this lane's line. XOR with j * sizeof(T) gives the address of element j: the swizzle is an XOR too.
   __device__ std::uint32_t line_at() const {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(ring_ + piece_at_)) + lane() * Config::kLineBytes +
            lane() % 8 * 16;
@@ -90,7 +90,7 @@ class FilterStream {
     return std::bit_cast<T>(bits);
   }
 
-  /// Elements before a row in its first piece: a matter of the lowest bits of addresses.
+  /// Elements before a row in its first piece. Only the lowest bits of addresses matter.
   __device__ int lead(std::int64_t number) const {
     const auto base = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(args_.input));
     const unsigned elements = static_cast<unsigned>(number) * static_cast<unsigned>(args_.stride);
@@ -100,7 +100,7 @@ class FilterStream {
   static __device__ int lane() { return static_cast<int>(threadIdx.x % 32); }
 
   __device__ char* ring() const { return ring_; }
-  __device__ std::int64_t end() const { return end_; }  ///< Behind the last row.
+  __device__ std::int64_t end() const { return end_; }  ///< One past the last row.
 
  private:
   __device__ void set_row() {
@@ -132,11 +132,11 @@ class FilterStream {
     commit_copies();
   }
 
-  /// The first or the last piece of a row.
+  /// Copies the first or the last piece of a row.
   __device__ void fetch_end(char* to) const {
     constexpr int kVectors = 32 * Config::kLineVectors;
     const int first = lead_ > 0 ? 1 : 0;
-    const int last = left_ / Config::kVector;  // behind the last whole one; perhaps of a later piece
+    const int last = left_ / Config::kVector;  // one past the last whole vector, which may be in a later piece
     const char* from = next_from_ + lane() * 16;
 #pragma unroll 1
     for (int i = 0; i < Config::kLineVectors; ++i) {
@@ -144,7 +144,7 @@ class FilterStream {
       if (vector >= first && vector < last) copy_async<16>(to + (offset_ ^ (i % 2 * 64)) + i * 512, from + i * 512);
     }
     if (first == 1 && lane() >= lead_ && lane() < min(left_, Config::kVector)) copy_element(to, lane());
-    // A row may begin and end in one vector.
+    // A row may begin and end in the same vector.
     const bool ends = last >= first && last < kVectors;
     if (ends && lane() < left_ % Config::kVector) copy_element(to, last * Config::kVector + lane());
   }
@@ -167,13 +167,13 @@ class FilterStream {
   std::int64_t end_;
   int offset_;  ///< Of this lane's vector among the first 32 of a piece.
   int stage_ = 0;
-  int piece_at_ = 0;  ///< In the ring.
+  int piece_at_ = 0;  ///< Offset in the ring.
 
   // What is copied next.
   std::int64_t next_row_ = 0;
   const char* next_from_ = nullptr;
-  int lead_ = 0;  ///< Elements of the piece before the row,
-  int left_ = 0;  ///< and those up to the end of the row.
+  int lead_ = 0;  ///< Elements of the piece before the row.
+  int left_ = 0;  ///< Elements from the piece's start to the end of the row.
 };
 
 }  // namespace rtopk::cuda

@@ -1,6 +1,7 @@
-// The bar of cuda_filter: which elements of a line are candidates.
+// The filter threshold of cuda_filter: which elements of a line are candidates.
 //
-// A bar is a directed key. Elements are compared raw where that says the same, which is nearly always.
+// A filter threshold is a directed key. Elements are compared as raw values if that gives the same result, which it
+// nearly always does.
 #pragma once
 
 #include "cuda/select/element.cuh"
@@ -45,21 +46,21 @@ struct FilterThreshold {
 
   Key key = 0;
   T threshold = {};       ///< The value of the key.
-  Way way = Way::by_key;  ///< In which to compare. Closed: the bar is above everything.
+  Way way = Way::by_key;  ///< How to compare. Closed: no element reaches the threshold.
 
-  /// A comparison with NaN is true if the greatest are wanted, and false if the smallest are. So all bars can be raw but
-  /// those that let nothing but NaN pass, or all but NaN, and those that are no value's key.
+  /// Raw comparisons with NaN are true for the largest and false for the smallest. So every threshold can be compared
+  /// raw unless its value is NaN: then only NaN reaches it, or all but NaN do, or its key belongs to no value.
   static __device__ FilterThreshold at(Key key, bool smallest) {
     const T threshold = FilterKey<T>::value(key, smallest);
     return {key, threshold, E::is_nan(E::value(threshold)) ? Way::by_key : Way::raw};
   }
-  /// The bar that is next above a key.
+  /// The filter threshold just above a key.
   static __device__ FilterThreshold above(Key edge, bool smallest) {
     if (edge == FilterKey<T>::kGreatest) return {edge, T{}, Way::closed};
     return at(edge + 1, smallest);
   }
 
-  /// Whether an element reaches a threshold; raw.
+  /// True if an element reaches a threshold, compared as raw values.
   template <bool kSmallest>
   static __device__ bool reaches(T element, T threshold) {
     if constexpr (kSmallest) {
@@ -69,7 +70,7 @@ struct FilterThreshold {
     }
   }
 
-  /// A bit for each element of a line that reaches the bar, which must be raw.
+  /// Sets a bit for each element of a line that reaches the filter threshold, which must be raw.
   __device__ void mark(const Line& line, bool smallest, unsigned (&marks)[kWords]) const {
     if (smallest) return mark_raw<true>(line, threshold, marks);
     mark_raw<false>(line, threshold, marks);
@@ -79,8 +80,8 @@ struct FilterThreshold {
   template <bool kSmallest>
   static __device__ void mark_raw(const Line& line, T threshold, unsigned (&marks)[kWords]) {
     if constexpr (std::is_same_v<T, float>) {
-      // Bits of a number, set by multiplying and adding: a comparison and a floating-point operation run on different
-      // pipes. 2^23 has the mantissa to itself.
+      // Sets bits of a float's mantissa by multiplying and adding, because comparisons and floating-point operations
+      // run on different pipes. The sum starts at 2^23, where the mantissa is an integer.
       static_assert(Config::kLine == 32);
       float halves[2] = {8388608.0f, 8388608.0f};
 #pragma unroll
@@ -114,7 +115,7 @@ struct FilterThreshold {
     }
   }
 
-  /// All bits of a half that reaches the threshold.
+  /// All bits of each half that reaches the threshold.
   template <bool kSmallest>
   static __device__ unsigned reaching(unsigned pair, unsigned threshold) {
     if constexpr (std::is_same_v<T, core::F16>) {
@@ -128,7 +129,7 @@ struct FilterThreshold {
     }
   }
 
-  /// Moves bit j of 16 to 2 j.
+  /// Moves bit j of 16 to bit 2 j.
   static __device__ unsigned spread(unsigned x) {
     x = (x | x << 8) & 0x00ff00ffu;
     x = (x | x << 4) & 0x0f0f0f0fu;

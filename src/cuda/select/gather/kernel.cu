@@ -1,5 +1,5 @@
-// A block takes a tile of rows and columns through shared memory, so that both reading and writing touch neighbouring elements
-// with neighbouring lanes:
+// Gathers strided rows. A block moves a tile of rows and columns through shared memory, so that neighbouring lanes both
+// read and write neighbouring elements:
 //
 //   input:  c0 r0 r1 r2 ...        tile[column][row]        output:  r0 c0 c1 c2 ...
 //           c1 r0 r1 r2 ...                                          r1 c0 c1 c2 ...
@@ -12,18 +12,18 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Two-byte elements have larger tiles, so that a warp still reads and writes whole sectors of 32 bytes where a row begins
-/// anywhere.
+/// Two-byte elements have larger tiles, so that a warp still reads and writes whole sectors of 32 bytes wherever a row
+/// begins.
 template <class Word>
 constexpr int kTile = sizeof(Word) == 2 ? 64 : 32;
 
-/// Lanes that read a column of a tile meet in no bank: rows are an odd number of 4-byte words long (of 8-byte words, which are
-/// read by half a warp at a time).
+/// Avoids bank conflicts of lanes that read a column of a tile: rows are an odd number of 4-byte words long, or of
+/// 8-byte words, which half a warp reads at a time.
 template <class Word>
 constexpr int kPitch = kTile<Word> + (sizeof(Word) == 2 ? 2 : 1);
 
-/// Where a row begins, from the group of the first one. Without a division of 64 bits: all rows behind the first group are fewer
-/// than 2^31, and if groups are longer than that there is but one more of them.
+/// The offset of a row from the group of the first row, without a 64-bit division: fewer than 2^31 rows follow the
+/// first group, and if groups are longer than that, they all lie in one more group.
 __device__ std::int64_t start_of(const GatherArguments& args, std::int64_t row) {
   std::int64_t in_group = args.first + row;
   std::int64_t group = 0;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const GatherArguments 
     const std::int64_t column = number / row_tiles * kSize;
     const auto rows = static_cast<int>(min(args.rows - row, std::int64_t{kSize}));
     const auto columns = static_cast<int>(min(args.cols - column, std::int64_t{kSize}));
-    // Read past the caches' order: the chunk is what shall stay there.
+    // Streaming loads: the gathered chunk should stay in the cache, not the input.
     if (rows_are_nearer) {
       if (lane < rows) {
         const Word* const from = input + start_of(args, row + lane) + column * args.element_stride;

@@ -1,11 +1,11 @@
-// cuda_radix: the border of a row is found digit by digit, from the most significant one: a histogram of the digits of
-// all elements that begin with the digits found so far shows in which of them the k-th element lies. Any length, any k,
-// any values: as many passes as the key has digits, fewer where a digit settles it.
+// cuda_radix: finds the kth value of a row digit by digit, from the most significant one. A histogram of the elements
+// that match the digits found so far shows the next digit of the kth value. It takes any length, any k and any values,
+// in as many passes as the key has digits, or fewer if a digit settles it.
 //
-// A block that has a row to itself makes all passes in one kernel. Where several blocks share a row, each pass is a
-// kernel: every block adds its histogram to the row's, and the last one to finish reads the digit off. The last pass
-// also keeps the histogram of every part, from which follows, once the border is known, how many results each part has:
-// so the results are written in index order without counting again.
+// A block that has a row to itself does all passes in one kernel. If several blocks share a row, each pass is a kernel:
+// every block adds its histogram to the row's, and the last one to finish reads off the digit. The last pass also keeps
+// the histogram of every part. Once the kth value is known these tell how many results each part has, so that results
+// are written in index order without counting again.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(kRadixThreadsAlone) radix_alone_kernel(const _
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Rows of several blocks.
+// Rows that several blocks share.
 
-/// Some rows at a time: their blocks are numbered row by row.
+/// A batch of rows. Blocks are numbered row by row.
 struct RadixBatch {
   std::int64_t first_row;
   std::int32_t parts;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
       add_digits<T, kPass>(row, part.begin, part.end, args.smallest, prefix, shift, width, bins);
   if constexpr (kPass == RadixPass::last) {
     const std::int64_t counted = block_sum(greater, scratch);
-    if (threadIdx.x == 0) count = {counted, 0};  // radix_count_kernel adds what the last digit says
+    if (threadIdx.x == 0) count = {counted, 0};  // radix_count_kernel adds those that the last digit decides
   }
   __syncthreads();
 
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
   __syncthreads();
   if (!is_last_block) return;
   __threadfence();
-  // Past the cache of this multiprocessor, which knows nothing of what other blocks have added.
+  // Bypasses the cache of this multiprocessor, which does not see what other blocks have added.
   const RadixDigit found = find_digit([all](int digit) { return __ldcg(&all[digit]); }, number, before.needed, scratch);
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < number; i += static_cast<int>(blockDim.x))
@@ -138,13 +138,13 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
   }
 }
 
-/// How many results each part has, from its histogram of the last pass.
+/// Counts the results of each part from its histogram of the last pass.
 template <class T>
 __global__ void __launch_bounds__(128) radix_count_kernel(const __grid_constant__ RadixBatch batch) {
   using Digits = RadixDigits<sizeof(T)>;
   __shared__ BlockScratch scratch;
   const RadixState& state = batch.states[blockIdx.x / batch.parts];
-  if (state.passes < Digits::kPasses) return;  // settled before: the last pass has counted
+  if (state.passes < Digits::kPasses) return;  // settled earlier: the last pass has counted
   const int digit = static_cast<int>(state.prefix & (Digits::kLastBins - 1));
   const std::uint32_t* slots = batch.slots + static_cast<std::int64_t>(blockIdx.x) * Digits::kLastBins;
   std::int64_t greater = 0;

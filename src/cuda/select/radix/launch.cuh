@@ -1,4 +1,4 @@
-// cuda_radix: the kernels of a plan, in order. Their number depends on the type of the elements alone.
+// cuda_radix: launches the kernels of a plan, in order. Their number depends on the element type only.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const Gr
   batch.bins = reinterpret_cast<unsigned long long*>(workspace + layout.bins);
   batch.counts = reinterpret_cast<RadixCount*>(workspace + layout.counts);
   batch.slots = reinterpret_cast<std::uint32_t*>(workspace + layout.slots);
-  // Every pass leaves its histograms zero behind it.
+  // Every pass leaves its histograms zeroed.
   cudaError_t error = cudaMemsetAsync(workspace, 0, layout.zeroed, grid.stream);
 
   Grid pass_grid = grid;

@@ -1,6 +1,6 @@
-// cuda_scan: the paper's bisection over rows of any length, a block for each. Rows that fit stay in the registers of
-// the block; longer ones are read again for every pass. Rows with a value that is not finite, and problems that do not
-// stop early, are then selected exactly, digit by digit as in cuda_radix.
+// cuda_scan: the paper's bisection over rows of any length, one block for each row. Rows that fit stay in the registers
+// of the block; longer ones are read again in every pass. Rows with a value that is not finite, and all rows if the
+// problem does not stop early, are then selected exactly, digit by digit as in cuda_radix.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace rtopk::cuda {
 
-/// A row as the bisection sees it: turned around for `smallest`, so that it always looks for the greatest.
+/// A row as the bisection sees it: negated for `smallest`, so that it always looks for the largest elements.
 template <class T, bool kHeld>
 class ScanRow {
  public:
@@ -48,7 +48,7 @@ class ScanRow {
         const auto threads = static_cast<int>(blockDim.x);
         const auto loaded = row_.template load<false, 1>(l * threads + threadIdx.x, threads, row_.size());
         valid_ |= loaded.valid << (l * kVector);
-        // What does not exist is below every threshold but the least integer: see count().
+        // Elements that do not exist get a value below every threshold, except the smallest integer: see count().
 #pragma unroll
         for (int j = 0; j < kVector; ++j)
           x_[l * kVector + j] = loaded.has(j) ? directed(loaded.element(j)) : E::least();
@@ -56,9 +56,9 @@ class ScanRow {
     }
   }
 
-  /// Of all threads' elements, for all threads.
+  /// The extent of the row, for all threads.
   __device__ Extent extent() const {
-    const Value any = directed(row_.elements()[0]);  // of the row: a thread without elements must not add others
+    const Value any = directed(row_.elements()[0]);  // from the row, so that threads without elements change nothing
     Extent mine{any, any, true};
     for_elements([&](const auto& x, std::uint32_t valid) {
 #pragma unroll
@@ -102,7 +102,7 @@ class ScanRow {
     return kHeld && at == E::least() ? cols_ : all;
   }
 
-  /// The arithmetic value of a directed one. Of an integer x turned around, ~x, it is -x.
+  /// The arithmetic value of a directed one. An integer x directed to ~x has the arithmetic value -x.
   __device__ Arithmetic arithmetic(Value x) const {
     if constexpr (core::is_floating<T>) {
       return x;
@@ -115,19 +115,19 @@ class ScanRow {
   __device__ Value directed(T raw) const {
     const Value x = E::value(raw);
     if constexpr (core::is_floating<T>) {
-      return smallest_ ? -x : x;  // NaN stays NaN: the row is then not bisected
+      return smallest_ ? -x : x;  // NaN stays NaN: such a row is not bisected
     } else {
       return smallest_ ? ~x : x;
     }
   }
 
-  /// The least directed value whose arithmetic value is at or above `threshold`.
+  /// The smallest directed value whose arithmetic value is at or above `threshold`.
   __device__ Value least_at(Arithmetic threshold) const {
     if constexpr (core::is_floating<T>) {
       return threshold;
     } else {
-      // Rounded up before 1 is taken off, and in 64 bits: the threshold may be 2^31, and may lie closer above an
-      // integer than a double that is 1 less can say.
+      // Rounds up first, then subtracts 1, in 64 bits: the threshold may be 2^31, and after subtracting 1 a double may
+      // not represent its small distance above an integer.
       return static_cast<Value>(__double2ll_ru(threshold) - (smallest_ ? 1 : 0));
     }
   }
@@ -165,7 +165,7 @@ class ScanRow {
   std::uint32_t valid_ = 0;
 };
 
-/// What an early stop selects, by keys.
+/// The selection of an early stop, as keys.
 template <class T, Direction direction>
 __device__ Threshold<core::KeyOf<T>> kth_of(const core::Selection<core::ArithmeticOf<T>>& selection, std::int64_t k) {
   using Key = core::KeyOf<T>;
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kScanMaxThreads) scan_rows_kernel(const __grid
       const Row row(args, vectors, row_shared);
       const typename Row::Extent extent = row.extent();
       if (extent.finite) {
-        // Every thread runs the search: what it needs, the counts, all of them have.
+        // Every thread runs the search, since all threads have the counts.
         core::Bisection<core::ArithmeticOf<T>> search(row.arithmetic(extent.least), row.arithmetic(extent.greatest),
                                                       args.k, args.max_iter, args.epsilon);
 #pragma unroll 1

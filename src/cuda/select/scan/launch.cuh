@@ -1,4 +1,4 @@
-// cuda_scan: picks the kernel that a plan names.
+// cuda_scan: picks the kernel for a plan.
 #pragma once
 
 #include "cuda/select/launch.hpp"

@@ -1,7 +1,9 @@
-// Puts results that lie in index order in order by value: best first, equal ones by index. What is sorted are words of
-// directed key and index, all different, so that any sort gives the same. A block sorts up to some thousand of them:
-// each thread a few in registers, then pairs of runs are merged in shared memory, each thread its share of the output.
-// Longer rows are sorted in tiles, whose runs are then merged in the same way from buffer to buffer in the workspace.
+// Sorts results that are in index order by value: largest first, equal ones by index. The sort works on words of
+// directed key and index. No two are equal, so that every sort gives the same result.
+//
+// A block sorts up to some thousand words. Each thread sorts a few in registers. Then pairs of sorted runs are merged
+// in shared memory; each thread makes its share of the output. Longer rows are sorted in tiles. Their runs are merged
+// in the same way, from one buffer of the workspace to the other.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,7 @@
 
 namespace rtopk::cuda {
 
-/// Key and index in one word: the greater comes first.
+/// Key and index in one word. The larger word comes first.
 template <int kKeyBits>
 struct NarrowEntry {
   static constexpr int kIndexBits = 64 - kKeyBits;
@@ -85,7 +87,7 @@ struct Sorter {
       const auto directed = static_cast<Key>(entry.key());
       const Key key = args.smallest ? static_cast<Key>(core::max_key<T> - directed) : directed;
       raw = core::value_of<T>(key);
-      // Of these the key does not tell the bits: the sign of zero, and which NaN.
+      // For zero and NaN the key does not determine the bits: the sign of zero, and which NaN.
       if (core::is_floating<T> && (key == core::key_of(T{}) || key == core::max_key<T>)) raw = row[index];
     }
     result.write(position, raw, index);
@@ -110,13 +112,14 @@ struct Sorter {
     }
   }
 
-  /// Takes items diagonal, diagonal + 1, ... of what the runs of `number_a` entries at place `a`, and of `number_b` at
-  /// `b`, are when merged. Those behind the end are the last.
+  /// Gets items diagonal, diagonal + 1, ... of the merge of two runs: `number_a` entries at place `a` and `number_b` at
+  /// `b`. Items past the end are Entry::last().
   static __device__ void merge_items(const Entry* entries, int a, int number_a, int b, int number_b, int diagonal,
                                      Entry (&items)[kItems]) {
     diagonal = min(diagonal, number_a + number_b);
     int low = max(0, diagonal - number_b);
     int high = min(diagonal, number_a);
+    // The first `diagonal` merged entries are s of `a` and diagonal - s of `b`. Invariant: low <= s <= high.
     while (low < high) {
       const int middle = (low + high) / 2;
       if (entries[place(b + diagonal - 1 - middle)].is_before(entries[place(a + middle)])) {
@@ -129,6 +132,7 @@ struct Sorter {
     int next_b = diagonal - low;
     Entry from_a = next_a < number_a ? entries[place(a + next_a)] : Entry::last();
     Entry from_b = next_b < number_b ? entries[place(b + next_b)] : Entry::last();
+    // Invariant: from_a and from_b are the first entries of their runs that come after items[0 .. i).
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const bool takes_a = next_b >= number_b || (next_a < number_a && !from_b.is_before(from_a));
@@ -143,7 +147,7 @@ struct Sorter {
     }
   }
 
-  /// Fills `entries`, at place(), with `size` results of a row from `first` on, and what comes last of all behind them.
+  /// Fills `entries`, at place(), with `size` results of a row from `first` on, and with Entry::last() after them.
   static __device__ void read_into(const SelectArguments& args, const T* row, const ResultRow<T>& result,
                                    std::int64_t first, int size, Entry* entries) {
     const int number = static_cast<int>(blockDim.x) * kItems;
@@ -158,10 +162,11 @@ struct Sorter {
     const int number = static_cast<int>(blockDim.x) * kItems;
     const int mine = static_cast<int>(threadIdx.x) * kItems;
     Entry items[kItems];
-    __syncthreads();  // whatever filled them
+    __syncthreads();  // `entries` are filled
 #pragma unroll
     for (int i = 0; i < kItems; ++i) items[i] = entries[place(mine + i)];
     sort_items(items);
+    // Invariant: the `items` of all threads, in thread order, are sorted runs of `run` entries.
 #pragma unroll 1
     for (int run = kItems;; run *= 2) {
       __syncthreads();
@@ -176,13 +181,14 @@ struct Sorter {
   }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // Merging runs that lie in global memory.
+  // Merging runs in global memory.
 
   /// How many of the first `diagonal` entries of two merged runs are from `a`. All lanes of a warp call this.
   static __device__ std::int64_t split(const Entry* a, std::int64_t number_a, const Entry* b, std::int64_t number_b,
                                        std::int64_t diagonal) {
     std::int64_t low = max(std::int64_t{0}, diagonal - number_b);
     std::int64_t high = min(diagonal, number_a);
+    // Invariant: low <= the result <= high. Each step probes at 32 places and keeps the interval between two of them.
     while (low < high) {
       const std::int64_t step = (high - low + 31) / 32;
       const std::int64_t probe = low + (threadIdx.x % 32 + 1) * step - 1;
@@ -210,17 +216,17 @@ __global__ void __launch_bounds__(1024) sort_rows_kernel(const __grid_constant__
     for (int position = static_cast<int>(threadIdx.x); position < k; position += static_cast<int>(blockDim.x)) {
       S::write(args, row, result, position, entries[S::place(position)]);
     }
-    __syncthreads();  // the next row goes into the same memory
+    __syncthreads();  // the next row uses the same memory
   }
 }
 
-/// Some rows at a time, of several tiles each: blocks are numbered row by row.
+/// A batch of rows of several tiles each. Blocks are numbered row by row.
 struct SortBatch {
   std::int64_t first_row;
   std::int64_t tiles;
   std::int64_t run;  ///< Entries of a sorted run, in a merge.
   const void* from;
-  void* to;  ///< Null: the results themselves.
+  void* to;  ///< Null: writes the results themselves.
 };
 
 template <class T, bool kWide>
@@ -255,7 +261,7 @@ __global__ void __launch_bounds__(512)
   const std::int64_t first = blockIdx.x % batch.tiles * S::Config::kTile;
   const int size = static_cast<int>(min(args.k - first, std::int64_t{S::Config::kTile}));
 
-  // The pair of runs that this tile lies in: run is a multiple of the tile.
+  // The pair of runs that holds this tile: `run` is a multiple of the tile.
   const Entry* from = static_cast<const Entry*>(batch.from) + in_batch * args.k;
   const std::int64_t begin_a = first / (2 * batch.run) * (2 * batch.run);
   const std::int64_t begin_b = min(begin_a + batch.run, args.k);

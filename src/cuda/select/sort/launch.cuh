@@ -1,4 +1,4 @@
-// The sort by value of results that another family has written in index order.
+// Launches the sort by value of results that another family has written in index order.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ cudaError_t launch_sort_as(const SortLaunch& config, const SelectArguments& args
   return error;
 }
 
-/// Puts the k results of each row, which lie in `call.indices` in ascending order of the index, and in `call.values` if
-/// that is not null, in order by value. `call.indices` must not be null.
+/// Sorts the k results of each row by value. They are in `args.indices`, which must not be null, in ascending order of
+/// the index, and in `args.values` if that is not null.
 template <class T>
 cudaError_t launch_sort(const Plan&, const SelectArguments& args, const Grid& grid) {
   if (args.rows == 0) return cudaSuccess;

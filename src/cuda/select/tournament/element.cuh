@@ -1,7 +1,7 @@
-// What cuda_tournament does with the elements of one register: one of 32 bits, or two of 16.
+// Operations of cuda_tournament on the elements of one register: one of 32 bits, or two of 16.
 //
-// They are compared as what they are. NaN, which the hardware's minimum and maximum drop, is found by a sum of magnitudes:
-// nothing else can make it NaN. Then, and only then, NaN is taken for infinity.
+// They are compared in their own type. The hardware's minimum and maximum drop NaN. So a sum of magnitudes detects NaN:
+// nothing else can make it NaN. Only then is NaN treated as infinity.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@
 
 namespace rtopk::cuda {
 
-/// Words of one element.
+/// Operations on words of one or two elements.
 template <class T>
 struct TournamentElement;
 
@@ -25,9 +25,9 @@ struct TournamentElement<float> {
   static __device__ Word from_bits(std::uint32_t bits) { return __uint_as_float(bits); }
   static __device__ Word greater(Word a, Word b) { return fmaxf(a, b); }
   static __device__ Word lesser(Word a, Word b) { return fminf(a, b); }
-  /// Greater for better ones; NaN as the infinity that is as good.
+  /// Larger for elements that come first. NaN becomes the infinity of the same rank.
   static __device__ Word directed(Word x, bool smallest) {
-    // Of a number and NaN the minimum is the number.
+    // The minimum of a number and NaN is the number.
     return __fmul_rn(fminf(x, __uint_as_float(0x7f800000u)), smallest ? -1.0f : 1.0f);
   }
   static __device__ Word zero() { return 0.0f; }
@@ -35,11 +35,11 @@ struct TournamentElement<float> {
   static __device__ bool has_nan(Word x) { return x != x; }
   static __device__ bool is_infinite(Word kth) { return fabsf(kth) == __uint_as_float(0x7f800000u); }
 
-  // The sign of a difference is a mark that needs no predicate, and the subtraction runs on another pipe than comparisons
-  // do. What is equal, and infinity less infinity, which is the NaN without a sign, leave it clear; so do two zeros, whatever
-  // their signs, if the border's is chosen well.
+  // The sign of a difference is a mark that needs no predicate, and subtractions and comparisons run on different
+  // pipes. The sign is clear for equal values, and for infinity minus infinity, which is the NaN without a sign. It is
+  // also clear for two zeros of any signs, if the sign of a zero kth value is chosen well.
 
-  /// A bit for each of 32 elements, the first one's highest: whether it is at or above the border.
+  /// A bit for each of 32 elements, the first in the highest bit: set if the element is at or above the kth value.
   static __device__ unsigned at_least(const Word (&x)[32], Word kth) {
     const float negated = __fadd_rn(-kth, 0.0f);  // of zero: +0
     unsigned less = 0;
@@ -47,7 +47,7 @@ struct TournamentElement<float> {
     for (int i = 0; i < 32; ++i) less = __funnelshift_l(__float_as_uint(__fadd_rn(x[i], negated)), less, 1);
     return ~less;
   }
-  /// The same for what is above the border.
+  /// The same for elements above the kth value.
   static __device__ unsigned above(const Word (&x)[32], Word kth) {
     const float positive = __fadd_rn(kth, 0.0f);
     unsigned greater = 0;
@@ -94,7 +94,7 @@ struct TournamentElement<std::int32_t> {
   static __device__ unsigned is_nan(const Word (&)[32]) { return 0; }
 };
 
-/// Two of 16 bits in a word, whose operations `Pair` has.
+/// Two elements of 16 bits in a word, with the operations of `Pair`.
 template <class Pair>
 struct TournamentPairs {
   using Word = typename Pair::Word;
@@ -110,7 +110,7 @@ struct TournamentPairs {
   static __device__ Word zero() { return from_bits(0); }
   static __device__ Word add_magnitude(Word sum, Word x) { return __hadd2_rn(sum, __habs2(x)); }
   static __device__ bool has_nan(Word x) { return (nan_signs(x) & 0x80008000u) != 0; }
-  /// Of a border, which both halves have.
+  /// For the kth value, which is in both halves.
   static __device__ bool is_infinite(Word kth) { return (bits(kth) & 0x7fffu) == (Pair::kInfinity & 0x7fffu); }
   static __device__ Word halves_swapped(Word x) { return from_bits(__byte_perm(bits(x), 0, 0x1032)); }
 
@@ -127,13 +127,13 @@ struct TournamentPairs {
   }
 
  private:
-  /// What is greater than infinity's bits carries into the sign.
+  /// Bits larger than infinity's carry into the sign.
   static __device__ std::uint32_t nan_signs(Word x) {
     return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);
   }
 
-  /// The signs of 32 differences, the first one's highest. Those of four are spread to bytes, 0 or -1; a sum of four products
-  /// puts them in their places, all of them negative until the end.
+  /// The signs of 32 differences, the first in the highest bit. Four signs at a time are spread to bytes, 0 or -1. A
+  /// dot product of four bytes puts them in their places; the sum stays negated until the end.
   template <class Difference>
   static __device__ unsigned signs(const Word (&x)[16], Difference difference) {
     std::uint32_t sum = 0;

@@ -1,4 +1,4 @@
-// cuda_tournament: picks the kernel that a plan and a call need.
+// cuda_tournament: picks the kernel for a plan and a call.
 #pragma once
 
 #include "cuda/select/launch.hpp"

@@ -1,10 +1,11 @@
-// cuda_tournament: the few best elements of short rows, without a search. A row has G lanes of a warp, each of which owns R
-// neighbouring elements.
+// cuda_tournament: the few largest elements of short rows, without a search. A row has G lanes of a warp, each of which
+// owns R neighbouring elements.
 //
-// Every lane sorts its elements K at a time and keeps the K best, K being k rounded up to a power of two; then lanes of a row
-// compare their lists. All of that is minima and maxima in a fixed order, so it takes the same time whatever the data. The
-// k-th of the last list is the border; what reaches it is marked, and pushed to a list that leaves for all rows of the warp at
-// once. If more than k elements reach it, the first of those that equal it are taken.
+// Every lane sorts its elements K at a time and keeps the K largest; K is k rounded up to a power of two. Then the
+// lanes of a row merge their lists. All of this is minima and maxima in a fixed order, so that the time does not depend
+// on the data. The k-th of the final list is the kth value. Elements that reach it are marked and listed; the list is
+// written for all rows of the warp at once. If more than k elements reach the kth value, the first of those equal to it
+// are taken.
 #pragma once
 
 #include "cuda/select/tournament/element.cuh"
@@ -12,7 +13,7 @@
 
 namespace rtopk::cuda {
 
-/// Lists of K words in descending order; each half of a word is a list of its own.
+/// Lists of K words in descending order. Each half of a word of two elements is a list of its own.
 template <class E, int K>
 struct TournamentList {
   using Word = typename E::Word;
@@ -39,7 +40,7 @@ struct TournamentList {
     }
   }
 
-  /// The K greatest of both, in an order that `tidy` needs: first falling, then rising, from wherever one starts.
+  /// The K largest of both lists, as a bitonic sequence, which `tidy` sorts.
   static __device__ void take_greatest(Word (&list)[K], const Word (&other)[K]) {
 #pragma unroll
     for (int i = 0; i < K; ++i) list[i] = E::greater(list[i], other[K - 1 - i]);
@@ -55,7 +56,7 @@ struct TournamentList {
     }
   }
 
-  /// The k-th, of a list that is not tidy.
+  /// The k-th of a bitonic list.
   static __device__ Word at_rank(Word (&list)[K], int k) {
     Word kth;
     if (k == K) {
@@ -85,20 +86,20 @@ class TournamentSelect {
 
   __device__ explicit TournamentSelect(const SelectArguments& args) : plain_(!args.smallest) {}
 
-  /// Selects from the rows of a tile, and writes what it has selected.
+  /// Selects from the rows of a tile and writes the results.
   __device__ void select(const Tile& tile) {
-    // Where a NaN is, others are likely to follow.
+    // After one NaN, more are likely to follow.
     if (plain_) plain_ = select_as<true>(tile);
     if (!plain_) select_directed(tile.args, tile.stage, tile.first_row);
   }
 
  private:
-  /// Not inlined, so that the other way has the registers to itself.
+  /// Not inlined, so that the other path can use all registers.
   static __device__ __noinline__ void select_directed(const SelectArguments& args, int stage, std::int64_t first_row) {
     select_as<false>(Tile{args, stage, first_row});
   }
 
-  /// Elements as they are, or directed. False, and nothing is done, if they must be directed.
+  /// Compares elements as they are (kPlain) or directed. False, with nothing written, if they must be directed.
   template <bool kPlain>
   static __device__ bool select_as(const Tile& tile) {
     Word kth;
@@ -115,7 +116,7 @@ class TournamentSelect {
     return true;
   }
 
-  /// This lane's words from number `first` on.
+  /// Loads this lane's words from number `first` on.
   template <bool kPlain, int N>
   static __device__ void load(const Tile& tile, int first, Word (&x)[N]) {
     const auto* from = reinterpret_cast<const uint4*>(tile.elements_of(Tile::lane())) + first / 4;
@@ -133,7 +134,7 @@ class TournamentSelect {
     }
   }
 
-  /// Whether this lane has met a NaN, which makes the border worthless.
+  /// Finds the kth value. True if this lane has a NaN, which makes the result invalid.
   template <bool kPlain>
   static __device__ bool find_kth(const Tile& tile, Word& kth) {
     constexpr int kUnit = 8;
@@ -186,7 +187,7 @@ class TournamentSelect {
 
   template <bool kPlain, class Marks>
   static __device__ void mark(const Tile& tile, Word kth, unsigned (&marks)[kMasks], Marks f) {
-    // Loaded again: registers that kept the elements until here would cost half of the warps that find room.
+    // Loads the elements again: keeping them in registers would halve the number of warps that fit.
     asm volatile("" ::: "memory");
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) {
@@ -194,7 +195,7 @@ class TournamentSelect {
       if (i == 0 || i * 32 < tile.share()) {
         Word x[32 / E::kPerWord];
         load<kPlain>(tile, i * 32 / E::kPerWord, x);
-        // What lies behind this lane's columns is no element, whatever the border is.
+        // Places past this lane's columns are not elements, whatever the kth value is.
         const int left = tile.own_cols() - i * 32;
         marks[i] = f(x, kth) & (left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left));
       }
@@ -207,7 +208,7 @@ class TournamentSelect {
     return static_cast<unsigned>(sum);
   }
 
-  /// Leaves k of the marks in every row: what is above the border, and the first of what equals it.
+  /// Leaves k marks in every row: the elements above the kth value, and the first of those equal to it.
   template <bool kPlain>
   static __device__ void break_ties(const Tile& tile, Word kth, unsigned (&marks)[kMasks]) {
     unsigned above[kMasks];
@@ -217,7 +218,7 @@ class TournamentSelect {
     for (int i = 0; i < kMasks; ++i) equal[i] = marks[i] & ~above[i];
     int quota = tile.k() - static_cast<int>(Group::from_lane(Group::inclusive_sum(count(above)), G - 1));
     if (!kPlain && core::is_floating<T> && __any_sync(kFullWarp, E::is_infinite(kth))) {
-      // NaN was taken for infinity: those of the two that are better come first.
+      // NaN counted as infinity so far. Of the two, the better one comes first.
       const bool infinite = E::is_infinite(kth);
       unsigned nan[kMasks];
       mark<true>(tile, kth, nan, [](const auto& x, Word) { return E::is_nan(x); });
@@ -236,7 +237,7 @@ class TournamentSelect {
     for (int i = 0; i < kMasks; ++i) marks[i] = above[i] | equal[i];
   }
 
-  /// Of the row's marks the first `quota`. How many of the quota are left.
+  /// Keeps the first `quota` of the row's marks. Returns what is left of the quota.
   static __device__ int keep_first(unsigned (&marks)[kMasks], int quota) {
     const int mine = static_cast<int>(count(marks));
     const int inclusive = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine)));
@@ -247,7 +248,7 @@ class TournamentSelect {
     } else {
 #pragma unroll 1
       for (int surplus = mine - kept; surplus > 0; --surplus) {
-        // The last one is the lowest bit.
+        // The last mark is the lowest bit.
         if (kMasks == 1 || marks[kMasks - 1] == 0) {
           marks[0] &= marks[0] - 1;
         } else {
@@ -258,7 +259,7 @@ class TournamentSelect {
     return max(0, quota - Group::from_lane(inclusive, G - 1));
   }
 
-  bool plain_;  ///< Whether elements are compared as they are.
+  bool plain_;  ///< True if elements are compared as they are.
 };
 
 template <class T, int G, int R, int K>

@@ -1,5 +1,5 @@
-// The rows of a warp of cuda_tournament in shared memory, and how results leave it. What to select is the business of
-// tournament_select.cuh.
+// The rows of a warp of cuda_tournament in shared memory, and how results are written. select.cuh decides what to
+// select.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace rtopk::cuda {
 
-/// Rows next to each other, one for each group of G lanes. The lanes of a row share its columns: each owns some neighbouring
-/// ones, at most R, which lie together.
+/// Neighbouring rows, one for each group of G lanes. The lanes of a row share its columns: each owns at most R
+/// neighbouring ones, which are contiguous in shared memory.
 template <class T, int G, int R, int K>
 struct TournamentTile {
   using Config = TournamentConfig<T, G, R>;
@@ -29,14 +29,15 @@ struct TournamentTile {
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int share() const { return Config::share(cols()); }
   __device__ int first_col() const { return lane() % G * share(); }
-  /// How many of them this lane has; not above zero if none.
+  /// Columns that this lane owns; 0 or less if none.
   __device__ int own_cols() const { return min(share(), cols() - first_col()); }
   __device__ int rows() const {
     const std::int64_t left = args.rows - first_row;
     return left < Config::kRows ? static_cast<int>(left) : Config::kRows;
   }
 
-  // The parts of the warp's shared memory, from its beginning, so that the compiler sees at every place what memory it is.
+  // Parts of the warp's shared memory. Each is derived from its beginning, so that the compiler always knows the
+  // address space.
 
   static __device__ char* shared_of_warp() {
     extern __shared__ __align__(16) char shared[];
@@ -55,7 +56,7 @@ struct TournamentTile {
   // ------------------------------------------------------------------------------------------------------------------
   // From global memory.
 
-  /// Whole rows of the longest kind without gaps: `from` is where this lane's first 16 bytes are.
+  /// Rows of the maximum length without gaps. `from`: this lane's first 16 bytes.
   __device__ void fetch_whole(const T* from) const {
     T* to = elements_of(lane() / Config::kVectors) + lane() % Config::kVectors * Config::kVector;
 #pragma unroll
@@ -64,14 +65,14 @@ struct TournamentTile {
     }
   }
 
-  /// Rows of any length, distance and alignment.
+  /// Rows of any length, stride and alignment.
   __device__ void fetch_any() const {
     const T* from = static_cast<const T*>(args.input) + first_row * args.stride;
     fetch_rows(stage, from, args.stride, rows(), cols(), args.access_bytes);
   }
 
-  // What is not inlined has the registers to itself, and would cost others some. It takes what it needs by value: a kernel's
-  // arguments are constants where the compiler sees that they are, and loads from memory elsewhere.
+  // Functions that are not inlined can use all registers and cost the others none. They take their inputs by value:
+  // inside them the compiler would load a kernel's arguments from memory instead of using constants.
 
   static __device__ __noinline__ void fetch_rows(int stage, const T* from, std::int64_t stride, int rows, int cols,
                                                  int access_bytes) {
@@ -82,15 +83,15 @@ struct TournamentTile {
     fetch_pieces<sizeof(T)>(to, from, stride, rows, cols);
   }
 
-  /// Neighbouring lanes take neighbouring pieces, over the ends of rows.
+  /// Neighbouring lanes copy neighbouring pieces, across the ends of rows.
   template <int kBytes>
   static __device__ void fetch_pieces(T* all, const T* from, std::int64_t stride, int rows, int cols) {
     constexpr unsigned kPiece = kBytes / sizeof(T);
-    // What cannot be copied asynchronously is loaded a few at a time before the first is stored.
+    // Pieces too small to copy asynchronously are loaded several at a time before the first is stored.
     constexpr int kAtOnce = kBytes >= 4 ? 1 : 8;
     const unsigned pieces = static_cast<unsigned>(cols) / kPiece;
     const unsigned of_lane = static_cast<unsigned>(Config::share(cols)) / kPiece;
-    // Quotients of numbers below 1024 by numbers of which at least one is below 64.
+    // Fixed-point reciprocals, exact for quotients of numbers below 1024 if one of the two is below 64.
     const unsigned over_pieces = 65536u / pieces + 1;
     const unsigned over_of_lane = 65536u / of_lane + 1;
     const unsigned step_rows = 32 * over_pieces >> 16;
@@ -133,7 +134,8 @@ struct TournamentTile {
     }
   }
 
-  /// Copies do not touch what lies behind a lane's columns, so it is written once: no element comes after it.
+  /// Fills the places past a lane's columns with a value that no element comes after. Copies do not touch them, so they
+  /// are written once.
   __device__ void pad() const {
     using Bits = core::KeyOf<T>;
     Bits bits;
@@ -155,8 +157,8 @@ struct TournamentTile {
   // ------------------------------------------------------------------------------------------------------------------
   // To global memory.
 
-  /// Writes the elements that have a bit in the marks of their lanes, the first element's highest; `before` says how many of
-  /// the row's are in lanes below.
+  /// Writes the elements marked in their lanes, the first element's mark in the highest bit. `before`: marked elements
+  /// of the row in lower lanes.
   __device__ void write(const unsigned (&marks)[kMasks], int before) const {
     if (args.passes != nullptr && lane() < rows()) args.passes[first_row + lane()] = 1;
     if (args.form == Form::dense || args.form == Form::mask) {
@@ -174,7 +176,7 @@ struct TournamentTile {
     return type == IndexType::i64 ? 8 : type == IndexType::i32 ? 4 : type == IndexType::u16 ? 2 : 1;
   }
 
-  /// `ordered` is k if the results are to be put in order by value, else 0.
+  /// `ordered`: k if the results must be sorted by value, else 0.
   static __device__ __noinline__ void write_pairs(int stage, int first_col, unsigned first_marks, unsigned last_marks,
                                                   int position, T* values_to, char* indices_to, IndexType index_type,
                                                   int count, int ordered, bool smallest) {
@@ -194,7 +196,7 @@ struct TournamentTile {
     }
   }
 
-  /// Marked elements and their columns, in index order from `position` on.
+  /// Lists marked elements and their columns in index order, from `position` on.
   static __device__ void list(const T* elements, int first_col, unsigned (&marks)[kMasks], int position) {
     T* value = values() + position;
     std::int32_t* column = columns() + position;
@@ -219,7 +221,7 @@ struct TournamentTile {
     }
   }
 
-  // Results of all rows together, as wide as the address allows.
+  // Write the results of all rows together, in accesses as wide as the address allows.
 
   static __device__ void write_values(T* to, int count) {
     if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && count % Config::kVector == 0) {
@@ -259,8 +261,8 @@ struct TournamentTile {
     }
   }
 
-  /// Puts the results of every row in order, best first: a result's rank is the number of those that come before it. K
-  /// neighbouring lanes have those of a row.
+  /// Sorts the results of every row, largest first: the rank of a result is the number of results before it. K
+  /// neighbouring lanes hold those of a row.
   static __device__ void order_results(int k, bool smallest) {
     const int number = lane() % K;
 #pragma unroll 1
@@ -335,7 +337,8 @@ struct TournamentTile {
       std::uint8_t* to = out + row * args.cols + col;
 #pragma unroll
       for (int j = 0; j < Config::kVector; j += 4) {
-        // Four copies of four bits, each a byte and a bit further: the lowest bit of every byte is another one of them.
+        // Four copies of four bits, each shifted by one byte and one bit: the lowest bit of each byte is a different
+        // one of the four.
         const unsigned four = (chosen << j >> 28) * 0x08040201u >> 3 & 0x01010101u;
         if (aligned) {
           if (col + j < cols()) *reinterpret_cast<unsigned*>(to + j) = four;
@@ -349,7 +352,8 @@ struct TournamentTile {
     });
   }
 
-  /// Calls `f` for all vectors of the tile, neighbouring ones in neighbouring lanes, with the marks of each from bit 31 on.
+  /// Calls `f` for all vectors of the tile, neighbouring vectors in neighbouring lanes, with the marks of each from bit
+  /// 31 down.
   template <class F>
   __device__ void for_each_vector(const unsigned (&marks)[kMasks], F f) const {
 #pragma unroll 1

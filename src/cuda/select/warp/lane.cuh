@@ -1,5 +1,5 @@
-// A lane's elements of a row, in registers, and what a search asks of them. Elements of 16 bits: two in a register, compared by
-// one instruction.
+// A lane's elements of a row, in registers, and the operations of a search on them. 16-bit elements: two in a register,
+// compared by one instruction.
 #pragma once
 
 #include "cuda/select/counting_search.cuh"
@@ -8,7 +8,7 @@
 
 namespace rtopk::cuda {
 
-/// One element to a register.
+/// One element in each register.
 template <class T, int G, int R>
 class PlainLane {
  public:
@@ -20,13 +20,13 @@ class PlainLane {
 
   __device__ explicit PlainLane(const Row& row) { row.load(x_); }
 
-  /// The value of the type that is closest to another one. Thresholds are such values.
+  /// The value of the element type closest to `x`. Thresholds are such values.
   static __device__ Value nearest(Value x) { return x; }
 
-  /// Which elements reach the threshold: the first in the highest bit.
+  /// Marks of the elements that reach the threshold, the first in the highest bit.
   __device__ Marks<R> marks(Value threshold) const { return marks_of<T>(x_, threshold); }
 
-  /// Of the row.
+  /// True if the row has a NaN.
   __device__ bool has_nan() const {
     bool found = false;
 #pragma unroll
@@ -34,7 +34,7 @@ class PlainLane {
     return Group::any(found);
   }
 
-  /// Of the row; E::least() if there is none.
+  /// The largest element of the row below `high`; E::least() if there is none.
   __device__ Value greatest_below(Value high, bool has_high) const {
     Value greatest = E::least();
 #pragma unroll
@@ -42,7 +42,7 @@ class PlainLane {
     return E::from_sort_key(Group::greatest(E::sort_key(greatest)));
   }
 
-  /// What is to be expected of the row, by every other element of it.
+  /// The expectation for the row, from every other element of it.
   __device__ Learnt<Real> expected(const Row& row) const {
     constexpr int kNumber = R / 2;
     const bool whole = Row::col_of(R - 1) < row.cols();
@@ -53,7 +53,7 @@ class PlainLane {
   Value x_[R];
 };
 
-/// What is done with two elements at once.
+/// Operations on two elements at once.
 template <class T>
 struct Pair;
 
@@ -63,7 +63,7 @@ struct Pair<core::F16> {
   static __device__ half2 of(unsigned bits) { return *reinterpret_cast<const half2*>(&bits); }
   static __device__ unsigned bits(half2 x) { return *reinterpret_cast<const unsigned*>(&x); }
   static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
-  /// Negated; NaN, which is then the last of all, becomes the least.
+  /// Negated. NaN, which then comes last, becomes the smallest value.
   static __device__ unsigned reversed(unsigned x) { return bits(__hmax2(__hneg2(of(x)), of(kMin))); }
   static __device__ unsigned below(unsigned x, unsigned threshold) { return __hlt2_mask(of(x), of(threshold)); }
   static __device__ unsigned greater(unsigned a, unsigned b) { return bits(__hmax2(of(a), of(b))); }
@@ -123,8 +123,8 @@ class PackedLane {
   __device__ Marks<R> marks(float threshold) const {
     const unsigned bits = P::bits_near(threshold);
     const unsigned both = __byte_perm(bits, bits, 0x1010);
-    unsigned halves[2] =
-        {};  // of 16 registers each; those of a lane's first half from bit 31 down, of its second from bit 15
+    // Each word is for 16 registers: the lane's first half from bit 31 down, its second half from bit 15 down.
+    unsigned halves[2] = {};
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) halves[i / 16] |= P::at_least(x_[i], both) & (0x80008000u >> (i % 16));
     const unsigned first = __byte_perm(halves[1], halves[0], 0x7632);
@@ -157,7 +157,7 @@ class PackedLane {
     return E::from_sort_key(Group::greatest(E::sort_key(mine)));
   }
 
-  /// By the first half of each lane: the second may lie behind the row's end.
+  /// From the first half of each lane: the second may lie past the end of the row.
   __device__ Learnt<float> expected(const Row& row) const {
     const bool whole = Row::col_of(kPairs - 1) < row.cols();
     return expected_from_elements<G, kPairs>(row.args.expectation, whole, [&](int i) { return P::real(x_[i] >> 16); });

@@ -1,4 +1,4 @@
-// cuda_warp: picks the kernel that a plan and a call need.
+// cuda_warp: picks the kernel for a plan and a call.
 #pragma once
 
 #include "cuda/select/launch.hpp"

@@ -1,4 +1,4 @@
-// The results of a row in order by value, for cuda_warp: a bitonic network over the lanes of the row.
+// Sorts the results of a row by value, for cuda_warp: a bitonic network over the lanes of the row.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@ class WarpOrder {
 
   __device__ explicit WarpOrder(const Row& row) : row_(row), k_(row.k()) {}
 
-  /// Puts the list of the row's columns in order, best first.
+  /// Sorts the list of the row's columns, largest element first.
   __device__ void order() const { order_up_to<std::max(1, Config::kSortedPerLane / 8)>(); }
 
-  /// The same with little code and few registers, for rows that are rare: the network's exchanges are made in the list.
+  /// The same with little code and few registers, for fallback rows: the network exchanges entries of the list.
   __device__ void order_in_place() const {
 #pragma unroll 1
     for (int size = 2; size < 2 * k_; size *= 2) {
@@ -45,15 +45,16 @@ class WarpOrder {
     order_by_words<C>();
   }
 
-  /// A word has a key's distance from the least of them, from the highest bit on that any has, and in its last bits the column,
-  /// so that the lower one comes first. What had no room there is looked at again.
+  /// A word holds, left-aligned, a key's distance from the smallest key, and in its last bits the complement of the
+  /// column, so that of equal keys the lower column comes first. If low bits of the distance did not fit, neighbours
+  /// are compared again.
   template <int C>
   __device__ void order_by_words() const {
     const int first = Group::lane() * C;
     const int mine = k_ - first;
     Columns<C> columns;
     columns.load(row_.list + first);
-    // A place without a result takes another one's column: it changes neither the least nor the greatest key.
+    // An unused place gets the column of a result, which changes neither the smallest nor the largest key.
     const unsigned another = row_.list[0];
     Word words[C];
     Word least = ~Word{0};
@@ -70,7 +71,7 @@ class WarpOrder {
 #pragma unroll
     for (int j = 0; j < C; ++j) {
       const Word word = (((words[j] - least) << shift) & ~kColumnMask) | (~Word{columns.of[j]} & kColumnMask);
-      // 0 comes last. A result with this word has the column that 0 stands for.
+      // 0 comes last. A result whose word is 0 has the column that 0 stands for.
       words[j] = j < mine ? word : Word{0};
     }
     Group::sort_descending(words);
@@ -86,7 +87,7 @@ class WarpOrder {
     }
   }
 
-  /// The columns of neighbouring ranks, in as few accesses as can be.
+  /// The columns of neighbouring ranks, in as few accesses as possible.
   template <int C>
   union Columns {
     using Access =
@@ -111,13 +112,13 @@ class WarpOrder {
     return static_cast<Word>(directed_key(row_.tile[Row::place(column)], row_.args.smallest));
   }
 
-  /// Not more than can be shifted by.
+  /// At most the largest shift allowed.
   static __device__ int leading_zeros(Word word) {
     if constexpr (sizeof(Word) == 8) return min(__clzll(static_cast<long long>(word)), 63);
     return min(__clz(static_cast<int>(word)), 31);
   }
 
-  /// Whether neighbours differ in nothing but their columns.
+  /// True if neighbours differ in nothing but their columns.
   template <int C>
   static __device__ bool alike(const Word (&words)[C]) {
     const Word above = __shfl_up_sync(kFullWarp, words[C - 1], 1, G);
@@ -127,7 +128,7 @@ class WarpOrder {
     return found;
   }
 
-  /// One round of exchanges between neighbours. False if all were in order already, in all rows of the warp.
+  /// One round of exchanges between neighbours. False if nothing changed in any row of the warp.
   __device__ bool exchange_neighbours() const {
     bool exchanged = false;
 #pragma unroll 1
@@ -139,8 +140,8 @@ class WarpOrder {
     return __any_sync(kFullWarp, exchanged);
   }
 
-  /// A step of the network: within every `span` ranks, those of the first half against those of the second, or their mirror image.
-  /// Ranks without a result would be last, where they are.
+  /// A step of the network: within every `span` ranks, compares those of the first half with those of the second, or
+  /// with their mirror images. Ranks at or above k count as smallest and are already last.
   __device__ void exchange_in_list(int span, bool mirrored) const {
 #pragma unroll 1
     for (int pair = Group::lane(); pair < k_; pair += G) {
@@ -153,7 +154,7 @@ class WarpOrder {
     __syncwarp();
   }
 
-  /// Puts two ranks of the list in order.
+  /// Puts two ranks of the list in order. True if it exchanged them.
   __device__ bool exchange(int first, int second) const {
     const std::uint16_t first_column = row_.list[first];
     const std::uint16_t second_column = row_.list[second];
@@ -169,10 +170,10 @@ class WarpOrder {
   int k_;
 };
 
-/// What a kernel does about order by value. It is compiled in where it may be wanted, and once where registers count.
+/// How results are sorted by value. `none`: not compiled in. `in_place`: for fallback rows, takes few registers.
 enum class Ordering { none, fast, in_place };
 
-/// Writes what was chosen of a row in the form that is wanted.
+/// Writes the selected elements of a row in the form that is wanted.
 template <Ordering kOrdering, class T, int G, int R>
 __device__ void write_chosen(const WarpRow<T, G, R>& row, const Marks<R>& chosen) {
   if (row.args.form == Form::dense) return row.write_dense(chosen);

@@ -1,4 +1,4 @@
-// The end of a row's search: the few elements between two thresholds are ranked, which takes less than to look for a
+// The end of a row's search: ranks the few elements between two thresholds, which is faster than to look for a
 // threshold between them.
 #pragma once
 
@@ -13,17 +13,18 @@ class WarpRank {
   using Config = typename Row::Config;
   using E = Element<T>;
   using Group = LaneGroup<G>;
-  /// What is compared. With elements of 16 bits there is room for the slot's number, so that none are equal.
+  /// What is compared. 16-bit elements leave room for the slot's number, so that no two are equal.
   static constexpr bool kDistinct = sizeof(T) == 2;
   using Slot = std::conditional_t<kDistinct, std::uint32_t, typename E::Value>;
   static constexpr int kRanked = Config::kRanked;
 
-  /// Of the row's elements marked in `between`, at most kRanked, the `number` best; of equal ones the first.
+  /// The `number` largest of the elements marked in `between`, of which there are at most kRanked; of equal ones the
+  /// first.
   static __device__ Marks<R> best_of(const Row& row, const Marks<R>& between, int number) {
     auto* slots = reinterpret_cast<Slot*>(row.list);
     Slot own[kPerLane];
 #pragma unroll
-    for (int j = 0; j < kPerLane; ++j) slots[slot(j)] = empty();  // none that stays so is among the best
+    for (int j = 0; j < kPerLane; ++j) slots[slot(j)] = empty();  // a slot that stays empty is not selected
     const int mine = between.count();
     const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
     __syncwarp();

@@ -1,5 +1,5 @@
-// A row in the hands of G lanes of a warp: where its elements lie, positions in index order, and the ways to write a
-// selection. What to select is the business of warp_select.cuh and warp_search.cuh.
+// A row held by G lanes of a warp: where its elements lie, positions in index order, and how to write a
+// selection. select.cuh and search.cuh decide what to select.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct WarpRow {
   using Group = LaneGroup<G>;
 
   const SelectArguments& args;
-  T* tile;              ///< The rows at hand, in shared memory.
+  T* tile;              ///< The current rows, in shared memory.
   std::uint16_t* list;  ///< Columns of this group's row.
   std::int64_t row;
 
@@ -32,13 +32,14 @@ struct WarpRow {
   __device__ int k() const { return static_cast<int>(args.k); }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // Rows in shared memory. A lane's elements are neighbours, so that its place among the results needs one sum.
+  // Rows in shared memory. A lane's elements are neighbours, so that one prefix sum gives their places among the
+  // results.
 
   static __device__ int place(int col) { return place(col, Group::index_in_warp()); }
   static __device__ int place(int col, int group) {
     constexpr int kRowVectors = G * Config::kVectors;
     int number = col / Config::kVector;
-    // Where rows begin at a whole number of spans this adds nothing to the bits that matter.
+    // If rows begin at a multiple of kSwizzleMask + 1 spans, the group does not change the swizzle bits.
     if (kRowVectors / Config::kSwizzleSpan % (Config::kSwizzleMask + 1) != 0 || kRowVectors < Config::kSwizzleSpan) {
       number += group * kRowVectors;
     }
@@ -52,8 +53,8 @@ struct WarpRow {
     T raw[Config::kVector];
   };
 
-  /// The shared address of the i-th vector of this lane, in a tile that begins at a multiple of 128 bytes. The numbers of lane
-  /// and vector have no bit in common, so that all but one operation are done at compile time.
+  /// The shared address of the i-th vector of this lane, in a tile aligned to 128 bytes. The bits of the lane's and the
+  /// vector's index do not overlap, so that all but one operation happen at compile time.
   __device__ std::uint32_t vector_address(int i) const {
     const int first = Config::place_of_vector(static_cast<int>(threadIdx.x % 32) * Config::kVectors);
     const std::uint32_t address = static_cast<std::uint32_t>(__cvta_generic_to_shared(tile)) + 16 * first;
@@ -82,7 +83,7 @@ struct WarpRow {
 
   /// The r-th element of this lane.
   __device__ T element_at(int r) const { return *static_cast<const T*>(__cvta_shared_to_generic(element_address(r))); }
-  /// As load() gives it.
+  /// The same value as load() gives.
   __device__ Value value_at(int r) const {
     const Value value = E::value(element_at(r));
     return args.smallest ? E::reversed(value) : value;
@@ -102,7 +103,8 @@ struct WarpRow {
     }
   }
 
-  /// What lies behind the end of a row can never be selected. Copies do not touch it, so it is written once.
+  /// Fills the places past the end of a row with a value that is never selected. Copies do not touch them, so they are
+  /// written once.
   static __device__ void pad(T* tile, int cols, bool smallest) {
     using Bits = core::KeyOf<T>;
     Bits bits;
@@ -140,12 +142,12 @@ struct WarpRow {
   }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // What was chosen: a mark for each element of the lane, the first one's in the highest bit (marks.cuh).
+  // The selected elements: one mark for each element of the lane, the first in the highest bit (marks.cuh).
 
-  /// Those of elements before the row's end.
+  /// Marks of the elements before the end of the row.
   static __device__ Marks<R> marks_inside(int cols) { return Marks<R>::first(cols - Group::lane() * R); }
 
-  /// Of the elements in `eligible` the first `quota` in index order.
+  /// The first `quota` of the elements in `eligible`, in index order.
   static __device__ Marks<R> first_in_index_order(Marks<R> eligible, int quota) {
     const int mine = eligible.count();
     const int before = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
@@ -167,7 +169,8 @@ struct WarpRow {
   }
 
   __device__ void write_dense(const Marks<R>& chosen) const {
-    // By way of the tile, so that neighbouring lanes write neighbouring vectors. What is behind the row's end must stay there.
+    // Goes through the tile, so that neighbouring lanes write neighbouring vectors. The padding past the end of the row
+    // must stay.
     const Marks<R> kept = chosen | Marks<R>::first(R).without(marks_inside(cols()));
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
@@ -197,7 +200,7 @@ struct WarpRow {
     if (args.mask_access_bytes >= 4) {
 #pragma unroll
       for (int r = 0; r < R; r += 4) {
-        // The first of them in the highest bit; it goes to the lowest byte.
+        // The first element's mark is the highest bit; it goes to the lowest byte.
         const unsigned four = chosen.words[r / 32] << (r % 32) >> 28;
         const unsigned bytes = (four >> 3 | four << 6 | four << 15 | four << 24) & 0x01010101u;
         if (col_of(r) < cols()) *reinterpret_cast<std::uint32_t*>(out_row + col_of(r)) = bytes;
@@ -222,7 +225,7 @@ struct WarpRow {
           return write_quads(static_cast<T*>(args.values) + row * args.k, indices);
         }
       }
-      // Many lanes of a row: what a lane spends counts more than where rows begin.
+      // With many lanes for a row, the work of a lane matters more than coalescing across rows.
       if constexpr (G > 8) {
         write_row(static_cast<T*>(args.values) + row * args.k, indices);
       } else {
@@ -241,7 +244,8 @@ struct WarpRow {
     }
   }
 
-  /// The results of all rows of the tile, which follow one another in memory: neighbouring lanes write neighbours, whatever k is.
+  /// Writes the results of all rows of the tile. They are contiguous in memory, so that neighbouring lanes write
+  /// neighbouring results for any k.
   template <class Index>
   __device__ void write_rows() const {
     const int lane = static_cast<int>(threadIdx.x % 32);
@@ -250,7 +254,7 @@ struct WarpRow {
     const std::uint16_t* lists = list - Group::index_in_warp() * list_cols;
     T* values = static_cast<T*>(args.values) + first_row * args.k;
     Index* indices = static_cast<Index*>(args.indices) + first_row * args.k;
-    // Groups behind the last row have one of the rows before it.
+    // Groups past the last row repeat an earlier one.
     const int rows = static_cast<int>(min(std::int64_t{Config::kRows}, args.rows - first_row));
     int group = 0;
     int i = lane;
@@ -267,7 +271,7 @@ struct WarpRow {
     }
   }
 
-  /// Four results of a lane at a time.
+  /// A lane writes four results at a time.
   template <class Index>
   __device__ void write_quads(T* values, Index* indices) const {
     struct alignas(std::min(16, 4 * static_cast<int>(sizeof(T)))) Values {

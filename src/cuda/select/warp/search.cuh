@@ -1,5 +1,5 @@
-// Rows that the fast way of warp_select.cuh does not suit, and the paper's searches. Correct for every row; the fast way
-// calls it for few.
+// The search for fallback rows of select.cuh, and the paper's searches. Correct for every row; the fast search hands
+// few rows over.
 #pragma once
 
 #include "core/search.hpp"
@@ -23,12 +23,12 @@ struct WarpSearch {
   struct Threshold {
     Key key;
     int count;        ///< Elements at or above `key`.
-    int count_above;  ///< If count > k.
+    int count_above;  ///< Valid if count > k.
     bool ties;
   };
 
-  /// Calls `f` with the number and the directed key of each of the lane's elements. They are read from the tile every time:
-  /// registers that this took would be missed where they count.
+  /// Calls `f` with the number and the directed key of each of the lane's elements. Reads them from the tile every
+  /// time: the fast search of the same kernel needs the registers.
   template <class F>
   static __device__ void for_each_key(const Row& row, F&& f) {
 #pragma unroll 1
@@ -74,10 +74,11 @@ struct WarpSearch {
     return directed_key(element, smallest);
   }
 
-  /// The border of `rank`. `from` and `to` are where it is expected: anything will do.
+  /// Finds the value of rank `rank`. `from` and `to`: where it is expected; any keys are correct.
   static __device__ Threshold search(const Row& row, int rank, Key from, Key to, int& passes) {
     const bool smallest = row.args.smallest;
     core::ThresholdSearch<Key, int> search({0, core::max_key<T>, row.cols(), 0}, rank);
+    // ThresholdSearch keeps the value of rank `rank` in its bracket. Proposals affect only how fast that shrinks.
     for (int pass = 0; __any_sync(kFullWarp, !search.done()); ++pass) {
       const bool active = !search.done();
       const core::Bracket<Key, int> bracket = search.bracket();
@@ -129,8 +130,8 @@ struct WarpSearch {
     return chosen | Row::first_in_index_order(tied, kth.ties ? row.k() - kth.count_above : Config::kCols);
   }
 
-  /// Selects and writes the rows of the warp. `hint` is the border of the rows before: rows with many equal values there
-  /// often share it.
+  /// Selects and writes the rows of the warp. `hint`: the kth value of the rows before, which rows with many equal
+  /// values often share.
   template <Ordering kOrdering>
   static __device__ void select(const Row& row, Key& hint) {
     int passes = 0;
@@ -152,7 +153,7 @@ struct WarpSearch {
       return static_cast<double>(x) + (smallest ? 1.0 : 0.0);  // -raw, and x is ~raw
     }
   }
-  /// The least element whose arithmetic value is at or above `threshold`.
+  /// The smallest element whose arithmetic value is at or above `threshold`.
   static __device__ Value least_at(Arithmetic threshold, bool smallest) {
     if constexpr (core::is_floating<T>) {
       return threshold;
@@ -161,7 +162,7 @@ struct WarpSearch {
     }
   }
 
-  /// The least and the greatest element of a row. Either is not finite if there is an element that is not.
+  /// The smallest and the largest element of a row. One of them is not finite if any element is not.
   struct Range {
     Value least;
     Value greatest;
@@ -204,7 +205,7 @@ struct WarpSearch {
                                             arithmetic(range.greatest, args.smallest), k, args.max_iter, args.epsilon);
     bool goes_on = finite && search.next();
     Marks<R> counted = Marks<R>::none();            // the elements of the last pass,
-    Marks<R> fill = Row::marks_inside(row.cols());  // and those of the last one with at least k
+    Marks<R> fill = Row::marks_inside(row.cols());  // and those of the last pass with at least k
     while (__any_sync(kFullWarp, goes_on)) {
       const Marks<R> marks = marks_of<T>(x, least_at(search.middle(), args.smallest));
       const int number = Group::sum(marks.count());

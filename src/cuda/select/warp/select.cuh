@@ -1,7 +1,8 @@
-// cuda_warp: rows of up to 1024 elements, one for each group of G lanes, R elements of it in the registers of each lane.
+// cuda_warp: rows of up to 2048 elements (1024 of f64), one for each group of G lanes, with R elements in the registers
+// of each lane.
 //
-// A warp takes its rows in turn (warp_tiles.cuh). It looks for a threshold that exactly k elements reach (border_search.cuh).
-// The few rows that resist are put off to the end, and searched by keys (warp_search.cuh).
+// A warp works through its batch tile by tile (tiles.cuh). In each row it looks for a threshold that exactly k elements
+// reach (counting_search.cuh). Fallback rows are deferred to the end of the batch and searched by keys (search.cuh).
 #pragma once
 
 #include "cuda/select/warp/lane.cuh"
@@ -11,14 +12,15 @@
 
 namespace rtopk::cuda {
 
-/// What a kernel is compiled for: calls that are seldom needed would cost the others registers.
+/// What a kernel is compiled for: rarely needed code would cost the other kernels registers.
 enum class WarpTask { select, select_in_order, bisect };
 
-/// Two thresholds with the border between them, how many elements too many and too few reach them, and which. At first neither
-/// was counted, but they lie so far off that steps are as long as what was learnt says.
+/// Two thresholds around the kth value: how many elements too many or too few reach each, and which ones. At first they
+/// are not counted, but so far apart that interpolation takes steps of the learnt size.
+/// Invariant, once counted: at least k elements reach `low`, at most k reach `high`.
 template <class Real, int R>
 struct Interval {
-  static constexpr Real kFar = 127.5;  ///< Ranks; not a whole number, so that it is told from what was counted.
+  static constexpr Real kFar = 127.5;  ///< Ranks. Not an integer, so that it differs from every count.
 
   Real low;
   Real high;
@@ -48,7 +50,7 @@ struct Interval {
   [[nodiscard]] __device__ bool has_high() const { return off_high != -kFar && off_high < 0; }
   [[nodiscard]] __device__ Real width() const { return off_low - off_high; }
 
-  /// Where the border should be if ranks were evenly spaced and the counts `farther` more.
+  /// The kth value if ranks were evenly spaced, with `farther` added to both counts.
   [[nodiscard]] __device__ Real between(Real farther) const {
     const float share = static_cast<float>(off_low + farther) * reciprocal(static_cast<float>(width() + 2 * farther));
     return low + (high - low) * static_cast<Real>(share);
@@ -67,7 +69,7 @@ class WarpSelect {
   using Bracket = ThresholdBracket<T>;
   using Rank = WarpRank<T, G, R>;
 
-  /// Chooses from the rows of the warp. False if they must be put off.
+  /// Selects from the rows of the warp. False if they are fallback rows, to be deferred.
   __device__ bool choose(const Row& row, Marks<R>& chosen) {
     const Lane lane(row);
     const int k = row.k();
@@ -89,7 +91,7 @@ class WarpSelect {
       ++passes;
       unfinished = approach(lane, k, interval, at, reached, off, passes);
       if (!unfinished || estimates || learnt_.tied) break;
-      // The rows are nothing like those before them: they are asked themselves.
+      // Rows differ too much from those before: estimate them by themselves.
       learnt_.known = false;
       ignore_history_ = true;
       estimates = true;
@@ -97,7 +99,7 @@ class WarpSelect {
     bool many_ties = false;
     Value kth;
     if (!unfinished) {
-      if (__any_sync(kFullWarp, !is_finite(interval.low) || !is_finite(interval.high))) return put_off();
+      if (__any_sync(kFullWarp, !is_finite(interval.low) || !is_finite(interval.high))) return defer();
       kth = threshold_at(interval.between(1));
       chosen = best_of(row, interval);
     } else {
@@ -109,16 +111,16 @@ class WarpSelect {
       if (interval.has_high()) bracket.take(threshold_at(interval.high), static_cast<int>(interval.off_high));
       bool ties = false;
       bool few = false;
-      if (!go_on(lane, k, bracket, kth, off, passes, chosen, ties, few)) return put_off();
+      if (!go_on(lane, k, bracket, kth, off, passes, chosen, ties, few)) return defer();
       if (__any_sync(kFullWarp, ties)) chosen = with_ties(lane, kth, bracket, ties, k, chosen, many_ties);
-      if (__any_sync(kFullWarp, !is_finite(kth) || kth == E::least())) return put_off();
+      if (__any_sync(kFullWarp, !is_finite(kth) || kth == E::least())) return defer();
       if (__any_sync(kFullWarp, few)) {
         interval.take(E::real(kth), 0, chosen);
         if (few) {
           interval.take(E::real(bracket.low), bracket.off_low, lane.marks(bracket.low));
           interval.take(E::real(bracket.high), bracket.off_high, lane.marks(bracket.high));
           kth = threshold_at(interval.between(1));
-          // How close ranks are around the border: the way from the first guess says less about it.
+          // The distance between ranks near the kth value. The way from the first guess tells less about it.
           const Real step =
               (interval.high - interval.low) * static_cast<Real>(reciprocal(static_cast<float>(interval.width())));
           learnt_.step = step > 0 ? step : learnt_.step;
@@ -137,17 +139,17 @@ class WarpSelect {
   static __device__ Value threshold_at(Real x) { return Lane::nearest(E::from_real(x)); }
   static __device__ bool is_finite(Real x) { return E::is_finite(threshold_at(x)); }
 
-  /// What reaches the upper threshold, and the best of what lies between the two.
+  /// The elements that reach the upper threshold, and the largest of those between the two.
   static __device__ Marks<R> best_of(const Row& row, const Interval<Real, R>& interval) {
     const Marks<R> between = interval.reached_low.without(interval.reached_high);
     return interval.reached_high | Rank::best_of(row, between, -static_cast<int>(interval.off_high));
   }
 
-  /// Interpolates until few elements lie between the thresholds, in all rows of the warp. Each step goes a little too far, so
-  /// that there is soon one on either side. Most rows end here; if they do not, it returns true.
+  /// Interpolates until few elements lie between the thresholds, in all rows of the warp. Each step goes a little too
+  /// far, so that there is soon a threshold on either side. Returns true if a row is not done; most are.
   __device__ bool approach(const Lane& lane, int k, Interval<Real, R>& interval, Real& at, Marks<R>& reached, int& off,
                            int& passes) const {
-    constexpr int kTooFar = 96;  // ranks: there are ties, or the scale is altogether another one
+    constexpr int kTooFar = 96;  // ranks: there are ties, or the values have another scale
     constexpr int kMaxPasses = 5;
     const int most = learnt_.tied || __any_sync(kFullWarp, abs(off) > kTooFar) ? 0 : passes + kMaxPasses;
     Real farther = 3;  // ranks
@@ -156,8 +158,8 @@ class WarpSelect {
       const bool done = interval.width() <= Real{Rank::kRanked};
       const bool unfinished = __any_sync(kFullWarp, !done);
       if (!unfinished || passes >= most) return unfinished;
-      at =
-          done ? at : interval.between(farther);  // a row that is done stays where it is while others of the warp go on
+      // A row that is done keeps its threshold while others of the warp go on.
+      at = done ? at : interval.between(farther);
       reached = lane.marks(threshold_at(at));
       off = Group::sum(reached.count()) - k;
       ++passes;
@@ -165,8 +167,8 @@ class WarpSelect {
     }
   }
 
-  /// The search where interpolation alone does not do: with ties, or values of another scale than what was learnt. `few`: it
-  /// ended with few elements in the bracket.
+  /// The search if interpolation alone does not end: there are ties, or values of another scale than the learnt one.
+  /// `few`: it ended with few elements in the bracket. Returns false for fallback rows.
   __device__ bool go_on(const Lane& lane, int k, Bracket& bracket, Value& threshold, int& off, int& passes,
                         Marks<R>& chosen, bool& ties, bool& few) const {
     const int most_passes = passes + 40;
@@ -175,10 +177,12 @@ class WarpSelect {
     Real at = E::real(threshold);
     Real step = learnt_.step;
     bracket.take(threshold, off);
+    // Invariant: too many elements reach bracket.low and too few reach bracket.high, as far as these are known. A row
+    // that is done has off == 0 and keeps its threshold and `chosen`.
 #pragma unroll 1
     do {
       const Real stepped = at + static_cast<Real>(off) * step;
-      step *= Real{4};  // so that a row of another scale is caught up with
+      step *= Real{4};  // so that the search reaches rows of another scale
       if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
       Value next = threshold_at(at);
       bool is_neighbour = false;
@@ -186,7 +190,7 @@ class WarpSelect {
       if (turn >= first_unusual) {
         if (passes == most_passes) return false;
         if (takes_neighbour(turn)) {
-          // A NaN is at or above every threshold, so without an upper one it would pass for a tie.
+          // NaN is at or above every threshold: without an upper threshold it would count as a tie.
           const bool nan = lane.has_nan();
           if (__any_sync(kFullWarp, off != 0 && !bracket.has_high() && nan)) return false;
           next = lane.greatest_below(bracket.high, bracket.has_high());
@@ -203,7 +207,7 @@ class WarpSelect {
       chosen = Marks<R>::either(found, chosen, marks);
       off = Group::sum(marks.count()) - k;
       off = found ? 0 : off;
-      // Too few elements reach what is above the neighbour, too many the neighbour itself.
+      // The neighbour is the kth value, with ties: too many elements reach it, too few the threshold above it.
       ties = ties || (is_neighbour && before != 0 && off > 0);
       off = ties ? 0 : off;
       bracket.take(threshold, off);
@@ -215,19 +219,19 @@ class WarpSelect {
     return true;
   }
 
-  /// What is to be expected of rows of which nothing was learnt.
+  /// Sets the expectation for rows about which nothing was learnt.
   __device__ void estimate(const Row& row, const Lane& lane) {
     Learnt<Real> own = lane.expected(row);
-    own.tied = learnt_.tied;  // the same in all lanes, as the steps of the search must be
+    own.tied = learnt_.tied;  // the same in all lanes, because all must take the same steps
     if (!learnt_.known) learnt_ = own;
   }
 
-  __device__ bool put_off() {
+  __device__ bool defer() {
     learnt_.known = false;
     return false;
   }
 
-  /// What is above the ties, and the first of them.
+  /// The elements above the ties, and the first of the ties.
   static __device__ Marks<R> with_ties(const Lane& lane, Value threshold, const Bracket& bracket, bool ties, int k,
                                        const Marks<R>& chosen, bool& many) {
     const Marks<R> none = Marks<R>::none();
@@ -239,26 +243,26 @@ class WarpSelect {
   }
 
   Learnt<Real> learnt_;
-  bool ignore_history_ = false;  ///< Rows have nothing in common: each is asked itself where its border may be.
+  bool ignore_history_ = false;  ///< Rows differ too much: estimate each one by itself.
 };
 
-/// The tiles that were put off.
+/// Searches the tiles that were deferred.
 template <class T, int G, int R, Ordering kOrdering>
-__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned config) {
+__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
   core::KeyOf<T> hint = core::max_key<T> / 2;
-  tiles.for_some(config,
+  tiles.for_some(numbers,
                  [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrdering>(row, hint); });
 }
 
-/// Blocks of a multiprocessor of sm_90, by the registers that a kernel needs.
+/// Blocks on a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class T, int G, int R, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
   if (kTask == WarpTask::select_in_order) {
-    // Sixteen words to sort in a lane, or eight, and what the search keeps meanwhile.
+    // A lane sorts sixteen or eight words, beside what the search keeps meanwhile.
     const int most = std::is_integral_v<T> && R == 32 ? 4 : sizeof(T) == 2 && R == 64 && G <= 8 ? 5 : 6;
     return std::min(most, WarpConfig<T, G, R>::kBlocksPerMultiprocessor);
   }
-  if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // an element to a register
+  if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
   return WarpConfig<T, G, R>::kBlocksPerMultiprocessor;
 }
 
@@ -272,18 +276,18 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
     tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
   } else {
     WarpSelect<T, G, R> rows;
-    unsigned put_off = 0;
+    unsigned deferred = 0;
     constexpr bool kOrders = kTask == WarpTask::select_in_order;
     tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
       Marks<R> chosen;
-      // After three that resist, the others are not even tried.
-      if (__popc(put_off) >= 3 || !rows.choose(row, chosen)) {
-        put_off |= 1u << number;
+      // After three tiles with fallback rows the fast search is not tried any more.
+      if (__popc(deferred) >= 3 || !rows.choose(row, chosen)) {
+        deferred |= 1u << number;
       } else {
         write_chosen<kOrders ? Ordering::fast : Ordering::none>(row, chosen);
       }
     });
-    if (put_off != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, put_off);
+    if (deferred != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, deferred);
   }
 }
 

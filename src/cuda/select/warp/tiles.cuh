@@ -1,4 +1,4 @@
-// A warp's rows, tile by tile, through shared memory: copies of the next tile run on while the warp works on this one.
+// Copies a warp's rows to shared memory tile by tile. The next tile is copied while the warp works on the current one.
 #pragma once
 
 #include "cuda/runtime/async_copy.cuh"
@@ -42,7 +42,7 @@ class WarpTiles {
   __device__ void for_each(F f) const {
     if (count_ == 0) return;
     fetch(0, first_row_);
-    int at = 0;  // where the tile at hand lies
+    int at = 0;  // offset of the current tile
 #pragma unroll 1
     for (int number = 0; number < count_; ++number) {
       wait_for_copies<0>();
@@ -54,12 +54,12 @@ class WarpTiles {
     }
   }
 
-  /// Calls `f` with the rows of the tiles that have a bit in `numbers`.
+  /// Calls `f` with the rows of the tiles whose bits are set in `numbers`.
   template <class F>
-  __device__ void for_some(unsigned config, F f) const {
+  __device__ void for_some(unsigned numbers, F f) const {
 #pragma unroll 1
-    for (; config != 0; config &= config - 1) {
-      const int number = __ffs(static_cast<int>(config)) - 1;
+    for (; numbers != 0; numbers &= numbers - 1) {
+      const int number = __ffs(static_cast<int>(numbers)) - 1;
       fetch(0, row_of(number));
       wait_for_copies<0>();
       __syncwarp();
@@ -69,12 +69,12 @@ class WarpTiles {
   }
 
  private:
-  /// This group's row of a tile. A group behind the last row does its last one again, and writes the same.
+  /// This group's row of a tile. A group without a row of its own repeats its last one and writes the same results.
   __device__ std::int64_t row_of(int number) const {
     return first_row_ + static_cast<std::int64_t>(max(0, min(number, own_ - 1))) * Config::kRows;
   }
 
-  /// Starts to copy a row into the tile `to` elements behind the first.
+  /// Starts to copy a row into the tile at offset `to`, in elements.
   __device__ void fetch(int to, std::int64_t row) const {
     const T* from = static_cast<const T*>(args_.input) + row * args_.stride;
     if (args_.access_bytes != 16) {
@@ -82,7 +82,7 @@ class WarpTiles {
     } else if (args_.cols < Config::kCols) {
       fetch_vectors<true, false>(to, from);
     } else if (args_.spares_cache) {
-      __syncwarp();  // a branch then, not sixteen copies under two predicates
+      __syncwarp();  // makes the compiler branch here instead of predicating sixteen copies twice
       fetch_vectors<false, true>(to, from);
     } else {
       fetch_vectors<false, false>(to, from);
@@ -94,11 +94,11 @@ class WarpTiles {
   __device__ void fetch_vectors(int to, const T* from) const {
     const int first = Config::place_of_vector(Group::index_in_warp() * G * Config::kVectors + Group::lane());
     const std::uint32_t mine = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_ + to)) + 16 * first;
-    from = opaque(from + Group::lane() * Config::kVector);  // one address then, and distances from it that are known
+    from = opaque(from + Group::lane() * Config::kVector);  // one address, with distances known at compile time
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
       if (!kShorter || (i * G + Group::lane()) * Config::kVector < static_cast<int>(args_.cols)) {
-        // As in WarpRow::vector_address: the numbers of lane and copy have no bit in common.
+        // As in WarpRow::vector_address: the bits of the lane's and the copy's index do not overlap.
         const int distance = Config::place_of_vector(i * G);
         const std::uint32_t address =
             Config::kSwizzled ? (mine ^ (distance % 8 * 16)) + distance / 8 * 128 : mine + distance * 16;
@@ -109,10 +109,10 @@ class WarpTiles {
 
   const SelectArguments& args_;
   T* tiles_;             ///< Two tiles of this warp.
-  std::uint16_t* list_;  ///< Columns, of this group's row.
+  std::uint16_t* list_;  ///< Columns of this group's row.
   std::int64_t first_row_;
-  int count_;  ///< Tiles of this warp,
-  int own_;    ///< and those in which this group has a row of its own.
+  int count_;  ///< Tiles of this warp.
+  int own_;    ///< Tiles in which this group has a row of its own.
 };
 
 }  // namespace rtopk::cuda
