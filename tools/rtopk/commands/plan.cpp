@@ -141,8 +141,8 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "  rtopk plan --shape 65536x768x32 --compute-capability 80\n"
       "  rtopk plan --shape 65536x768x32 --compute-capability 90 --family cuda_radix\n"
       "\n"
-      "Families: " +
-      names_of<Family>(", "));
+      "Families:\n  " +
+      names_of<Family>("\n  "));
   command->callback([options, &chosen] { chosen = [options] { return plan(*options); }; });
 }
 
