@@ -322,9 +322,7 @@ void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all) {
   rtopk::Traits traits;
   if (!rtopk::query_traits({rtopk::DeviceKind::cuda, 0}, traits).ok()) return;
   all.push_back(std::make_unique<CudaRunner>(traits, std::nullopt));
-  for (const rtopk::Family family :
-       {rtopk::Family::cuda_warp, rtopk::Family::cuda_tournament, rtopk::Family::cuda_block, rtopk::Family::cuda_filter,
-        rtopk::Family::cuda_cluster, rtopk::Family::cuda_radix, rtopk::Family::cuda_scan}) {
+  for (const rtopk::Family family : families_of(rtopk::DeviceKind::cuda)) {
     all.push_back(std::make_unique<CudaRunner>(traits, family));
   }
 }

@@ -92,6 +92,7 @@ TEST(Memory, NothingIsTouchedOutsideTheMatrix) {
             call.mask = memory.mask.bytes();
             const Result expected = render(call.problem, matrix, select(call.problem, matrix.bytes.data()));
             for (const Runner* runner : host_runners()) {
+              if (!runner->takes(call.problem)) continue;
               runner->activate();
               ASSERT_EQ(runner->run(call), "");
               memory.values.expect(expected.values);
@@ -128,6 +129,7 @@ TEST(Memory, OffsetsBeyond32Bits) {
       limits.apply(problem);
       const Result expected = render(problem, matrix, select(problem, matrix.bytes.data()));
       problem.row_stride = kStride;
+      if (!runner->takes(problem)) continue;
       std::vector<std::byte> values(expected.values.size());
       std::vector<std::byte> indices(expected.indices.size());
       Call call;

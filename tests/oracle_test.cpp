@@ -13,6 +13,7 @@
 #include "check.hpp"
 #include "conformance.hpp"
 #include "enumerators.hpp"
+#include "runner.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -235,6 +236,20 @@ TEST_F(Corrupted, RunnersThatMisbehaveAreFoundOut) {
   EXPECT_NE(verdict_on(Flaw::writes_nothing).find("RTOPK_TEST_SEED="), std::string::npos);
 }
 
+TEST(Runners, KnowTheFamiliesByTheirNames) {
+  const auto names_of = [](rtopk::DeviceKind device) {
+    std::set<std::string> names;
+    for (const rtopk::Family family : families_of(device)) names.insert(rtopk::name(family));
+    return names;
+  };
+  const auto has = [](const std::set<std::string>& all, const std::set<std::string>& some) {
+    return std::ranges::includes(all, some);
+  };
+  EXPECT_TRUE(has(names_of(rtopk::DeviceKind::cpu), {"cpu_lanes", "cpu_row", "cpu_stream", "cpu_bisection"}));
+  EXPECT_TRUE(has(names_of(rtopk::DeviceKind::cuda), {"cuda_warp", "cuda_tournament", "cuda_block", "cuda_filter",
+                                                      "cuda_cluster", "cuda_radix", "cuda_scan"}));
+}
+
 TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
   // An instruction set without a runner would silently have no tests.
   std::istringstream targets(rtopk::build_info().cpu_targets);
@@ -242,7 +257,10 @@ TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
   for (std::string target; targets >> target;) {
     expected.insert("cpu " + target);
     if (!rtopk::build_info().highway) continue;
-    for (const char* family : {"cpu_lanes", "cpu_row", "cpu_stream"}) expected.insert("cpu " + target + ", " + family);
+    for (const rtopk::Family family : families_of(rtopk::DeviceKind::cpu)) {
+      if (family == rtopk::Family::cpu_bisection) continue;  // the runner without a family has it
+      expected.insert("cpu " + target + ", " + rtopk::name(family));
+    }
   }
   std::set<std::string> there;
   for (const Runner* runner : host_runners()) there.insert(runner->name());
@@ -257,8 +275,9 @@ TEST(Runners, CoverTheGpu) {
   if (std::getenv("RTOPK_TEST_RUNNERS") != nullptr) GTEST_SKIP() << "RTOPK_TEST_RUNNERS chooses the runners";
   std::set<std::string> there;
   for (const auto& runner : runners()) there.insert(runner->name());
-  for (const char* name : {"cuda", "cuda, cuda_warp", "cuda, cuda_tournament", "cuda, cuda_block", "cuda, cuda_filter",
-                           "cuda, cuda_cluster", "cuda, cuda_radix", "cuda, cuda_scan"}) {
+  EXPECT_TRUE(there.contains("cuda"));
+  for (const rtopk::Family family : families_of(rtopk::DeviceKind::cuda)) {
+    const std::string name = std::string("cuda, ") + rtopk::name(family);
     EXPECT_TRUE(there.contains(name)) << name;
   }
 }

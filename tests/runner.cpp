@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #if defined(RTOPK_TEST_HIGHWAY)
 #include <hwy/highway.h>
@@ -115,7 +116,8 @@ std::vector<std::unique_ptr<Runner>> make_host_runners() {
       const std::int64_t target = rest & -rest;
       if (name != hwy::TargetName(target)) continue;
       all.push_back(std::make_unique<CpuRunner>(name, target, std::nullopt));
-      for (const rtopk::Family family : {rtopk::Family::cpu_lanes, rtopk::Family::cpu_row, rtopk::Family::cpu_stream}) {
+      for (const rtopk::Family family : families_of(rtopk::DeviceKind::cpu)) {
+        if (family == rtopk::Family::cpu_bisection) continue;  // make_plan picks it for every problem that it takes
         all.push_back(std::make_unique<CpuRunner>(name, target, family));
       }
     }
@@ -150,6 +152,17 @@ std::vector<const Runner*> pointers_to(const std::vector<std::unique_ptr<Runner>
 }
 
 }  // namespace
+
+std::vector<rtopk::Family> families_of(rtopk::DeviceKind device) {
+  const std::string prefix = std::string(rtopk::name(device)) + "_";
+  std::vector<rtopk::Family> families;
+  for (int i = 0;; ++i) {
+    const auto family = static_cast<rtopk::Family>(i);
+    const std::string_view name = rtopk::name(family);
+    if (name == "?") return families;  // behind the last enumerator
+    if (name.starts_with(prefix)) families.push_back(family);
+  }
+}
 
 bool is_another_family(const rtopk::Problem& problem, const rtopk::Traits& traits, rtopk::Family family) {
   rtopk::Plan plan;

@@ -44,6 +44,9 @@ class Runner {
   [[nodiscard]] virtual std::string run(const Call& call) const = 0;
 };
 
+/// All families of a device: those whose names begin with the name of the device.
+std::vector<rtopk::Family> families_of(rtopk::DeviceKind device);
+
 /// True if `family` supports the problem and is not the one that make_plan picks.
 bool is_another_family(const rtopk::Problem& problem, const rtopk::Traits& traits, rtopk::Family family);
 

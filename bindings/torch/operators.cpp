@@ -1,5 +1,5 @@
 // Registers the operators of torch.ops.rtopk through PyTorch's stable ABI. Gradients, fake kernels and vmap are
-// registered in Python (python/rtopk/_registrations.py).
+// registered in Python, beside the functions that call the operators.
 #include "operators.hpp"
 
 #include <stdexcept>

@@ -226,9 +226,10 @@ def _recipes_table(cells: Sequence[Cell]) -> str:
 
 
 def _published_table() -> str:
-    head = ["graph", "nodes"] + [f"{NAMES[model]}{what}" for model in NAMES for what in ("", ", top-k")]
+    models = [model for model in NAMES if all(model in entry for entry in PUBLISHED.values())]
+    head = ["graph", "nodes"] + [f"{NAMES[model]}{what}" for model in models for what in ("", ", top-k")]
     rows = [
-        [graph, f"{entry['nodes']:,}", *(f"{value:.2f}" for model in NAMES for value in entry[model])]
+        [graph, f"{entry['nodes']:,}", *(f"{value:.2f}" for model in models for value in entry[model])]
         for graph, entry in PUBLISHED.items()
     ]
     return _table(head, rows)

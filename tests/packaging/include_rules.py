@@ -16,6 +16,7 @@ class Layer(NamedTuple):
     outside: tuple = ()
 
 
+ROOT = Path(__file__).resolve().parents[2]
 CUDA = ("cuda", "cub/", "cooperative_groups")
 # What every room of src may include.
 COMMON = ("include", "src/internal", "src/core")
@@ -41,14 +42,21 @@ LAYERS = {
     "bindings/torch": Layer(layers=("include", "src/internal"), outside=("*", "torch/", "ATen/", "c10/")),
     "python": Layer(layers=("include",), outside=("*",)),
 }
-# An operator includes no other operator.
-for operator in ("aggregate", "product", "norm", "linear"):
-    LAYERS[f"src/cuda/{operator}"] = Layer(layers=(*COMMON, "src/plan", "src/cuda", "src/cuda/runtime"), outside=CUDA)
+
+
+def folders_of(layer):
+    """The folders in a folder of this tree."""
+    return sorted(path.name for path in (ROOT / layer).iterdir() if path.is_dir())
+
+
+# An operator includes no other operator. The folders that are no operators have rules above.
+for operator in folders_of("src/cuda"):
+    layers = (*COMMON, "src/plan", "src/cuda", "src/cuda/runtime")
+    LAYERS.setdefault(f"src/cuda/{operator}", Layer(layers=layers, outside=CUDA))
 # A kernel family includes no other family: what two share lies one level up.
-for family in ("warp", "tournament", "block", "filter", "cluster", "radix", "scan", "sort", "gather"):
-    LAYERS[f"src/cuda/select/{family}"] = Layer(
-        layers=(*COMMON, "src/plan", "src/cuda/runtime", "src/cuda/select"), outside=CUDA
-    )
+for family in folders_of("src/cuda/select"):
+    layers = (*COMMON, "src/plan", "src/cuda/runtime", "src/cuda/select")
+    LAYERS[f"src/cuda/select/{family}"] = Layer(layers=layers, outside=CUDA)
 TORCH = ("torch/", "ATen/", "c10/")
 SOURCES = {".h", ".hpp", ".c", ".cpp", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -109,7 +117,7 @@ def violations(root):
 
 
 def main():
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     files, found = violations(root)
     print("\n".join(found) if found else f"{files} files keep the rules of inclusion")
     return 1 if found else 0

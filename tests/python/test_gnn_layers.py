@@ -13,6 +13,7 @@ import torch.nn.functional as F
 import rtopk.gnn.product
 import rtopk.gnn.rows
 from rtopk.gnn import CompactMaxK, Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
+from rtopk.gnn.layers import MODELS
 
 NODES, COLS, K = 40, 24, 5
 
@@ -72,6 +73,10 @@ LAYERS = {
 }
 
 
+def test_every_model_is_compared():
+    assert MODELS.keys() <= LAYERS.keys()
+
+
 def results(function, x, parameters):
     """The result, and the gradients of a function of it that treats every element differently."""
     x = x.clone().requires_grad_()
@@ -125,7 +130,7 @@ def test_dropout_drops_kept_elements_and_only_in_training():
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
-@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+@pytest.mark.parametrize("layer", MODELS.values())
 def test_layers_drop_what_they_aggregate(layer, dense):
     """With everything dropped, the last bias is left."""
     conv, x = layer(16, 16, 4, dropout=1.0, dense=dense), torch.randn(9, 16)
@@ -137,7 +142,7 @@ def test_layers_drop_what_they_aggregate(layer, dense):
     assert torch.equal(conv.eval()(x, graph), kept(x, graph))
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_networks_give_the_same_with_and_without_the_zeros(model, device):
     adjacency = (torch.rand(NODES, NODES) < 0.1).float()
     graph = to_graph(adjacency).with_self_loops().to(device)
@@ -158,13 +163,13 @@ def test_networks_give_the_same_with_and_without_the_zeros(model, device):
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_networks_are_their_layers_one_after_the_other(model, device):
     network = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K).to(device)
     graph = to_graph((torch.rand(NODES, NODES) < 0.1).float()).to(device)
     features = torch.randn(NODES, 30, device=device)
     x = network.input(features)
-    x = x if model == "sage" else x.relu()  # SAGE's layers begin with MaxK
+    x = x if MODELS[model].selects_input else x.relu()
     for convolution, norm in zip(network.convolutions, network.norms, strict=True):
         x = norm(convolution(x, graph))
     torch.testing.assert_close(network(features, graph), network.output(x), rtol=1e-4, atol=1e-4)
@@ -238,10 +243,8 @@ def test_edge_index_in_a_graphs_place():
 
 # ---- As in PyTorch Geometric ----
 
-CONVOLUTIONS = [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv]
 
-
-@pytest.mark.parametrize("conv", CONVOLUTIONS)
+@pytest.mark.parametrize("conv", MODELS.values())
 def test_cached_layers_keep_the_graph_of_the_first_edge_index(conv, monkeypatch):
     made = []
     real = Graph.from_edge_index.__func__
@@ -262,7 +265,7 @@ def test_cached_layers_keep_the_graph_of_the_first_edge_index(conv, monkeypatch)
     assert torch.equal(cached(x, edges.flip(0)), plain(x, edges.flip(0)))
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_cached_networks(model):
     edges, x = torch.randint(NODES, (2, 100)), torch.randn(NODES, 30)
     network = MaxKGNN(model, 30, COLS, 4, num_layers=2, k=K, cached=True)
@@ -273,8 +276,8 @@ def test_cached_networks(model):
 
 @pytest.mark.parametrize(
     "make",
-    [*(partial(conv, COLS, COLS, K) for conv in CONVOLUTIONS)]
-    + [partial(MaxKGNN, model, 30, COLS, 4, num_layers=2, k=K) for model in ("sage", "gcn", "gin")],
+    [*(partial(conv, COLS, COLS, K) for conv in MODELS.values())]
+    + [partial(MaxKGNN, model, 30, COLS, 4, num_layers=2, k=K) for model in MODELS],
 )
 def test_reset_parameters_draws_what_the_constructor_draws(make):
     torch.manual_seed(5)
@@ -365,21 +368,21 @@ def test_bad_arguments_are_refused():
         MaxKGINConv(24, 24, 4, max_iter=3, dense=True)
     with pytest.raises(ValueError, match="dropout is 1.5; accepted: 0 to 1"):
         MaxKGINConv(24, 24, 4, dropout=1.5)
-    with pytest.raises(ValueError, match="model is 'gat'; accepted: sage, gcn, gin"):
-        MaxKGNN("gat", 3, 8, 2, k=2)
+    with pytest.raises(ValueError, match="model is 'none'; accepted: sage, gcn, gin"):
+        MaxKGNN("none", 3, 8, 2, k=2)
     with pytest.raises(ValueError, match="num_layers is 0; accepted: 1 or more"):
         MaxKGNN("sage", 3, 8, 2, k=2, num_layers=0)
 
 
 @pytest.mark.parametrize("shape", [(9, 15), (9, 17), (9, 300), (8, 16), (12, 16), (16,), (2, 9, 16)])
-@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+@pytest.mark.parametrize("layer", MODELS.values())
 def test_rows_that_are_not_those_of_the_graph_are_refused(layer, shape):
     graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
     with pytest.raises(ValueError, match=r"x has shape .*; accepted: \[9, 16\], a row for each node of the graph"):
         layer(16, 12, 4)(torch.randn(shape), graph)
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
 def test_features_that_are_not_those_of_the_graph_are_refused(model, dense):
     graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)
@@ -391,7 +394,7 @@ def test_features_that_are_not_those_of_the_graph_are_refused(model, dense):
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
-@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+@pytest.mark.parametrize("layer", MODELS.values())
 def test_a_gradient_of_weights_is_refused_and_not_left_out(layer, dense):
     graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9, torch.rand(30, requires_grad=True))
     with pytest.raises(ValueError, match="weights requires a gradient"):
@@ -425,7 +428,7 @@ def test_copies_of_sparse_features():
     assert torch.equal(copied.to_dense(), features.to_dense()) and copied.shape == features.shape
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_hooks_and_replaced_norms(model, device):
     network = MaxKGNN(model, 12, 16, 3, num_layers=2, k=4).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
@@ -443,7 +446,7 @@ def test_hooks_and_replaced_norms(model, device):
 
 
 @pytest.mark.parametrize("k", [2, 8])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_networks_under_autocast(model, k, device):
     network = MaxKGNN(model, 12, 16, 3, num_layers=2, k=k).to(device)
     x, graph = torch.randn(9, 12, device=device), Graph.from_edge_index(torch.randint(0, 9, (2, 30), device=device), 9)
@@ -460,7 +463,7 @@ def test_networks_under_autocast(model, k, device):
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["compact", "dense"])
-@pytest.mark.parametrize("layer", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv])
+@pytest.mark.parametrize("layer", MODELS.values())
 def test_layers_under_autocast(layer, dense):
     conv, x = layer(16, 16, 4, dense=dense), torch.randn(9, 16)
     graph = Graph.from_edge_index(torch.randint(0, 9, (2, 30)), 9)

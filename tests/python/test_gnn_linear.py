@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import rtopk.gnn.linear
 from rtopk.gnn import MaxKGNN
+from rtopk.gnn.layers import MODELS
 from rtopk.gnn.linear import Linear, linear, takes_apart
 
 OPS = torch.ops.rtopk
@@ -114,7 +115,7 @@ def test_parts_of_a_larger_tensor_begin_anywhere(operators):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", ("sage", "gcn", "gin"))
+@pytest.mark.parametrize("model", MODELS)
 def test_the_baseline_is_torchs(model, operators, monkeypatch):
     called = []
     counted = SimpleNamespace(apply=lambda x, weight, bias: called.append(weight) or F.linear(x, weight, bias))

@@ -14,10 +14,10 @@ import rtopk
 import rtopk.gnn.layers
 import rtopk.gnn.norm
 from rtopk.gnn import CompactMaxK, Graph, MaxKGNN
+from rtopk.gnn.layers import MODELS
 from rtopk.gnn.norm import fuses, normalized
 
 OPS = torch.ops.rtopk
-MODELS = ("sage", "gcn", "gin")
 
 
 def _norm(x, bias, gamma, beta, epsilon):

@@ -8,7 +8,8 @@ import torch
 
 import rtopk.gnn
 from recorded import compiled, results
-from rtopk.gnn import Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv
+from rtopk.gnn import Graph, MaxKGCNConv, MaxKGNN, MaxKSAGEConv
+from rtopk.gnn.layers import MODELS
 
 NODES, COLS = 30, 20
 
@@ -37,7 +38,7 @@ WAYS = {
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("way", WAYS)
 def test_recorded_networks_are_the_eager_ones(way, model, one_thread):
     network = WithGraph(MaxKGNN(model, COLS, 32, 5, num_layers=2, k=8), random_graph().prepared())
@@ -48,7 +49,7 @@ def test_recorded_networks_are_the_eager_ones(way, model, one_thread):
         torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_a_graph_that_is_not_ready_is_named(model):
     graph = random_graph()
     network = WithGraph(MaxKGNN(model, COLS, 32, 5, num_layers=1, k=8), graph)
@@ -65,7 +66,7 @@ def test_graphs_that_no_gcn_can_have_are_made_ready_for_others():
         graph.gcn_normalized()
 
 
-@pytest.mark.parametrize("conv", [MaxKSAGEConv, MaxKGCNConv, MaxKGINConv, MaxKGNN])
+@pytest.mark.parametrize("conv", [*MODELS.values(), MaxKGNN])
 def test_arguments_have_names_that_type_checkers_know(conv):
     kinds = {parameter.kind for parameter in inspect.signature(conv).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds

@@ -13,6 +13,7 @@ import page  # noqa: E402
 import study  # noqa: E402
 from results import Results  # noqa: E402
 from rtopk.gnn import GraphError, cli  # noqa: E402
+from rtopk.gnn.layers import MODELS  # noqa: E402
 from rtopk.gnn.recipe import TrainingError, recipe_for  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
@@ -87,6 +88,10 @@ def made_up_results(**scores):
     ]
     graphs = {"g": {"nodes": 1, "edges": 1, "metric": "accuracy"}}
     return {"environment": {}, "graphs": graphs, "timings": timings, "runs": runs}
+
+
+def test_every_model_has_a_name_on_the_page():
+    assert page.NAMES.keys() == MODELS.keys()
 
 
 def test_the_figures_of_the_page():

@@ -20,6 +20,7 @@ import study  # noqa: E402
 from measure import measure  # noqa: E402
 from rtopk.gnn import MaxKGNN, cli, load  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
+from rtopk.gnn.layers import MODELS  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for  # noqa: E402
 from rtopk.gnn.rows import CompactMaxK, DenseMaxK  # noqa: E402
 from rtopk.gnn.training import Interruption, Trainer, score, train  # noqa: E402
@@ -61,7 +62,7 @@ REACHED = 0.83
 
 
 @pytest.mark.parametrize("selection", [{}, {"max_iter": 4}, {"baseline": "dense"}], ids=["exact", "early", "dense"])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_accuracy_on_cora(cora, model, selection, device):
     trainer = trained(cora, device, model=model, hidden=64, k=16, layers=2, lr=1e-2, epochs=25, **selection)
     assert trainer.best["test"] > REACHED
@@ -146,7 +147,7 @@ def test_the_published_recipes():
 BRIEF = {"hidden": 32, "k": 8, "layers": 2, "epochs": 12}
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_resumed_equals_uninterrupted(cora, model, tmp_path, device):
     torch.use_deterministic_algorithms(True)
     try:
@@ -171,7 +172,7 @@ def test_resumed_equals_uninterrupted(cora, model, tmp_path, device):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("baseline", [None, "dense"])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_captured_steps_equal_eager_ones(cora, model, baseline):
     torch.use_deterministic_algorithms(True)
     try:
@@ -194,7 +195,7 @@ def test_captured_steps_equal_eager_ones(cora, model, baseline):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("baseline", [None, "dense"])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_captured_steps_are_close_to_eager_ones_where_sums_have_any_order(cora, model, baseline):
     recipe = Recipe(model=model, baseline=baseline, **BRIEF)
     losses = []
