@@ -102,7 +102,7 @@ class CpuRunner final : public Runner {
 
  private:
   std::string target_name_;
-  std::int64_t target_;
+  [[maybe_unused]] std::int64_t target_;  // not used without Highway
   std::optional<rtopk::Family> family_;
 };
 

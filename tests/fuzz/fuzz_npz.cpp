@@ -109,7 +109,8 @@ void use_file(Bytes file) {
     try {
       const Problem problem = guess_problem(arrays, rows, 5, DType::f32);
       Plan plan;
-      if (make_plan(problem, Traits{}, Family::reference, plan).ok()) static_cast<void>(find_results(arrays, problem, {rows}));
+      if (make_plan(problem, Traits{}, Family::reference, plan).ok())
+        static_cast<void>(find_results(arrays, problem, {rows}));
     } catch (const Failure& failure) {
       require_a_line(failure.what());
     }
