@@ -63,22 +63,22 @@ void select_by_c() {
 }
 
 void multiply(const rtopk::Traits& traits) {
-  const rtopk::Product problem{.rows = kRows, .cols = kCols, .k = kK, .width = kWidth};
-  rtopk::ProductPlan plan;
-  if (!rtopk::make_plan(problem, traits, plan).ok()) return;
+  const rtopk::gnn::Product problem{.rows = kRows, .cols = kCols, .k = kK, .width = kWidth};
+  rtopk::gnn::ProductPlan plan;
+  if (!rtopk::gnn::make_plan(problem, traits, plan).ok()) return;
   std::memset(product, 0, sizeof product);
-  const rtopk::ProductCall call{.values = values, .selectors = selectors, .matrix = weights, .result = product};
-  const bool ok = rtopk::run(plan, call).ok();
+  const rtopk::gnn::ProductCall call{.values = values, .selectors = selectors, .matrix = weights, .result = product};
+  const bool ok = rtopk::gnn::run(plan, call).ok();
   for (const float sum : product) wrong += ok && sum != static_cast<float>(kK) ? 1 : 0;
 }
 
 void aggregate(const rtopk::Traits& traits) {
-  const rtopk::Aggregation problem{.rows = kRows, .nodes = kRows, .edges = kRows, .cols = kCols, .k = kK};
-  rtopk::AggregationPlan plan;
-  if (!rtopk::make_plan(problem, traits, plan).ok()) return;
-  const rtopk::AggregationCall call{
+  const rtopk::gnn::Aggregation problem{.rows = kRows, .nodes = kRows, .edges = kRows, .cols = kCols, .k = kK};
+  rtopk::gnn::AggregationPlan plan;
+  if (!rtopk::gnn::make_plan(problem, traits, plan).ok()) return;
+  const rtopk::gnn::AggregationCall call{
       .graph = {row_starts, columns, nullptr}, .values = values, .selectors = selectors, .result = sums};
-  const bool ok = rtopk::run(plan, call, {workspace, sizeof workspace}).ok();
+  const bool ok = rtopk::gnn::run(plan, call, {workspace, sizeof workspace}).ok();
   for (std::int64_t i = 0; ok && i < kRows * kCols; ++i) wrong += sums[i] != (i % kCols < kK ? 1.0f : 0.0f) ? 1 : 0;
 }
 
