@@ -34,51 +34,48 @@ def models(record):
     return table(["forward + backward, ms", *selections], rows)
 
 
+def times(heads, lines, label, columns, digits=2):
+    """A table of two times in microseconds, the `columns` of the record, and their ratio."""
+    rows = [
+        [label(line), *(f"{line[column]:.1f}" for column in columns), f"{line['ratio']:.{digits}f}"] for line in lines
+    ]
+    return table(heads, rows)
+
+
 def text_of(record, source):
     facts = record["environment"]
+    beside_torch = ("torch_us", "rtopk_us")
     parts = [
         f"Measured on an {facts['device']} with torch {facts['torch']} by `bench/compare_operators.py`; {source} has"
         " all of it. Models, the time of the GPU:\n",
         models(record["models"]),
         "A small call (4 x 16, k = 4), the time of the host:\n",
-        table(
+        times(
             ["call", "torch.topk, us", "rtopk.topk, us", "ratio"],
-            [
-                [line["call"], f"{line['torch_us']:.1f}", f"{line['rtopk_us']:.1f}", f"{line['ratio']:.2f}"]
-                for line in record["small_calls"]
-            ],
+            record["small_calls"],
+            lambda line: line["call"],
+            beside_torch,
         ),
     ]
     if "operator" in record:
         parts += [
             "The operator beside the library's own call:\n",
-            table(
+            times(
                 ["rows x columns, k", "library, us", "operator, us", "ratio"],
-                [
-                    [
-                        f"{line['rows']} x {line['cols']}, {line['k']}",
-                        f"{line['kernel_us']:.1f}",
-                        f"{line['operator_us']:.1f}",
-                        f"{line['ratio']:.3f}",
-                    ]
-                    for line in record["operator"]
-                ],
+                record["operator"],
+                lambda line: f"{line['rows']} x {line['cols']}, {line['k']}",
+                ("kernel_us", "operator_us"),
+                digits=3,
             ),
         ]
     if "columns" in record:
         parts += [
             "Along a dimension that is not the last one:\n",
-            table(
+            times(
                 ["shape, k, dim", "torch.topk, us", "rtopk.topk, us", "times"],
-                [
-                    [
-                        f"{' x '.join(map(str, line['shape']))}, {line['k']}, {line['dim']}",
-                        f"{line['torch_us']:.1f}",
-                        f"{line['rtopk_us']:.1f}",
-                        f"{line['ratio']:.2f}",
-                    ]
-                    for line in record["columns"]
-                ],
+                record["columns"],
+                lambda line: f"{' x '.join(map(str, line['shape']))}, {line['k']}, {line['dim']}",
+                beside_torch,
             ),
         ]
     return "\n".join(parts)
