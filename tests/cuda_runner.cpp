@@ -263,19 +263,23 @@ void split_chunks(rtopk::Plan& plan) {
   if (plan.family == rtopk::Family::cuda_cluster) plan.blocks = plan.chunk_rows * plan.parts;
 }
 
-/// Runs the family that make_plan picks, or a given one.
+/// Runs the family that make_plan picks, or a given one. `splits`: in several chunks, where rows are copied in one.
 class CudaRunner final : public Runner {
  public:
-  CudaRunner(const rtopk::Traits& traits, std::optional<rtopk::Family> family) : traits_(traits), family_(family) {}
+  CudaRunner(const rtopk::Traits& traits, std::optional<rtopk::Family> family, bool splits)
+      : traits_(traits), family_(family), splits_(splits) {}
 
   [[nodiscard]] std::string name() const override {
-    return family_ ? std::string("cuda, ") + rtopk::name(*family_) : "cuda";
+    if (family_) return std::string("cuda, ") + rtopk::name(*family_);
+    return splits_ ? "cuda, chunks" : "cuda";
   }
   [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
   void activate() const override {}
 
   [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
-    return !family_ || is_another_family(on_gpu(problem), traits_, *family_);
+    if (family_) return is_another_family(on_gpu(problem), traits_, *family_);
+    rtopk::Plan plan;
+    return !splits_ || (rtopk::make_plan(on_gpu(problem), traits_, plan).ok() && plan.chunk_rows > 1);
   }
 
   [[nodiscard]] std::string run(const Call& call) const override {
@@ -284,9 +288,9 @@ class CudaRunner final : public Runner {
     const rtopk::Status status =
         family_ ? rtopk::make_plan(problem, traits_, *family_, plan) : rtopk::make_plan(problem, traits_, plan);
     if (!status.ok()) return refused("make_plan", status);
-    // Plans of make_plan run unchanged. Plans of a given family are changed to cover more paths of its kernels.
+    if (splits_ && plan.chunk_rows > 1) split_chunks(plan);
+    // Plans of a given family are changed to cover more paths of its kernels.
     if (family_) {
-      if (plan.chunk_rows > 1) split_chunks(plan);
       const std::int64_t rows = plan.chunk_rows > 0 ? plan.chunk_rows : std::max<std::int64_t>(problem.rows, 1);
       if (*family_ == rtopk::Family::cuda_filter) lengthen_batches(plan, rows);
       if (*family_ == rtopk::Family::cuda_cluster) share_rows(plan, rows, traits_);
@@ -302,6 +306,7 @@ class CudaRunner final : public Runner {
 
   rtopk::Traits traits_;
   std::optional<rtopk::Family> family_;
+  bool splits_;
 };
 
 }  // namespace
@@ -321,9 +326,10 @@ std::string run_on_cuda(const rtopk::Plan& plan, const Call& call) {
 void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all) {
   rtopk::Traits traits;
   if (!rtopk::query_traits({rtopk::DeviceKind::cuda, 0}, traits).ok()) return;
-  all.push_back(std::make_unique<CudaRunner>(traits, std::nullopt));
+  all.push_back(std::make_unique<CudaRunner>(traits, std::nullopt, false));
+  all.push_back(std::make_unique<CudaRunner>(traits, std::nullopt, true));
   for (const rtopk::Family family : families_of(rtopk::DeviceKind::cuda)) {
-    all.push_back(std::make_unique<CudaRunner>(traits, family));
+    all.push_back(std::make_unique<CudaRunner>(traits, family, true));
   }
 }
 

@@ -275,7 +275,7 @@ TEST(Runners, CoverTheGpu) {
   if (std::getenv("RTOPK_TEST_RUNNERS") != nullptr) GTEST_SKIP() << "RTOPK_TEST_RUNNERS chooses the runners";
   std::set<std::string> there;
   for (const auto& runner : runners()) there.insert(runner->name());
-  EXPECT_TRUE(there.contains("cuda"));
+  for (const char* name : {"cuda", "cuda, chunks"}) EXPECT_TRUE(there.contains(name)) << name;
   for (const rtopk::Family family : families_of(rtopk::DeviceKind::cuda)) {
     const std::string name = std::string("cuda, ") + rtopk::name(family);
     EXPECT_TRUE(there.contains(name)) << name;
