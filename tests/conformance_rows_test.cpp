@@ -137,6 +137,36 @@ TEST_P(Rows, OrderByValueOfAnyNumber) {
   }
 }
 
+// The two smallest results are as close as the type allows, the larger one is in the last column, and the others are far
+// away: a sort key that has room for only the first bits of an element and its column cannot tell them apart.
+TEST_P(Rows, OrderByValueOfTheClosestInTheLastColumn) {
+  Random random = random_for(25);
+  const bool coarse = GetParam() == rtopk::DType::f16 || GetParam() == rtopk::DType::bf16;
+  const double far = GetParam() == rtopk::DType::i32 ? 1e9 : 1e4;
+  const double step = coarse                            ? 0x1p-7
+                      : GetParam() == rtopk::DType::f32 ? 0x1p-23
+                      : GetParam() == rtopk::DType::f64 ? 0x1p-52
+                                                        : 1.0 / far;
+  for (const std::int64_t cols : {8, 16, 32, 64, 100, 128, 200, 256, 512, 1000, 1024, 2048, 4096}) {
+    for (const std::int64_t k : {2, 3, 8, 17, 64, 100, 128}) {
+      if (k > cols || left_out(random)) continue;
+      std::vector<double> row(static_cast<std::size_t>(cols), -far * 1.5);
+      // The results before the last two are in the first columns, and may have any order.
+      for (std::int64_t i = 0; i < k - 2; ++i) row[static_cast<std::size_t>(i)] = far * (0.5 + 0.5 * random.uniform());
+      row[static_cast<std::size_t>(random.between(k - 2, cols - 2))] = -far;
+      row.back() = -far * (1.0 - step);
+      Matrix matrix = make_row(GetParam(), row);
+      rtopk::Problem problem = problem_for(matrix, k);
+      problem.order = rtopk::Order::by_value;
+      if (!conforms(problem, matrix)) return;
+      std::transform(row.begin(), row.end(), row.begin(), std::negate<>());
+      matrix = make_row(GetParam(), row);
+      problem.direction = rtopk::Direction::smallest;
+      if (!conforms(problem, matrix)) return;
+    }
+  }
+}
+
 // One rounding of epsilon * max decides if a pass is made: rows of exactly this width, and slightly more or less.
 // Not for the 16-bit types, which are too coarse for such rows.
 class FineRows : public DTypeTest {};

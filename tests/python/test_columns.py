@@ -43,8 +43,9 @@ def test_nothing_but_results_is_copied(name, device):
         k = min(2, x.shape[dim])
         results = x.numel() // x.shape[dim] * k
         assert copied_elements(lambda dim=dim, k=k: rtopk.topk(x, k, dim)) <= results, dim
-        with rtopk.accelerate():
-            assert copied_elements(lambda dim=dim, k=k: torch.topk(x, k, dim)) <= results, dim
+        if device == "cpu":  # so little on a GPU is left to torch, which copies
+            with rtopk.accelerate():
+                assert copied_elements(lambda dim=dim, k=k: torch.topk(x, k, dim)) <= results, dim
 
 
 def test_copies_are_seen(device):

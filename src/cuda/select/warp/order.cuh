@@ -71,11 +71,11 @@ class WarpOrder {
 #pragma unroll
     for (int j = 0; j < C; ++j) {
       const Word word = (((words[j] - least) << shift) & ~kColumnMask) | (~Word{columns.of[j]} & kColumnMask);
-      // 0 comes last. A result whose word is 0 has the column that 0 stands for.
+      // 0 comes last. A result whose word is 0 too has the column that 0 stands for.
       words[j] = j < mine ? word : Word{0};
     }
     Group::sort_descending(words);
-    const bool cut = alike(words) && shift < kColumnBits;  // all lanes take part in alike()
+    const bool cut = alike(words, mine) && shift < kColumnBits;  // all lanes take part in alike()
 #pragma unroll
     for (int j = 0; j < C; ++j) columns.of[j] = static_cast<std::uint16_t>(~words[j] & kColumnMask);
     __syncwarp();
@@ -118,13 +118,14 @@ class WarpOrder {
     return min(__clz(static_cast<int>(word)), 31);
   }
 
-  /// True if neighbours differ in nothing but their columns.
+  /// True if neighbours among the first `mine` words of the lane, or the one before them, differ in nothing but their
+  /// columns.
   template <int C>
-  static __device__ bool alike(const Word (&words)[C]) {
+  static __device__ bool alike(const Word (&words)[C], int mine) {
     const Word above = __shfl_up_sync(kFullWarp, words[C - 1], 1, G);
-    bool found = Group::lane() > 0 && (above ^ words[0]) <= kColumnMask && words[0] != 0;
+    bool found = Group::lane() > 0 && (above ^ words[0]) <= kColumnMask && mine > 0;
 #pragma unroll
-    for (int j = 1; j < C; ++j) found = found || ((words[j - 1] ^ words[j]) <= kColumnMask && words[j] != 0);
+    for (int j = 1; j < C; ++j) found = found || ((words[j - 1] ^ words[j]) <= kColumnMask && j < mine);
     return found;
   }
 
