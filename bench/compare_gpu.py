@@ -13,10 +13,12 @@ The JSON is written after every cell. A cell that hangs or crashes ends the run;
     python bench/compare_gpu.py --json bench/results/gpu.json --seconds 60 --resume
     python bench/compare_gpu.py --quick --grids paper sweep
     python bench/compare_gpu.py --shape 1048576x256x32 --dtype f32 bf16
+    python bench/compare_gpu.py --random 300 --seed 7
 """
 
 import argparse
 import faulthandler
+import math
 import platform
 import random
 import re
@@ -27,11 +29,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import librtopk
 from checkout import commit
-from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, Cell, spread, thinned
-from gpu_report import Outcome, Report, print_heading, print_outcome, print_table
+from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, RANDOM_DATA, Cell, random_cells, spread, thinned
+from gpu_report import Outcome, Report, print_heading, print_outcome, print_random, print_table
 
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
@@ -73,6 +76,8 @@ class Gpu:
             "f64": torch.float64,
             "i32": torch.int32,
         }
+        # torch has hardly an operation for uint16; columns below 32768 look the same.
+        self.index_types = {"i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "u16": torch.int16}
         self.bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
         self.flushed = torch.empty(CACHE_FLUSH_BYTES, dtype=torch.uint8, device=self.device)
         self.warm_up()
@@ -149,11 +154,21 @@ class Gpu:
         if torch.cuda.memory_reserved() > 64 << 30:
             torch.cuda.empty_cache()
         generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
-        shape = (cell.rows, cell.cols)
+        shape, dtype = (cell.rows, cell.cols), self.dtypes[cell.dtype]
         if cell.dtype == "i32":
-            return torch.randint(-(1 << 31), 1 << 31, shape, dtype=torch.int32, device=self.device, generator=generator)
-        normal = torch.randn(shape, dtype=self.dtypes[cell.dtype], device=self.device, generator=generator)
-        return self.distributions[cell.data](torch, normal, generator)
+            made = torch.randint(-(1 << 31), 1 << 31, shape, dtype=dtype, device=self.device, generator=generator)
+        else:
+            normal = torch.randn(shape, dtype=dtype, device=self.device, generator=generator)
+            made = self.distributions[cell.data](torch, normal, generator).to(dtype)
+        if not cell.row_stride and not cell.offset:
+            return made
+        # The gaps hold what would always be selected.
+        stride = cell.row_stride or cell.cols
+        laid_out = torch.empty(cell.offset + cell.rows * stride, dtype=dtype, device=self.device)
+        limits = torch.iinfo(dtype) if cell.dtype == "i32" else SimpleNamespace(max=math.nan, min=-math.inf)
+        laid_out.fill_(limits.max if cell.direction == "largest" else limits.min)
+        rows = laid_out[cell.offset :].view(cell.rows, stride)[:, : cell.cols]
+        return rows.copy_(made)
 
     def copy_of(self, total_bytes):
         """A copy that reads half of `total_bytes` and writes the other half."""
@@ -165,7 +180,8 @@ class Gpu:
         torch, k, in_order = self.torch, cell.k, cell.order == "by_value"
         values = torch.empty(cell.rows, k, dtype=matrix.dtype, device=self.device)
         indices = torch.empty(cell.rows, k, dtype=torch.int64, device=self.device)
-        return lambda: torch.topk(matrix, k, dim=1, sorted=in_order, out=(values, indices))
+        largest = cell.direction == "largest"
+        return lambda: torch.topk(matrix, k, dim=1, largest=largest, sorted=in_order, out=(values, indices))
 
     def interleaved(self, functions, repeats):
         """Median microseconds of each function on the GPU. The host runs ahead, so its time is not included."""
@@ -204,19 +220,25 @@ class Work:
             cell.k,
             cell.dtype,
             ordinal=gpu.device.index,
+            direction=cell.direction,
             order=cell.order,
             form=cell.form,
+            index_type=cell.index_type,
+            row_stride=cell.row_stride,
             max_iter=cell.max_iter,
             epsilon=cell.epsilon,
             search=cell.search,
         )
         self.family = plan_in_short(selection.text)
         if cell.form == "dense":
-            self.outputs = {"dense": torch.empty_like(matrix)}
+            self.outputs = {"dense": torch.empty(cell.rows, cell.cols, dtype=matrix.dtype, device=gpu.device)}
+        elif cell.form == "mask":
+            self.outputs = {"mask": torch.empty(cell.rows, cell.cols, dtype=torch.uint8, device=gpu.device)}
         else:
+            index_type = gpu.index_types[cell.index_type]
             self.outputs = {
                 "values": torch.empty(cell.rows, cell.k, dtype=matrix.dtype, device=gpu.device),
-                "indices": torch.empty(cell.rows, cell.k, dtype=torch.int32, device=gpu.device),
+                "indices": torch.empty(cell.rows, cell.k, dtype=index_type, device=gpu.device),
             }
         self.workspace = torch.empty(max(selection.workspace_bytes, 1), dtype=torch.uint8, device=gpu.device)
         self.run = selection.bound(
@@ -243,35 +265,33 @@ class Work:
         return [self.gpu.as_bits(tensor).clone() for tensor in self.outputs.values()]
 
     def check_rows(self, rows):
-        torch, k = self.gpu.torch, self.cell.k
+        torch, cell, k = self.gpu.torch, self.cell, self.cell.k
         matrix = self.matrix[rows]
-        best = torch.topk(matrix, k, dim=1, sorted=False).values.sort(dim=1).values  # ascending, with NaN last
-        border = best[:, :1]
-        nan_border = border.isnan()
-        above = (matrix > border) | (matrix.isnan() & ~nan_border)
-        tied = (matrix == border) | (matrix.isnan() & nan_border)
+        keys = ordered_keys(torch, matrix, cell.direction)
+        border = torch.topk(keys, k, dim=1, sorted=False).values.min(dim=1, keepdim=True).values
+        above, tied = keys > border, keys == border
         wanted_ties = k - above.sum(dim=1, keepdim=True, dtype=torch.int32)
         selected = above | (tied & (tied.cumsum(dim=1, dtype=torch.int32) <= wanted_ties))
         if not (selected.sum(dim=1) == k).all():
-            raise WrongResult("torch.topk's values and indices contradict each other, so nothing can be checked")
-        if self.cell.form == "dense":
+            raise WrongResult("torch.topk's values and its input contradict each other, so nothing can be checked")
+        if cell.form == "dense":
             dense = torch.where(selected, matrix, torch.zeros((), dtype=matrix.dtype, device=matrix.device))
             self.expect_same(self.outputs["dense"][rows], dense, "the dense matrix")
             return
-        values, indices = self.outputs["values"][rows], self.outputs["indices"][rows]
-        expected = selected.nonzero()[:, 1].view(-1, k)
-        self.expect_same(indices.sort(dim=1).values, expected.to(torch.int32), "the set of indices")
-        self.expect_same(values, matrix.gather(1, indices.long()), "what the indices lead to")
-        if not same_numbers(values.sort(dim=1).values, best).all():
-            raise WrongResult("values differ from torch.topk")
-        if k == 1:
+        if cell.form == "mask":
+            self.expect_same(self.outputs["mask"][rows], selected.to(torch.uint8), "the mask")
             return
-        if self.cell.order == "by_value":
-            first, second = values[:, :-1], values[:, 1:]
-            in_order = (first > second) | (first.isnan() & ~second.isnan())
-            in_order |= same_numbers(first, second) & (indices[:, :-1] < indices[:, 1:])
-        else:
-            in_order = indices[:, :-1] < indices[:, 1:]
+        values, indices = self.outputs["values"][rows], self.outputs["indices"][rows].to(torch.int64)
+        if cell.index_type == "u16":
+            indices &= 0xFFFF
+        expected = selected.nonzero()[:, 1].view(-1, k)
+        self.expect_same(indices.sort(dim=1).values, expected, "the set of indices")
+        self.expect_same(values, matrix.gather(1, indices), "what the indices lead to")
+        in_order = indices[:, :-1] < indices[:, 1:]
+        if cell.order == "by_value":
+            best = keys.gather(1, indices)
+            first, second = best[:, :-1], best[:, 1:]
+            in_order = (first > second) | ((first == second) & in_order)
         if not in_order.all():
             raise WrongResult("the order of the results is wrong")
 
@@ -308,8 +328,17 @@ def in_one_line(error):
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
-def same_numbers(first, second):
-    return (first == second) | (first.isnan() & second.isnan())
+def ordered_keys(torch, matrix, direction):
+    """Integers in the order of the contract, larger ones first to be selected: all NaN are equal and greatest, zeros of
+    either sign equal."""
+    if matrix.is_floating_point():
+        bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[matrix.element_size()]
+        greatest = torch.iinfo(bits).max
+        keys = (matrix + 0.0).view(bits)  # of -0.0 this makes 0.0
+        keys = torch.where(keys < 0, keys ^ greatest, keys).masked_fill_(matrix.isnan(), greatest)
+    else:
+        keys = matrix
+    return keys if direction == "largest" else ~keys
 
 
 def plan_in_short(text):
@@ -363,11 +392,13 @@ def parse_arguments():
     parser.add_argument(
         "--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="distributions for --shape"
     )
+    parser.add_argument("--random", type=int, metavar="N", help="measure N random problems; --seed says which")
+    parser.add_argument("--program", type=Path, help="which draws them; default: bin/rtopk beside the library's folder")
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
     parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
     parser.add_argument("--repeats", type=int, help="of the floor and rtopk; default 15, with --quick 9")
     parser.add_argument("--torch-repeats", type=int, default=3, help="of torch.topk; default %(default)s")
-    parser.add_argument("--seed", type=int, help="default: a different one in every run")
+    parser.add_argument("--seed", type=int, help="of the data and the random problems; default: another in every run")
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
     parser.add_argument("--seconds", type=float, help="start no cell after this many seconds; all sets share"
                         " the time")  # fmt: skip
@@ -377,10 +408,15 @@ def parse_arguments():
     arguments = parser.parse_args()
     if arguments.resume and not arguments.json:
         parser.error("--resume needs --json FILE")
+    if arguments.random and (arguments.shape or arguments.grids):
+        parser.error("--random draws its own shapes: leave out --shape and --grids")
     return arguments
 
 
-def chosen_cells(arguments):
+def chosen_cells(arguments, seed):
+    if arguments.random:
+        program = arguments.program or arguments.library.resolve().parent.parent / "bin" / "rtopk"
+        return random_cells(program, arguments.random, seed)
     if arguments.shape and not arguments.grids:
         return [
             Cell("asked", *shape, dtype, order, form, data=data)
@@ -424,9 +460,9 @@ def main():
     arguments = parse_arguments()
     faulthandler.enable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    cells = chosen_cells(arguments)
-    repeats = arguments.repeats or (9 if arguments.quick else 15)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
+    cells = chosen_cells(arguments, seed)
+    repeats = arguments.repeats or (9 if arguments.quick else 15)
     facts = {
         "command": shlex.join(["python", *map(without_folders, sys.argv)]),
         "commit": commit(),
@@ -443,7 +479,8 @@ def main():
     if arguments.dry_run:
         gpu = MadeUpGpu()
     else:
-        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed)
+        data = RANDOM_DATA if arguments.random else DISTRIBUTIONS
+        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed, data)
     facts |= gpu.facts()
     order = range(len(cells)) if arguments.seconds is None else spread(cells)
     positions = [position for position in order if position not in report.outcomes]
@@ -455,6 +492,8 @@ def main():
     report.write(finished=ended is None)
 
     failed = report.failed()
+    if arguments.random:
+        print_random(report.in_order())
     print_table(report.summaries())
     for outcome in failed:
         print(f"FAILED {outcome.cell.set} {outcome.cell.name}: {outcome.error}")

@@ -115,17 +115,25 @@ def geometric_mean(numbers):
     return math.exp(statistics.fmean(math.log(number) for number in numbers))
 
 
+def percentile(numbers, percent):
+    """The smallest of the numbers that so many percent do not exceed."""
+    ordered = sorted(numbers)
+    return ordered[max(math.ceil(len(ordered) * percent / 100) - 1, 0)]
+
+
 def summary_of(name, target, outcomes):
     measured = [outcome for outcome in outcomes if outcome.ratio(target.to) is not None]
     failed = sum(bool(outcome.error) for outcome in outcomes)
     line = {"set": name, "what": target.what, "cells": len(measured), "failed": failed, "target": str(target)}
     if not measured:
-        return line | {"geometric_mean": None, "worst": None, "worst_cell": None, "met": None}
+        return line | {"geometric_mean": None, "ninetieth": None, "worst": None, "worst_cell": None, "met": None}
     worst = max(measured, key=lambda outcome: outcome.ratio(target.to))
-    mean = geometric_mean(outcome.ratio(target.to) for outcome in measured)
-    met = target.met(mean, worst.ratio(target.to))
+    ratios = [outcome.ratio(target.to) for outcome in measured]
+    mean, ninetieth = geometric_mean(ratios), percentile(ratios, 90)
+    met = target.met(mean, ninetieth, worst.ratio(target.to))
     return line | {
         "geometric_mean": round(mean, 4),
+        "ninetieth": round(ninetieth, 4),
         "worst": round(worst.ratio(target.to), 4),
         "worst_cell": worst.cell.name,
         "met": False if failed and met is not None else met,
@@ -140,14 +148,37 @@ def summaries_of(outcomes):
 
 
 def print_table(summaries):
-    print(f"\n{'set':<12} {'cells':>5} {'mean':>6} {'worst':>6}  {'at':<40} {'target':<28} met")
+    print(f"\n{'set':<12} {'cells':>5} {'mean':>6} {'90 %':>6} {'worst':>6}  {'at':<40} {'target':<28} met")
     for line in summaries:
-        mean = f"{line['geometric_mean']:6.3f}" if line["geometric_mean"] else f"{'-':>6}"
-        worst = f"{line['worst']:6.3f}" if line["worst"] else f"{'-':>6}"
+        mean, ninetieth, worst = (
+            f"{line[name]:6.3f}" if line[name] else f"{'-':>6}" for name in ("geometric_mean", "ninetieth", "worst")
+        )
         met = {True: "yes", False: "NO", None: "-"}[line["met"]]
         failed = f" ({line['failed']} failed)" if line["failed"] else ""
-        print(f"{line['set']:<12} {line['cells']:>5} {mean} {worst}  {line['worst_cell'] or '-':<40}"
+        print(f"{line['set']:<12} {line['cells']:>5} {mean} {ninetieth} {worst}  {line['worst_cell'] or '-':<40}"
               f" {line['target']:<28} {met}{failed}")  # fmt: skip
+
+
+def print_by(title, outcomes, part):
+    """The mean, the 90th percentile and the worst ratio to the floor of the outcomes with the same part(outcome)."""
+    groups = {}
+    for outcome in outcomes:
+        groups.setdefault(part(outcome), []).append(outcome.ratio("floor"))
+    print(f"\n{title:<20} {'cells':>5} {'mean':>6} {'90 %':>6} {'worst':>6}")
+    for name, ratios in sorted(groups.items()):
+        mean, ninetieth, worst = geometric_mean(ratios), percentile(ratios, 90), max(ratios)
+        print(f"{name:<20} {len(ratios):>5} {mean:6.2f} {ninetieth:6.2f} {worst:6.2f}")
+
+
+def print_random(outcomes):
+    """Where random problems take longest: by family and by data, and the worst ones."""
+    measured = [outcome for outcome in outcomes if outcome.ratio("floor") is not None]
+    bits = {"f16": "16", "bf16": "16", "f64": "64"}
+    print_by("family, bits", measured, lambda o: f"{o.plan.split(' ')[0]} {bits.get(o.cell.dtype, '32')}")
+    print_by("data, bits", measured, lambda o: f"{o.cell.data} {bits.get(o.cell.dtype, '32')}")
+    print("\nthe worst")
+    for outcome in sorted(measured, key=lambda outcome: -outcome.ratio("floor"))[:10]:
+        print(f"{outcome.ratio('floor'):7.2f}  {outcome.cell.name:<60} {outcome.plan}")
 
 
 def print_heading():

@@ -12,6 +12,7 @@ FORMS = {"pairs": 0, "dense": 1, "mask": 2, "cbsr": 3}
 INDEX_TYPES = {"i32": 0, "i64": 1, "u8": 2, "u16": 3}
 DEVICES = {"cpu": 0, "cuda": 1}
 SEARCHES = {"fast": 0, "bisection": 1}
+DIRECTIONS = {"largest": 0, "smallest": 1}
 
 
 class Status(ctypes.Structure):
@@ -85,15 +86,18 @@ class Library:
         return Selection(self._library, problem)
 
     def topk_cpu(self, rows, cols, k, dtype, **options):
-        """A selection on the CPU. Options: order, form, index_type (default i32), max_iter, epsilon, search."""
+        """A selection on the CPU. Options: direction, order, form, index_type (default i32), row_stride, max_iter,
+        epsilon, search."""
         return Selection(self._library, self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options))
 
-    def _problem(self, rows, cols, k, dtype, order="unsorted", form="pairs", index_type="i64", max_iter=0, epsilon=0.0,
-                 search="fast"):  # fmt: skip
+    def _problem(self, rows, cols, k, dtype, direction="largest", order="unsorted", form="pairs", index_type="i64",
+                 row_stride=0, max_iter=0, epsilon=0.0, search="fast"):  # fmt: skip
         problem = Problem()
         self._library.rtopk_problem_init(ctypes.byref(problem))
         problem.rows, problem.cols, problem.k = rows, cols, k
         problem.dtype = DTYPES[dtype]
+        problem.row_stride = row_stride
+        problem.direction = DIRECTIONS[direction]
         problem.order = ORDERS[order]
         problem.form = FORMS[form]
         problem.index_type = INDEX_TYPES[index_type]
@@ -126,14 +130,15 @@ class Selection:
         self._library.rtopk_plan_text(ctypes.byref(self._plan), text, len(text))
         return text.value.decode()
 
-    def run(self, matrix, values=None, indices=None, dense=None, workspace=None, stream=None):
-        """`workspace` is device memory, for plans on a GPU; `stream` is a cudaStream_t."""
-        self.bound(matrix, values, indices, dense, workspace, stream)()
+    def run(self, matrix, values=None, indices=None, **others):
+        """The arguments of bound()."""
+        self.bound(matrix, values, indices, **others)()
 
-    def bound(self, matrix, values=None, indices=None, dense=None, workspace=None, stream=None):
-        """run() with these arguments as a function without arguments, which takes less time in Python."""
+    def bound(self, matrix, values=None, indices=None, dense=None, mask=None, workspace=None, stream=None):
+        """The selection as a function without arguments, which takes less time in Python. `workspace` is device memory,
+        for plans on a GPU; `stream` is a cudaStream_t."""
         run, check, plan = self._library.rtopk_run, self._check, ctypes.byref(self._plan)
-        output = ctypes.byref(Output(values=values, indices=indices, dense=dense))
+        output = ctypes.byref(Output(values=values, indices=indices, dense=dense, mask=mask))
         launch = ctypes.byref(Launch(stream=stream))
         memory = self._workspace if workspace is None else workspace
         size = self.workspace_bytes

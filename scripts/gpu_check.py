@@ -3,7 +3,8 @@
 
     python3 scripts/gpu_check.py [--only STEP ...] [--quick] [--seconds N] [--json FILE]
 
-The steps: build, tests, soak, sanitize, bench, torch (the Python package), attack (its operators under memcheck), gnn.
+The steps: build, tests, soak, sanitize, bench, random (the benchmark over random problems), torch (the Python package),
+attack (its operators under memcheck), gnn.
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -149,7 +150,7 @@ def soak(arguments):
         return Result(skipped=[("soak", "the program was not built: CLI11, fmt, nlohmann-json or zlib is missing")])
     seconds = min(arguments.soak_seconds, max(Clock.left() - RESERVE_SECONDS, 1))
     label = f"soak: {seconds:.0f} s"
-    command = [program, "soak", "--device", "cuda", "--seconds", seconds, "--seed", int(time.time())]
+    command = [program, "soak", "--device", "cuda", "--seconds", seconds, "--seed", arguments.seed]
     if not run(label, command, "gpu-soak"):
         return Result(failed=[label])
     say(last_line(REPORTS / "gpu-soak.log"))
@@ -227,6 +228,17 @@ def bench(arguments):
     if not good and not failed:
         failed = ["benchmark"]
     return Result(passed=0 if failed else 1, failed=failed)
+
+
+def random(arguments):
+    """Random problems, others in every run."""
+    path = json_beside(arguments, "random")
+    command = [sys.executable, "bench/compare_gpu.py", "--library", LIBRARY.relative_to(ROOT), "--json", path]
+    command += ["--random", arguments.random_problems, "--seed", arguments.seed]
+    good = run("random problems", command, "gpu-random")
+    log = (REPORTS / "gpu-random.log").read_text(errors="replace")
+    print(log[log.find("\nfamily, bits") :])
+    return Result(passed=1) if good else Result(failed=["random problems"])
 
 
 def torch(arguments):
@@ -325,7 +337,7 @@ def gnn(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, torch, attack, gnn)}
+STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, random, torch, attack, gnn)}
 
 
 def outcome_of(name, arguments):
@@ -359,6 +371,8 @@ def main():
     )
     parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
     parser.add_argument("--soak-seconds", type=float, default=300, help="default %(default)s")
+    parser.add_argument("--random-problems", type=int, default=300, metavar="N", help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of random problems; default: the time")
     parser.add_argument("--seconds", type=float, default=math.inf, help="for all of it; default: as long as it takes")
     parser.add_argument("--json", type=Path, help="default: bench/results/gpu-<name of the GPU>.json")
     arguments = parser.parse_args()
