@@ -10,8 +10,6 @@
 namespace rtopk::tool {
 namespace {
 
-constexpr std::size_t worst_shown = 10;
-
 /// "pairs by_value", "dense, smallest".
 std::string selection_text(const Problem& problem) {
   std::string text = name(problem.form);
@@ -64,22 +62,30 @@ class ProblemTable final : public BenchTable {
                  group.median, group.percentile_90, group.worst);
     }
     fmt::print("\nthe worst:\n");
-    for (const BenchResult* const result : worst_of(results, worst_shown)) {
-      fmt::print("{:>7.2f} x floor, problem {}: {}x{} k={} {} {}, {}, {}\n                 {} {}\n",
-                 result->times_floor(), result->timed.number, result->timed.problem.rows, result->timed.problem.cols,
-                 result->timed.problem.k, name(result->timed.problem.dtype), selection_text(result->timed.problem),
-                 name(result->timed.data), layout_text(result->timed), name(result->plan.family),
-                 config_text(result->plan));
+    for (const BenchResult* const result : worst_of(results)) {
+      const BenchCase& bench = result->timed;
+      const Problem& problem = bench.problem;
+      fmt::print("{:>7.2f} x floor, problem {}: {}x{} k={} {} {}, {}, {}\n", result->times_floor(), bench.number,
+                 problem.rows, problem.cols, problem.k, name(problem.dtype), selection_text(problem), name(bench.data),
+                 layout_text(bench));
+      fmt::print("{:>16} {} {}\n", "", name(result->plan.family), config_text(result->plan));
     }
     std::int64_t checked = 0;
     for (const BenchResult& result : results) checked += result.rows_checked;
-    fmt::print(
-        "\nmean: the geometric one; 90th: the 90th percentile. x floor: time / time of a copy {}\n{} rows were checked "
-        "against the reference.\n",
-        setting_.machine.is_gpu() ? "on the GPU that moves as\nmany bytes: the 32-byte sectors that the rows touch, "
-                                    "and the results. The L2 cache was cold."
-                                  : "of the\nrows, without gaps and with the same threads.",
-        checked);
+    if (setting_.machine.is_gpu()) {
+      fmt::print(
+          "\nx floor: time / time of a copy on the GPU that moves as many bytes: the 32-byte sectors that the rows "
+          "touch,\n"
+          "and the results. The L2 cache was cold. mean: the geometric one; 90th: the 90th percentile. {} rows were\n"
+          "checked against the reference on the CPU.\n",
+          checked);
+    } else {
+      fmt::print(
+          "\nx floor: time / time of a copy of as many bytes as the rows have, with the same threads. mean: the "
+          "geometric\n"
+          "one; 90th: the 90th percentile. {} rows were checked against the reference.\n",
+          checked);
+    }
   }
 };
 

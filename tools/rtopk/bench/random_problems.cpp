@@ -13,8 +13,8 @@ constexpr std::int64_t min_cols = 8;
 constexpr std::int64_t max_cols = std::int64_t{1} << 18;
 constexpr std::int64_t max_cbsr_cols = 65536;
 
-// The logarithm of the number of elements. On a GPU all are larger than its L2 cache; on the CPU a problem takes about
-// a second with its check.
+// The logarithm of the number of elements. On a GPU they fill it, and few fit into its L2 cache; on the CPU a problem
+// takes less than a second, with its check.
 struct Exponents {
   double low;
   double high;

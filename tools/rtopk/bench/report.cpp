@@ -12,8 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t worst_listed = 10;
-
 /// All that is needed to make the same problem and the same matrix again.
 Json case_json(const BenchCase& bench) {
   const Problem& problem = bench.problem;
@@ -104,7 +102,7 @@ std::string report_json(const BenchSetting& setting, const std::vector<BenchResu
     json["times_floor"] = Json::array();
     for (const BenchGroup& group : groups_of(results)) json["times_floor"].push_back(group_json(group));
     json["worst"] = Json::array();
-    for (const BenchResult* const result : worst_of(results, worst_listed)) {
+    for (const BenchResult* const result : worst_of(results)) {
       json["worst"].push_back(result->timed.number);
     }
   } else {

@@ -15,6 +15,8 @@
 namespace rtopk::tool {
 namespace {
 
+constexpr std::size_t worst_count = 10;
+
 BenchGroup group_of(std::string name, std::vector<double> times_floor) {
   std::sort(times_floor.begin(), times_floor.end());
   double logarithms = 0.0;
@@ -51,12 +53,13 @@ std::vector<BenchGroup> groups_of(const std::vector<BenchResult>& results) {
   return groups;
 }
 
-std::vector<const BenchResult*> worst_of(const std::vector<BenchResult>& results, std::size_t count) {
+std::vector<const BenchResult*> worst_of(const std::vector<BenchResult>& results) {
   std::vector<const BenchResult*> worst;
+  worst.reserve(results.size());
   for (const BenchResult& result : results) worst.push_back(&result);
   std::stable_sort(worst.begin(), worst.end(),
                    [](const BenchResult* a, const BenchResult* b) { return a->times_floor() > b->times_floor(); });
-  worst.resize(std::min(count, worst.size()));
+  worst.resize(std::min(worst_count, worst.size()));
   return worst;
 }
 

@@ -22,8 +22,8 @@ struct BenchGroup {
 /// All; f32, 16 bits and other types; every family. Groups without a problem are left out.
 [[nodiscard]] std::vector<BenchGroup> groups_of(const std::vector<BenchResult>& results);
 
-/// The results that are the furthest from their floors, the worst first.
-[[nodiscard]] std::vector<const BenchResult*> worst_of(const std::vector<BenchResult>& results, std::size_t count);
+/// The ten results that are the furthest from their floors, the worst first.
+[[nodiscard]] std::vector<const BenchResult*> worst_of(const std::vector<BenchResult>& results);
 
 /// The config of a plan in one line: "threads=2 rows_per_block=64 ...".
 [[nodiscard]] std::string config_text(const Plan& plan);
