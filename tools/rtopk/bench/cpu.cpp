@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 #include <rtopk/rtopk.hpp>
 
 #include "bench/baselines.hpp"
 #include "bench/case.hpp"
-#include "matrix/source.hpp"
-#include "selection/contract.hpp"
 #include "selection/result_buffers.hpp"
+#include "system/owned_bytes.hpp"
 #include "terminal/failure.hpp"
 
 namespace rtopk::tool {
@@ -29,65 +29,55 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void check_some_rows(const Problem& problem, const void* input, const ResultBuffers& buffers, BenchResult& result) {
-  ContractChecker checker(problem);
-  const std::int64_t count = std::min(rows_to_check, problem.rows);
-  const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
-  for (std::int64_t i = 0; i < count && result.violation.empty(); ++i) {
-    const std::int64_t row = count == 1 ? 0 : (problem.rows - 1) / (count - 1) * i;
-    const auto* elements = static_cast<const std::byte*>(input) + static_cast<std::size_t>(row) * row_bytes;
-    const auto violation = checker.check(elements, 1, buffers.results().after(problem, row));
-    if (violation) result.violation = fmt::format("row {}: {}", row, violation->reason);
-    ++result.rows_checked;
-  }
-}
-
 /// Keeps its inputs for the next shape, which often differs in k alone.
 class CpuBench final : public BenchRunner {
  public:
   using BenchRunner::BenchRunner;
-  [[nodiscard]] BenchResult measure(const Problem& problem) override;
+  [[nodiscard]] BenchResult measure(const BenchCase& bench) override;
 
  private:
-  void prepare_inputs(const Problem& problem);
+  void prepare_inputs(const BenchCase& bench);
 
-  std::int64_t rows_ = -1;
-  std::int64_t cols_ = -1;
-  std::vector<std::vector<std::byte>> inputs_;
+  std::optional<BenchCase> prepared_;
+  std::vector<OwnedBytes> inputs_;
   std::vector<std::byte> copy_;
 };
 
-void CpuBench::prepare_inputs(const Problem& problem) {
-  if (problem.rows == rows_ && problem.cols == cols_) return;
-  const std::size_t bytes = input_bytes(problem);
+void CpuBench::prepare_inputs(const BenchCase& bench) {
+  if (prepared_ && same_input(*prepared_, bench)) return;
+  prepared_.reset();
   inputs_.clear();
   copy_.clear();
   copy_.shrink_to_fit();  // freed before new ones are allocated, so that large shapes fit
-  inputs_.resize(bytes <= two_inputs_up_to ? 2 : 1);
-  std::int64_t first = 0;
-  for (std::vector<std::byte>& input : inputs_) {
-    input.resize(bytes);
-    fill_random(random_, first, problem.rows * problem.cols, input.data(), pool_);
-    first += problem.rows * problem.cols;
+  const Problem& problem = bench.problem;
+  const std::size_t offset = static_cast<std::size_t>(bench.input_offset) * size_of(problem.dtype);
+  const int count = input_bytes(problem) <= two_inputs_up_to ? 2 : 1;
+  for (int i = 0; i < count; ++i) {
+    inputs_.push_back(aligned_bytes(memory_bytes(bench)));
+    write_rows(bench, i * problem.rows, problem.rows, inputs_.back().get() + offset, pool_);
   }
-  copy_.resize(bytes);
-  rows_ = problem.rows;
-  cols_ = problem.cols;
+  copy_.resize(input_bytes(problem));
+  prepared_ = bench;
 }
 
-BenchResult CpuBench::measure(const Problem& problem) {
-  prepare_inputs(problem);
+BenchResult CpuBench::measure(const BenchCase& bench) {
+  const Problem& problem = bench.problem;
+  prepare_inputs(bench);
   BenchResult result;
+  result.timed = bench;
   result.bytes = static_cast<double>(input_bytes(problem));
   result.plan = plan_of(problem);
   std::vector<std::byte> workspace(result.plan.workspace_bytes);
   const ResultBuffers buffers(problem, problem.rows);
+  const std::size_t offset = static_cast<std::size_t>(bench.input_offset) * size_of(problem.dtype);
+  const std::byte* const first_input = inputs_[0].get() + offset;
   std::size_t runs = 0;
   const auto run_once = [&] {
-    const void* const input = inputs_[runs++ % inputs_.size()].data();
+    const void* const input = inputs_[runs++ % inputs_.size()].get() + offset;
     require(run(result.plan, input, buffers.output(), {workspace.data(), workspace.size()}));
   };
-  const auto copy_once = [&] { copy_bytes(inputs_[runs % inputs_.size()].data(), copy_.data(), copy_.size(), pool_); };
+  // As many bytes as the rows have, wherever they are: a copy without gaps is the fastest.
+  const auto copy_once = [&] { copy_bytes(inputs_[runs % inputs_.size()].get(), copy_.data(), copy_.size(), pool_); };
 
   run_once();  // warm-up: pages, threads and caches
   copy_once();
@@ -95,7 +85,7 @@ BenchResult CpuBench::measure(const Problem& problem) {
   const auto per_sample =
       static_cast<int>(std::clamp(std::ceil(min_sample_s / std::max(first_s, 1e-9)), 1.0, max_runs_per_sample));
   std::vector<double> floors;
-  for (int repeat = 0; repeat < repeats_; ++repeat) {  // alternating, so that a slow moment hits both
+  for (int repeat = 0; repeat < setting_.repeats; ++repeat) {  // alternating, so that a slow moment hits both
     const auto sample = [&](auto&& work) {
       return seconds_of([&] {
                for (int i = 0; i < per_sample; ++i) work();
@@ -111,7 +101,9 @@ BenchResult CpuBench::measure(const Problem& problem) {
   // Not timed: the check, and counting passes, which costs a little.
   runs = 0;
   run_once();
-  check_some_rows(problem, inputs_[0].data(), buffers, result);
+  check_some_rows(
+      rows_to_check, first_input, buffers,
+      [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }, result);
   Problem counted = problem;
   counted.passes = true;
   const Plan counted_plan = plan_of(counted);
@@ -119,11 +111,12 @@ BenchResult CpuBench::measure(const Problem& problem) {
   std::vector<std::int32_t> passes(static_cast<std::size_t>(problem.rows));
   Output output = buffers.output();
   output.passes = passes.data();
-  require(run(counted_plan, inputs_[0].data(), output, {workspace.data(), workspace.size()}));
+  require(run(counted_plan, first_input, output, {workspace.data(), workspace.size()}));
   for (const std::int32_t n : passes) result.passes_per_row += n;
   result.passes_per_row /= static_cast<double>(problem.rows);
 
-  const NthElementTime nth = time_nth_element(problem, inputs_[0].data(), pool_);
+  if (setting_.random_shapes) return result;  // std::nth_element would take longer than all the rest
+  const NthElementTime nth = time_nth_element(problem, first_input, pool_);
   result.nth_element_s = nth.seconds;
   result.nth_element_rows = nth.rows_timed;
   return result;
@@ -131,9 +124,6 @@ BenchResult CpuBench::measure(const Problem& problem) {
 
 }  // namespace
 
-std::unique_ptr<BenchRunner> cpu_bench(const RandomSpec& random, const Machine& machine, std::optional<Family> family,
-                                       int repeats) {
-  return std::make_unique<CpuBench>(random, machine, family, repeats);
-}
+std::unique_ptr<BenchRunner> cpu_bench(const BenchSetting& setting) { return std::make_unique<CpuBench>(setting); }
 
 }  // namespace rtopk::tool

@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
+#include <optional>
 #include <span>
-
-#include <fmt/format.h>
+#include <vector>
 
 #include <rtopk/rtopk.hpp>
 
 #include "bench/case.hpp"
-#include "matrix/source.hpp"
-#include "selection/contract.hpp"
+#include "bench/sectors.hpp"
 #include "selection/result_buffers.hpp"
 #include "system/cuda_device.hpp"
 #include "terminal/failure.hpp"
@@ -31,65 +31,96 @@ constexpr std::size_t flush_times_l2 = 4;
 
 constexpr double warm_up_s = 0.05;  // an idle GPU takes some milliseconds to raise its clock
 
-// Rows to check: evenly spread, the first and the last among them.
 constexpr std::int64_t min_rows_to_check = 32;
 constexpr std::int64_t max_rows_to_check = 1024;
-constexpr std::int64_t elements_to_check = std::int64_t{1} << 21;  // sorting them takes the reference about a second
+constexpr std::int64_t elements_to_check = std::int64_t{1} << 21;  // sorting them takes one CPU about a second
+
+/// With the gaps behind them.
+std::size_t bytes_of_rows(const Problem& problem, std::int64_t rows) {
+  return static_cast<std::size_t>(rows * stride_of(problem)) * size_of(problem.dtype);
+}
+
+std::int64_t rows_per_piece(const BenchCase& bench) {
+  return std::clamp<std::int64_t>(elements_per_piece / stride_of(bench.problem), 1, bench.distinct_rows);
+}
+
+/// The fewest bytes that a selection can move: every sector with an element of the matrix, and the results.
+std::size_t bytes_to_move(const BenchCase& bench) {
+  const Problem& problem = bench.problem;
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t sectors = touched_sectors({.rows = problem.rows,
+                                                .row_bytes = problem.cols * size,
+                                                .stride = stride_of(problem) * size,
+                                                .offset = bench.input_offset * size});
+  return static_cast<std::size_t>(sectors * sector_bytes) +
+         static_cast<std::size_t>(problem.rows) * result_bytes_per_row(problem);
+}
 
 class GpuBench final : public BenchRunner {
  public:
   /// On the GPU that the calling thread uses.
-  GpuBench(const RandomSpec& random, const Machine& machine, std::optional<Family> family, int repeats)
-      : BenchRunner(random, machine, family, repeats),
-        flush_bytes_(std::max(flush_bytes, flush_times_l2 * gpu::info(machine.traits.device.ordinal).l2_bytes)),
+  explicit GpuBench(const BenchSetting& setting)
+      : BenchRunner(setting),
+        flush_bytes_(std::max(flush_bytes, flush_times_l2 * gpu::info(setting.machine.traits.device.ordinal).l2_bytes)),
         flush_(gpu::device_bytes(flush_bytes_)) {}
 
-  [[nodiscard]] BenchResult measure(const Problem& problem) override;
+  [[nodiscard]] BenchResult measure(const BenchCase& bench) override;
 
  private:
-  void prepare_inputs(const Problem& problem);
+  void prepare_inputs(const BenchCase& bench);
+  void write_matrix(const BenchCase& bench, std::int64_t first, std::byte* piece, std::byte* first_row);
   template <typename Work>
   double seconds_of(Work&& work);
-  void check_some_rows(const Problem& problem, const void* input, const ResultBuffers& results, BenchResult& result);
   double passes_per_row(Problem problem, const void* input, const ResultBuffers& results);
 
   std::size_t flush_bytes_ = 0;
   OwnedBytes flush_;
-  std::int64_t rows_ = -1;
-  std::int64_t cols_ = -1;
+  std::optional<BenchCase> prepared_;
   std::vector<OwnedBytes> inputs_;
   gpu::Event begin_;
   gpu::Event end_;
   gpu::Stream stream_;  // declared last, so destroyed first: it waits for work that uses the memory above
 };
 
-/// Keeps the inputs of the shape before, which often differs in k alone.
-void GpuBench::prepare_inputs(const Problem& problem) {
-  if (problem.rows == rows_ && problem.cols == cols_) return;
-  inputs_.clear();  // freed before new ones are allocated, so that large shapes fit
-  rows_ = -1;       // in case an allocation below throws
-  const std::size_t bytes = input_bytes(problem);
+/// Keeps the inputs of the case before, which often differs in k alone.
+void GpuBench::prepare_inputs(const BenchCase& bench) {
+  if (prepared_ && same_input(*prepared_, bench)) return;
+  inputs_.clear();    // freed before new ones are allocated, so that large shapes fit
+  prepared_.reset();  // in case an allocation below throws
+  const Problem& problem = bench.problem;
+  const std::size_t bytes = memory_bytes(bench);
   const std::size_t wanted = std::clamp(bytes_of_inputs / bytes, min_inputs, max_inputs);
   // The GPU also holds the results and a copy of as many bytes.
   const std::size_t others = bytes + 2 * static_cast<std::size_t>(problem.rows) * result_bytes_per_row(problem);
   const std::size_t free = gpu::free_memory();
   const std::size_t fit = free > others ? (free - others) / bytes : 0;
   const std::size_t count = std::clamp<std::size_t>(fit, 1, wanted);
-  const std::int64_t elements = problem.rows * problem.cols;
-  const std::int64_t piece = std::min(elements, elements_per_piece);
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  const OwnedBytes made = gpu::pinned_bytes(static_cast<std::size_t>(piece * size));
+  const std::size_t offset = static_cast<std::size_t>(bench.input_offset) * size_of(problem.dtype);
+  const std::size_t piece_bytes = bytes_of_rows(problem, rows_per_piece(bench));
+  const OwnedBytes piece = gpu::pinned_bytes(piece_bytes);
+  std::memset(piece.get(), 0, piece_bytes);  // between the rows
   for (std::size_t i = 0; i < count; ++i) {
     inputs_.push_back(gpu::device_bytes(bytes));
-    for (std::int64_t first = 0; first < elements; first += piece) {
-      const std::int64_t some = std::min(piece, elements - first);
-      fill_random(random_, static_cast<std::int64_t>(i) * elements + first, some, made.get(), pool_);
-      stream_.copy(inputs_.back().get() + first * size, made.get(), static_cast<std::size_t>(some * size));
-      stream_.wait();
-    }
+    write_matrix(bench, static_cast<std::int64_t>(i) * problem.rows, piece.get(), inputs_.back().get() + offset);
   }
-  rows_ = problem.rows;
-  cols_ = problem.cols;
+  prepared_ = bench;
+}
+
+/// Writes rows from `first` on, a piece at a time; where rows repeat, the GPU doubles them until there are enough.
+void GpuBench::write_matrix(const BenchCase& bench, std::int64_t first, std::byte* piece, std::byte* first_row) {
+  const Problem& problem = bench.problem;
+  const std::int64_t distinct = bench.distinct_rows;
+  for (std::int64_t done = 0, some = 0; done < distinct; done += some) {
+    some = std::min(rows_per_piece(bench), distinct - done);
+    write_rows(bench, first + done, some, piece, pool_);
+    stream_.copy(first_row + bytes_of_rows(problem, done), piece, bytes_of_rows(problem, some));
+    stream_.wait();
+  }
+  for (std::int64_t done = distinct; done < problem.rows; done *= 2) {
+    const std::int64_t some = std::min(done, problem.rows - done);
+    stream_.copy(first_row + bytes_of_rows(problem, done), first_row, bytes_of_rows(problem, some));
+  }
+  stream_.wait();
 }
 
 /// While the GPU overwrites the cache, the CPU queues the work, so the events time the GPU alone.
@@ -101,29 +132,6 @@ double GpuBench::seconds_of(Work&& work) {
   end_.record(stream_);
   end_.wait();
   return end_.seconds_since(begin_);
-}
-
-void GpuBench::check_some_rows(const Problem& problem, const void* input, const ResultBuffers& results,
-                               BenchResult& result) {
-  const std::int64_t wanted = std::clamp(elements_to_check / problem.cols, min_rows_to_check, max_rows_to_check);
-  const std::int64_t count = std::min(wanted, problem.rows);
-  const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
-  std::vector<std::byte> row_on_host(row_bytes);
-  const ResultBuffers results_on_host(problem, 1);
-  ContractChecker checker(problem);
-  for (std::int64_t i = 0; i < count && result.violation.empty(); ++i) {
-    const std::int64_t row = count == 1 ? 0 : (problem.rows - 1) * i / (count - 1);
-    stream_.copy(row_on_host.data(), static_cast<const std::byte*>(input) + static_cast<std::size_t>(row) * row_bytes,
-                 row_bytes);
-    for (std::size_t array = 0; array < results.arrays(); ++array) {
-      const std::span<std::byte> to = results_on_host.part(array, 1);
-      stream_.copy(to.data(), results.part(array, row, 1).data(), to.size());
-    }
-    stream_.wait();
-    const auto violation = checker.check(row_on_host.data(), 1, results_on_host.results());
-    if (violation) result.violation = fmt::format("row {}: {}", row, violation->reason);
-    ++result.rows_checked;
-  }
 }
 
 /// In a separate run, since counting passes costs a little time.
@@ -144,11 +152,12 @@ double GpuBench::passes_per_row(Problem problem, const void* input, const Result
   return sum / static_cast<double>(problem.rows);
 }
 
-BenchResult GpuBench::measure(const Problem& problem) {
-  prepare_inputs(problem);
-  const std::size_t bytes =
-      input_bytes(problem) + static_cast<std::size_t>(problem.rows) * result_bytes_per_row(problem);
+BenchResult GpuBench::measure(const BenchCase& bench) {
+  const Problem& problem = bench.problem;
+  prepare_inputs(bench);
+  const std::size_t bytes = bytes_to_move(bench);
   BenchResult result;
+  result.timed = bench;
   result.bytes = static_cast<double>(bytes);
   result.plan = plan_of(problem);
   const OwnedBytes workspace = gpu::device_bytes(result.plan.workspace_bytes);
@@ -164,13 +173,14 @@ BenchResult GpuBench::measure(const Problem& problem) {
   }
 
   std::size_t runs = 0;
-  const void* input = nullptr;  // of the last run
+  const std::size_t offset = static_cast<std::size_t>(bench.input_offset) * size_of(problem.dtype);
+  const std::byte* input = nullptr;  // of the last run
   const auto run_once = [&] {
     require(run(result.plan, input, results.output(), {workspace.get(), result.plan.workspace_bytes},
                 {.stream = stream_.handle()}));
   };
   const auto time_run = [&] {
-    input = inputs_[runs++ % inputs_.size()].get();
+    input = inputs_[runs++ % inputs_.size()].get() + offset;
     return seconds_of(run_once);
   };
   const auto time_copy = [&] { return seconds_of([&] { stream_.copy(copy_to.get(), copy_from.get(), copied); }); };
@@ -182,23 +192,27 @@ BenchResult GpuBench::measure(const Problem& problem) {
     time_copy();
   } while (std::chrono::duration<double>(Clock::now() - start).count() < warm_up_s);
   std::vector<double> floors;
-  for (int repeat = 0; repeat < repeats_; ++repeat) {  // alternating, so that a slow moment hits both
+  for (int repeat = 0; repeat < setting_.repeats; ++repeat) {  // alternating, so that a slow moment hits both
     result.samples_s.push_back(time_run());
     floors.push_back(time_copy());
   }
   result.seconds = median(result.samples_s);
   result.floor_s = median(floors);
-  check_some_rows(problem, input, results, result);
+  const std::int64_t to_check = std::clamp(elements_to_check / problem.cols, min_rows_to_check, max_rows_to_check);
+  const auto copy = [this](void* to, const void* from, std::size_t count) {
+    stream_.copy(to, from, count);
+    stream_.wait();
+  };
+  check_some_rows(to_check, input, results, copy, result);
   result.passes_per_row = passes_per_row(problem, input, results);
   return result;
 }
 
 }  // namespace
 
-std::unique_ptr<BenchRunner> gpu_bench(const RandomSpec& random, const Machine& machine, std::optional<Family> family,
-                                       int repeats) {
-  gpu::use(machine.traits.device.ordinal);
-  return std::make_unique<GpuBench>(random, machine, family, repeats);
+std::unique_ptr<BenchRunner> gpu_bench(const BenchSetting& setting) {
+  gpu::use(setting.machine.traits.device.ordinal);
+  return std::make_unique<GpuBench>(setting);
 }
 
 }  // namespace rtopk::tool

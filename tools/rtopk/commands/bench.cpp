@@ -1,19 +1,21 @@
-// rtopk bench: times shapes, each beside a copy, and on the CPU beside std::nth_element.
-#include <algorithm>
-#include <cmath>
+// rtopk bench: times shapes or random problems, each beside a copy, and shapes on the CPU beside std::nth_element.
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <rtopk/rtopk.hpp>
 
 #include "bench/case.hpp"
 #include "bench/grids.hpp"
+#include "bench/random_problems.hpp"
+#include "bench/report.hpp"
+#include "bench/tables.hpp"
 #include "command_line/options.hpp"
 #include "commands/commands.hpp"
 #include "files/output_file.hpp"
@@ -26,14 +28,15 @@
 namespace rtopk::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int cpu_repeats = 5;
 constexpr int gpu_repeats = 25;  // a run takes less time there
+constexpr std::int64_t max_random_shapes = 1'000'000;
 
 struct BenchOptions {
   std::vector<std::string> shapes;
   std::string grid;
+  std::int64_t random_shapes = 0;  // 0: named shapes
+  bool dry_run = false;
   int repeats = 0;  // 0: the device's default
   std::string json;
   SelectionFlags selection;
@@ -62,19 +65,25 @@ std::vector<BenchShape> shapes_of(const BenchOptions& options, bool on_gpu) {
     }
     if (!known) fail("--grid '{}' is none of {}", options.grid, fmt::join(names, ", "));
   }
-  if (shapes.empty()) fail("nothing to time: give --shape ROWSxCOLSxK or --grid NAME");
+  if (shapes.empty()) fail("nothing to time: give --shape ROWSxCOLSxK, --grid NAME or --random-shapes N");
   return shapes;
 }
 
-/// What all shapes of a table share.
-struct BenchSetting {
-  Machine machine;
-  int repeats = 0;
-  std::string where;  ///< Name of the CPU or GPU.
-};
+/// A dry run can be one for a GPU that is not here, as long as nothing depends on which GPU it is.
+bool is_for_any_gpu(const BenchOptions& options) {
+  return options.dry_run && options.machine.device && options.machine.device->kind == DeviceKind::cuda;
+}
 
 BenchSetting setting_of(const BenchOptions& options) {
   BenchSetting setting;
+  setting.family = options.family;
+  setting.seed = options.random.seed;
+  setting.random_shapes = options.random_shapes > 0;
+  if (is_for_any_gpu(options)) {
+    if (options.family) fail("--family with --dry-run --device cuda: what a family takes depends on the GPU");
+    setting.machine.traits.device = *options.machine.device;
+    return setting;
+  }
   setting.machine = resolve(options.machine);
   const bool on_gpu = setting.machine.is_gpu();
   setting.repeats = options.repeats > 0 ? options.repeats : on_gpu ? gpu_repeats : cpu_repeats;
@@ -82,175 +91,110 @@ BenchSetting setting_of(const BenchOptions& options) {
   return setting;
 }
 
-void print_header(const Problem& problem, const BenchOptions& options, const BenchSetting& setting) {
-  const std::string mode = problem.max_iter > 0    ? fmt::format("max_iter {}", problem.max_iter)
-                           : problem.epsilon > 0.0 ? fmt::format("epsilon {}", problem.epsilon)
-                                                   : fmt::format("exact, search {}", name(problem.search));
-  const Traits& traits = setting.machine.traits;
-  const bool on_gpu = setting.machine.is_gpu();
-  const std::string device = on_gpu ? device_text(traits.device)
-                                    : fmt::format("{} {}", traits.threads, traits.threads == 1 ? "thread" : "threads");
-  fmt::print("rtopk {}, {}, {}\n", version(), setting.where,
-             on_gpu ? fmt::format("sm_{}", traits.compute_capability) : std::string(build_info().cpu_target));
-  fmt::print("{}, {}, {}, {}, {}; {}; {}; median of {}\n\n", name(problem.dtype), name(problem.direction), mode,
-             name(problem.form), name(problem.order), name(options.random.distribution.value_or(Distribution::normal)),
-             device, setting.repeats);
-  fmt::print("{:>9} {:>7} {:>6} {:>11} {:>8} {:>8}{} {:>11}  {}\n", "rows", "cols", "k", "ms", "GB/s", "x floor",
-             on_gpu ? "" : fmt::format(" {:>14}", "x nth_element"), "passes/row", "family");
+/// Whether there is a plan for the problem.
+Status planned(Problem problem, const BenchOptions& options, const BenchSetting& setting) {
+  Plan plan;
+  if (!is_for_any_gpu(options)) return plan_for(problem, setting.machine.traits, options.family, plan);
+  problem.device = {};  // what a problem may be is the same on all devices
+  return make_plan(problem, Traits{}, plan);
 }
 
-void print_result(const BenchResult& result) {
-  const Problem& problem = result.plan.problem;
-  const bool scaled = result.nth_element_rows < problem.rows;
-  const bool on_gpu = problem.device.kind == DeviceKind::cuda;
-  fmt::print("{:>9} {:>7} {:>6} {:>11.4f} {:>8.2f} {:>8.2f}{} {:>11.2f}  {}\n", problem.rows, problem.cols, problem.k,
-             result.seconds * 1e3, result.gb_per_s(), result.times_floor(),
-             on_gpu ? "" : fmt::format(" {:>14}", fmt::format("{}{:.1f}", scaled ? "~" : "", result.speedup())),
-             result.passes_per_row, name(result.plan.family));
-  if (!result.violation.empty()) fmt::print("          WRONG: {}\n", result.violation);
-  std::fflush(stdout);
+struct BenchCases {
+  std::vector<BenchCase> cases;
+  std::int64_t left_out = 0;  ///< Random problems that the options leave without a plan.
+};
+
+BenchCases named_cases(const BenchOptions& options, const BenchSetting& setting) {
+  BenchCases named;
+  for (const BenchShape& shape : shapes_of(options, setting.machine.is_gpu())) {
+    BenchCase bench{.number = static_cast<std::int64_t>(named.cases.size()),
+                    .problem = {.rows = shape.rows,
+                                .cols = shape.cols,
+                                .k = shape.k,
+                                .dtype = options.selection.dtype.value_or(DType::f32),
+                                .device = setting.machine.traits.device},
+                    .data = options.random.distribution.value_or(Distribution::normal),
+                    .seed = options.random.seed,
+                    .distinct_rows = shape.rows};
+    apply(options.selection, bench.problem);
+    const Status status = planned(bench.problem, options, setting);
+    if (!status.ok()) fail("shape {}x{}x{}: {}", shape.rows, shape.cols, shape.k, status.text());
+    if (shape.rows == 0) fail("shape 0x{}x{}: there is nothing to time without rows", shape.cols, shape.k);
+    named.cases.push_back(bench);
+  }
+  return named;
 }
 
-void print_footer(const std::vector<BenchResult>& results, bool on_gpu) {
-  double floor = 0.0;
-  double speedup = 0.0;
-  double worst = 0.0;
-  bool scaled = false;
-  std::int64_t checked = 0;
-  for (const BenchResult& result : results) {
-    floor += std::log(result.times_floor());
-    worst = std::max(worst, result.times_floor());
-    if (!on_gpu) speedup += std::log(result.speedup());
-    scaled = scaled || result.nth_element_rows < result.plan.problem.rows;
-    checked += result.rows_checked;
+BenchCases random_cases(const BenchOptions& options, const BenchSetting& setting) {
+  BenchCases drawn;
+  std::string why;
+  for (std::int64_t number = 0; number < options.random_shapes; ++number) {
+    BenchCase bench = random_problem(setting.seed, number, setting.machine.traits.device, options.selection);
+    if (options.random.distribution) bench.data = *options.random.distribution;
+    const Status status = planned(bench.problem, options, setting);
+    if (status.ok()) {
+      drawn.cases.push_back(bench);
+    } else {
+      ++drawn.left_out;
+      why = status.text();
+    }
   }
-  const auto count = static_cast<double>(results.size());
-  fmt::print("\n");
-  if (results.size() > 1) {
-    fmt::print("geometric mean: {:.2f} x floor, {}\n", std::exp(floor / count),
-               on_gpu ? fmt::format("worst {:.2f}", worst)
-                      : fmt::format("{:.1f} x faster than nth_element", std::exp(speedup / count)));
-  }
-  if (on_gpu) {
-    fmt::print(
-        "x floor: time / time of a copy on the GPU that moves as many bytes: the matrix once, the results once. GB/s\n"
-        "counts the same bytes. The L2 cache was cold. {} rows were checked against the reference on the CPU.\n",
-        checked);
-  } else {
-    fmt::print(
-        "x floor: time / time of a copy of the matrix; x nth_element: how many times as fast as std::nth_element;\n"
-        "both with the same threads.{} {} rows were checked against the reference.\n",
-        scaled ? " ~: timed on part of the rows and scaled." : "", checked);
-  }
+  if (drawn.cases.empty()) fail("--random-shapes: the options leave no problem that can be run: {}", why);
+  return drawn;
 }
 
-Json result_json(const BenchResult& result) {
-  const Problem& problem = result.plan.problem;
-  Json json = Json::object();
-  json["rows"] = problem.rows;
-  json["cols"] = problem.cols;
-  json["k"] = problem.k;
-  json["family"] = name(result.plan.family);
-  const bool on_gpu = problem.device.kind == DeviceKind::cuda;
-  if (!on_gpu) json["threads"] = result.plan.threads;
-  json["ms"] = result.seconds * 1e3;
-  json["samples_ms"] = Json::array();
-  for (const double sample : result.samples_s) json["samples_ms"].push_back(sample * 1e3);
-  json["gb_per_s"] = result.gb_per_s();
-  json["floor_ms"] = result.floor_s * 1e3;
-  json["times_floor"] = result.times_floor();
-  if (!on_gpu) {
-    json["nth_element_ms"] = result.nth_element_s * 1e3;
-    json["nth_element_rows_timed"] = result.nth_element_rows;
-    json["times_faster_than_nth_element"] = result.speedup();
-  }
-  json["passes_per_row"] = result.passes_per_row;
-  json["rows_checked"] = result.rows_checked;
-  json["correct"] = result.violation.empty();
-  if (!result.violation.empty()) json["violation"] = result.violation;
-  return json;
+/// What is left out is said aloud: a mean over other problems is another number.
+void print_left_out(std::int64_t left_out) {
+  if (left_out > 0) fmt::print("{} problems were left out: the options do not go with them\n", left_out);
 }
 
-Json report_json(const BenchOptions& options, const Problem& problem, const BenchSetting& setting,
-                 const std::vector<BenchResult>& results) {
-  Json json = Json::object();
-  json["command"] = command_line();
-  json["version"] = version();
-  json["date"] = date_utc();
-  json["cpu"] = cpu_model();
-  json["device"] = device_text(problem.device);
-  if (setting.machine.is_gpu()) {
-    json["gpu"] = setting.where;
-    json["compute_capability"] = setting.machine.traits.compute_capability;
-    json["multiprocessors"] = setting.machine.traits.multiprocessors;
-  } else {
-    json["cpu_target"] = build_info().cpu_target;
-    json["threads"] = setting.machine.traits.threads;
+/// Times the cases one after the other.
+std::vector<BenchResult> measure(const std::vector<BenchCase>& cases, const BenchSetting& setting,
+                                 const BenchTable* table, bool progress) {
+  const std::unique_ptr<BenchRunner> runner = (setting.machine.is_gpu() ? gpu_bench : cpu_bench)(setting);
+  TerminalLine line(progress);
+  std::vector<BenchResult> results;
+  for (const BenchCase& bench : cases) {
+    const Problem& problem = bench.problem;
+    line.show(fmt::format("bench {}/{}: {} rows of {}, k {}", results.size() + 1, cases.size(), problem.rows,
+                          problem.cols, problem.k));
+    results.push_back(runner->measure(bench));
+    line.clear();
+    if (table != nullptr) table->print(results.back());
   }
-  json["repeats"] = setting.repeats;
-  json["dtype"] = name(problem.dtype);
-  json["direction"] = name(problem.direction);
-  json["order"] = name(problem.order);
-  json["form"] = name(problem.form);
-  json["index_type"] = name(problem.index_type);
-  json["max_iter"] = problem.max_iter;
-  json["epsilon"] = problem.epsilon;
-  json["search"] = name(problem.search);
-  json["distribution"] = name(options.random.distribution.value_or(Distribution::normal));
-  json["seed"] = options.random.seed;
-  json["results"] = Json::array();
-  for (const BenchResult& result : results) json["results"].push_back(result_json(result));
-  return json;
+  return results;
 }
 
 int bench(const BenchOptions& options) {
   const BenchSetting setting = setting_of(options);
-  const bool on_gpu = setting.machine.is_gpu();
-  const RandomSpec random{.distribution = options.random.distribution.value_or(Distribution::normal),
-                          .seed = options.random.seed,
-                          .dtype = options.selection.dtype.value_or(DType::f32)};
-  const std::unique_ptr<BenchRunner> runner =
-      (on_gpu ? gpu_bench : cpu_bench)(random, setting.machine, options.family, setting.repeats);
-  std::vector<Problem> problems;
-  for (const BenchShape& shape : shapes_of(options, on_gpu)) {
-    Problem problem{.rows = shape.rows,
-                    .cols = shape.cols,
-                    .k = shape.k,
-                    .dtype = random.dtype,
-                    .device = setting.machine.traits.device};
-    apply(options.selection, problem);
-    runner->require_valid(problem);  // all before the first is timed, so that a typing error does not cost results
-    problems.push_back(problem);
-  }
+  // All are checked before the first is timed, so that a typing error does not cost results.
+  const auto [cases, left_out] = (setting.random_shapes ? random_cases : named_cases)(options, setting);
   std::optional<OutputFile> file;
   const bool json_to_stdout = options.json == "-";
   if (!options.json.empty() && !json_to_stdout) file.emplace(options.json);
-  const bool table = !json_to_stdout && !options.quiet;
+  const bool print = !json_to_stdout && !options.quiet;
 
-  TerminalLine line(!options.quiet);
-  if (table) print_header(problems.front(), options, setting);
-  std::fflush(stdout);
-  std::vector<BenchResult> results;
+  std::string json;
   bool correct = true;
-  for (const Problem& problem : problems) {
-    line.show(fmt::format("bench {}/{}: {} rows of {}, k {}", results.size() + 1, problems.size(), problem.rows,
-                          problem.cols, problem.k));
-    results.push_back(runner->measure(problem));
-    line.clear();
-    correct = correct && results.back().violation.empty();
-    if (table) print_result(results.back());
+  if (options.dry_run) {
+    if (print) print_cases(cases);
+    if (print) print_left_out(left_out);
+    json = cases_json(setting.machine.traits.device, cases, left_out);
+  } else {
+    const std::unique_ptr<BenchTable> table = (setting.random_shapes ? problem_table : shape_table)(setting);
+    if (print) table->print_header(cases);
+    std::fflush(stdout);
+    const std::vector<BenchResult> results = measure(cases, setting, print ? table.get() : nullptr, !options.quiet);
+    for (const BenchResult& result : results) correct = correct && result.violation.empty();
+    if (print) table->print_footer(results);
+    if (print) print_left_out(left_out);
+    json = report_json(setting, results, left_out);
   }
-  if (table) print_footer(results, on_gpu);
-  if (!options.json.empty()) {
-    const Json json = report_json(options, problems.front(), setting, results);
-    const std::string text = json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
-    if (file) {
-      file->write_at(0, text);
-      file->commit();
-      if (table) fmt::print("wrote {}\n", printable(options.json));
-    } else {
-      fmt::print("{}", text);
-    }
+  if (json_to_stdout) fmt::print("{}", json);
+  if (file) {
+    file->write_at(0, json);
+    file->commit();
+    if (print) fmt::print("wrote {}\n", printable(options.json));
   }
   return correct ? 0 : exit_broken_contract;
 }
@@ -260,8 +204,9 @@ int bench(const BenchOptions& options) {
 void add_bench_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Time selections beside a copy, and check their results");
-  command->add_option("--shape", options->shapes, "A shape to time; may be given several times")
-      ->type_name("ROWSxCOLSxK");
+  CLI::Option* const shape =
+      command->add_option("--shape", options->shapes, "A shape to time; may be given several times")
+          ->type_name("ROWSxCOLSxK");
   std::string names;
   std::string about;
   for (const BenchGrid& grid : bench_grids()) {
@@ -269,7 +214,16 @@ void add_bench_command(CLI::App& app, Action& chosen) {
     about += fmt::format("  {:<7} {}\n          CPU: {} ({} shapes); GPU: {} ({} shapes)\n", grid.name, grid.about,
                          grid.cpu_size, grid.cpu_shapes.size(), grid.gpu_size, grid.gpu_shapes.size());
   }
-  command->add_option("--grid", options->grid, "A named set of shapes")->type_name(names);
+  CLI::Option* const grid = command->add_option("--grid", options->grid, "A named set of shapes")->type_name(names);
+  command
+      ->add_option("--random-shapes", options->random_shapes,
+                   "Time problems 0 to N-1 of --seed instead, with shapes that nobody chose")
+      ->check(CLI::Range(std::int64_t{1}, max_random_shapes).description(""))
+      ->type_name("N")
+      ->excludes(shape)
+      ->excludes(grid);
+  command->add_flag("--dry-run", options->dry_run,
+                    "Show what would be timed, and time nothing; with --device cuda also where there is no GPU");
   command
       ->add_option("--repeats", options->repeats,
                    "Samples per shape; their median is reported (default: 5 on the CPU, 25 on a GPU)")
@@ -294,11 +248,20 @@ void add_bench_command(CLI::App& app, Action& chosen) {
       "is timed as well. On a GPU, of as many bytes as the matrix and the results have. There, copy and\n"
       "selection alternate, the L2 cache is overwritten before each, and the GPU's own clock is used.\n"
       "\n"
+      "Random problems have 8 to 262144 columns and k up to half of them, both uniform in the logarithm, and\n"
+      "2^18 to 2^22 elements on the CPU, 2^24.5 to 2^28.5 on a GPU; any type, form, order and direction;\n"
+      "half of them rows off alignment or at a stride; normal rows, rows of other scales, two humps, softmax,\n"
+      "zeros, constant rows, infinities. Options such as --dtype, --form and --dist replace what was drawn;\n"
+      "problems that they, or --family, do not go with are left out. The floor on a GPU counts the whole\n"
+      "32-byte sectors that the rows touch. std::nth_element is not timed.\n"
+      "\n"
       "Examples:\n"
       "  rtopk bench --shape 65536x768x32 --shape 65536x768x64\n"
       "  rtopk bench --grid sweep --device cpu --threads 1 --json sweep.json\n"
       "  rtopk bench --grid paper --max-iter 4 --dtype bf16\n"
-      "  rtopk bench --shape 65536x768x32 --family cpu_stream --device cpu");
+      "  rtopk bench --shape 65536x768x32 --family cpu_stream --device cpu\n"
+      "  rtopk bench --random-shapes 200 --seed 7 --json random.json\n"
+      "  rtopk bench --random-shapes 200 --seed 7 --dry-run --device cuda --json -");
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 

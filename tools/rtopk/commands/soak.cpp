@@ -93,15 +93,10 @@ class Soak {
 
 void Soak::make_rows(const SoakProblem& soak) {
   const Problem& problem = soak.problem;
-  const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size_of(problem.dtype);
-  tight_.resize(static_cast<std::size_t>(problem.rows) * row_bytes);
-  const std::int64_t blocks = std::min<std::int64_t>(problem.rows, std::int64_t{8} * pool_.threads());
-  pool_.run(blocks, [&](std::int64_t block) {
-    RowMaker maker(problem.dtype, problem.cols, problem.k, soak.seed);
-    for (std::int64_t row = problem.rows * block / blocks; row < problem.rows * (block + 1) / blocks; ++row) {
-      maker.make(soak.rows, row, tight_.data() + static_cast<std::size_t>(row) * row_bytes);
-    }
-  });
+  tight_.resize(static_cast<std::size_t>(problem.rows * problem.cols) * size_of(problem.dtype));
+  const RowSpec spec{
+      .dtype = problem.dtype, .cols = problem.cols, .k = problem.k, .kind = soak.rows, .seed = soak.seed};
+  tool::make_rows(spec, 0, problem.rows, tight_.data(), pool_);
 }
 
 void point_to(Output& output, Part part, std::byte* data) {

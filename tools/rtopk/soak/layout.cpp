@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "soak/rows.hpp"
+#include "matrix/rows.hpp"
 
 namespace rtopk::tool {
 namespace {

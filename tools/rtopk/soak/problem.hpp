@@ -8,7 +8,7 @@
 
 #include <rtopk/select.hpp>
 
-#include "soak/rows.hpp"
+#include "matrix/rows.hpp"
 
 namespace rtopk::tool {
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
+#include <new>
 
 namespace rtopk::tool {
 
@@ -13,6 +15,14 @@ using Allocate = OwnedBytes (*)(std::size_t bytes);
 
 [[nodiscard]] inline OwnedBytes heap_bytes(std::size_t bytes) {
   return {new std::byte[bytes](), [](std::byte* data) noexcept { delete[] data; }};
+}
+
+/// Zeros that begin a cache line, and more: every type and every vector of a CPU is aligned there.
+[[nodiscard]] inline OwnedBytes aligned_bytes(std::size_t bytes) {
+  constexpr std::align_val_t alignment{128};
+  auto* const data = static_cast<std::byte*>(::operator new(bytes, alignment));
+  std::memset(data, 0, bytes);
+  return {data, [](std::byte* owned) noexcept { ::operator delete(owned, alignment); }};
 }
 
 }  // namespace rtopk::tool

@@ -1,11 +1,13 @@
-// Rows that are hard to select from, for `rtopk soak`.
+// Rows that are hard to select from, for `rtopk soak` and `rtopk bench`.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <rtopk/types.hpp>
+
+#include "system/thread_pool.hpp"
 
 namespace rtopk::tool {
 
@@ -13,7 +15,7 @@ enum class RowKind : std::uint8_t {
   normal,        ///< Mean 0, deviation 1.
   own_scale,     ///< Normal, every row with a mean and a deviation of its own.
   two_humps,     ///< Normal around one of two distant means.
-  softmax,       ///< Positive, adding up to 1, few of them large.
+  softmax,       ///< The softmax of normal numbers of deviation 4: few of them large.
   sparse,        ///< Nearly all zero, of either sign.
   ties,          ///< A few different values.
   constant,      ///< One value.
@@ -33,22 +35,18 @@ inline constexpr auto row_kinds =
 
 [[nodiscard]] const char* name(RowKind kind) noexcept;
 
-/// Makes rows of one length and type. One per thread: it owns its scratch memory.
-class RowMaker {
- public:
-  RowMaker(DType dtype, std::int64_t cols, std::int64_t k, std::uint64_t seed);
-
-  /// Writes row `row`, which depends on the seed and `row` alone. In i32, the extremes stand for infinities and NaN.
-  void make(RowKind kind, std::int64_t row, void* out);
-
- private:
-  void make_numbers(RowKind kind, std::uint64_t seed);
-
-  DType dtype_;
-  std::int64_t k_;
-  std::uint64_t seed_;
-  std::vector<double> numbers_;
+/// The rows of a matrix.
+struct RowSpec {
+  DType dtype = DType::f32;
+  std::int64_t cols = 0;
+  std::int64_t k = 0;  ///< For at_threshold.
+  RowKind kind = RowKind::normal;
+  std::uint64_t seed = 0;
 };
+
+/// Writes rows [first, first + count) without gaps, with every thread of the pool. A row depends on the spec and its
+/// number alone. In i32, the extremes stand for infinities and NaN.
+void make_rows(const RowSpec& spec, std::int64_t first, std::int64_t count, std::byte* out, ThreadPool& pool);
 
 /// Writes elements that a selection in this direction always takes. Where nothing may be read, they reveal reads.
 void write_bait(DType dtype, Direction direction, std::int64_t count, void* out);

@@ -1,11 +1,12 @@
 // This file is compiled without fused multiply-add: the same rows on every machine (see matrix/random.cpp).
-#include "soak/rows.hpp"
+#include "matrix/rows.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include <rtopk/half.hpp>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int64_t blocks_per_thread = 8;
 
 template <typename T>
 void put(T value, void* out, std::size_t i) {
@@ -52,47 +54,36 @@ void sprinkle(std::vector<double>& numbers, SplitMix& random, Value&& value) {
   }
 }
 
-}  // namespace
+/// One per thread: it owns its scratch memory.
+class RowMaker {
+ public:
+  explicit RowMaker(const RowSpec& spec) : spec_(spec), numbers_(static_cast<std::size_t>(spec.cols)) {}
 
-const char* name(RowKind kind) noexcept {
-  switch (kind) {
-    case RowKind::normal: return "normal";
-    case RowKind::own_scale: return "own_scale";
-    case RowKind::two_humps: return "two_humps";
-    case RowKind::softmax: return "softmax";
-    case RowKind::sparse: return "sparse";
-    case RowKind::ties: return "ties";
-    case RowKind::constant: return "constant";
-    case RowKind::at_threshold: return "at_threshold";
-    case RowKind::ascending: return "ascending";
-    case RowKind::descending: return "descending";
-    case RowKind::narrow: return "narrow";
-    case RowKind::infinities: return "infinities";
-    case RowKind::nans: return "nans";
-    case RowKind::any_bits: return "any_bits";
-    case RowKind::mixed: return "mixed";
-  }
-  return "?";
-}
+  void make(std::int64_t row, std::byte* out);
 
-RowMaker::RowMaker(DType dtype, std::int64_t cols, std::int64_t k, std::uint64_t seed)
-    : dtype_(dtype), k_(k), seed_(seed), numbers_(static_cast<std::size_t>(cols)) {}
+ private:
+  void make_numbers(RowKind kind, std::uint64_t seed);
 
-void RowMaker::make(RowKind kind, std::int64_t row, void* out) {
-  const std::uint64_t seed = scramble(seed_ + static_cast<std::uint64_t>(row) * SplitMix::step);
+  RowSpec spec_;
+  std::vector<double> numbers_;
+};
+
+void RowMaker::make(std::int64_t row, std::byte* out) {
+  RowKind kind = spec_.kind;
+  const std::uint64_t seed = scramble(spec_.seed + static_cast<std::uint64_t>(row) * SplitMix::step);
   if (kind == RowKind::mixed)
     kind = row_kinds[seed % (row_kinds.size() - 1)];  // all kinds but mixed, which is the last
   if (kind == RowKind::any_bits) {
     SplitMix random(seed);
-    const std::size_t size = size_of(dtype_);
+    const std::size_t size = size_of(spec_.dtype);
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       const std::uint64_t bits = random.bits() >> (64 - 8 * size);
-      std::memcpy(static_cast<std::byte*>(out) + i * size, &bits, size);
+      std::memcpy(out + i * size, &bits, size);
     }
     return;
   }
   make_numbers(kind, seed);
-  for (std::size_t i = 0; i < numbers_.size(); ++i) store(dtype_, numbers_[i], out, i);
+  for (std::size_t i = 0; i < numbers_.size(); ++i) store(spec_.dtype, numbers_[i], out, i);
 }
 
 void RowMaker::make_numbers(RowKind kind, std::uint64_t seed) {
@@ -119,8 +110,9 @@ void RowMaker::make_numbers(RowKind kind, std::uint64_t seed) {
     }
     case RowKind::softmax: {
       draw(Distribution::lognormal);
+      for (double& number : numbers_) number = number * number * (number * number);
       const double sum = std::accumulate(numbers_.begin(), numbers_.end(), 0.0);
-      for (double& number : numbers_) number = number * number / sum;
+      for (double& number : numbers_) number /= sum;
       return;
     }
     case RowKind::sparse: {
@@ -140,7 +132,7 @@ void RowMaker::make_numbers(RowKind kind, std::uint64_t seed) {
     case RowKind::at_threshold: {
       std::fill(numbers_.begin(), numbers_.end(), 0.5);
       // Places may repeat, so there are about k of them, not exactly.
-      for (std::int64_t left = k_ + random.between(-2, 2); left > 0; --left) {
+      for (std::int64_t left = spec_.k + random.between(-2, 2); left > 0; --left) {
         numbers_[static_cast<std::size_t>(random.between(0, static_cast<std::int64_t>(numbers_.size()) - 1))] =
             0.5 + random.uniform();
       }
@@ -165,6 +157,40 @@ void RowMaker::make_numbers(RowKind kind, std::uint64_t seed) {
     case RowKind::any_bits:
     case RowKind::mixed: return;  // make() handles these
   }
+}
+
+}  // namespace
+
+const char* name(RowKind kind) noexcept {
+  switch (kind) {
+    case RowKind::normal: return "normal";
+    case RowKind::own_scale: return "own_scale";
+    case RowKind::two_humps: return "two_humps";
+    case RowKind::softmax: return "softmax";
+    case RowKind::sparse: return "sparse";
+    case RowKind::ties: return "ties";
+    case RowKind::constant: return "constant";
+    case RowKind::at_threshold: return "at_threshold";
+    case RowKind::ascending: return "ascending";
+    case RowKind::descending: return "descending";
+    case RowKind::narrow: return "narrow";
+    case RowKind::infinities: return "infinities";
+    case RowKind::nans: return "nans";
+    case RowKind::any_bits: return "any_bits";
+    case RowKind::mixed: return "mixed";
+  }
+  return "?";
+}
+
+void make_rows(const RowSpec& spec, std::int64_t first, std::int64_t count, std::byte* out, ThreadPool& pool) {
+  const std::size_t row_bytes = static_cast<std::size_t>(spec.cols) * size_of(spec.dtype);
+  const std::int64_t blocks = std::min<std::int64_t>(count, blocks_per_thread * pool.threads());
+  pool.run(blocks, [&](std::int64_t block) {
+    RowMaker maker(spec);
+    for (std::int64_t row = count * block / blocks; row < count * (block + 1) / blocks; ++row) {
+      maker.make(first + row, out + static_cast<std::size_t>(row) * row_bytes);
+    }
+  });
 }
 
 void write_bait(DType dtype, Direction direction, std::int64_t count, void* out) {
