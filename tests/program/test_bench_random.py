@@ -180,4 +180,3 @@ def test_on_a_gpu(rtopk, needs_gpu):
     command = ["bench", "--random-shapes", 12, "--device", "cuda", "--repeats", 2, "--json", "-"]
     report = json.loads(rtopk(*command).stdout)
     assert all(result["correct"] and result["family"].startswith("cuda_") for result in report["results"])
-    assert all(result["times_floor"] > 0.8 for result in report["results"])
