@@ -245,7 +245,8 @@ TEST(Runners, KnowTheFamiliesByTheirNames) {
   const auto has = [](const std::set<std::string>& all, const std::set<std::string>& some) {
     return std::ranges::includes(all, some);
   };
-  EXPECT_TRUE(has(names_of(rtopk::DeviceKind::cpu), {"cpu_lanes", "cpu_row", "cpu_stream", "cpu_bisection"}));
+  EXPECT_TRUE(
+      has(names_of(rtopk::DeviceKind::cpu), {"cpu_lanes", "cpu_best", "cpu_row", "cpu_stream", "cpu_bisection"}));
   EXPECT_TRUE(has(names_of(rtopk::DeviceKind::cuda), {"cuda_warp", "cuda_tournament", "cuda_block", "cuda_filter",
                                                       "cuda_cluster", "cuda_radix", "cuda_scan"}));
 }

@@ -141,6 +141,21 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
   EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), Family::cpu_row);
 }
 
+TEST(Plans, OfOneElementOfARowLookForTheBest) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  Problem problem = some_problem();
+  problem.k = 1;
+  for (const std::int64_t cols : {32, 256, 100000}) {
+    problem.cols = cols;
+    EXPECT_EQ(plan_of(problem).family, Family::cpu_best) << cols;
+  }
+  Plan plan;
+  EXPECT_EQ(std::string(rtopk::make_plan(problem, Family::cpu_bisection, plan).text()),
+            "family is cpu_bisection; accepted for this problem on a CPU: cpu_best, cpu_row, cpu_stream or reference");
+  problem.k = 2;
+  EXPECT_FALSE(rtopk::make_plan(problem, Family::cpu_best, plan).ok());
+}
+
 TEST(Plans, TakeTheFamilyThatIsAskedFor) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   Problem problem = some_problem();

@@ -65,6 +65,7 @@ struct Problem {
 enum class Family : std::uint8_t {
   reference,      ///< Scalar and slow, but easy to verify: all other families are tested against it.
   cpu_lanes,      ///< Short rows: a sorting network sorts several rows at once, one in each vector lane.
+  cpu_best,       ///< k = 1: one read finds the best element, a second finds where it is first.
   cpu_row,        ///< Counts over the whole row, which stays in the L1 cache.
   cpu_stream,     ///< Long rows: reads a row once, keeps candidates in a buffer and searches those.
   cpu_bisection,  ///< The paper's bisection over the whole row.
