@@ -36,6 +36,9 @@ class Results {
     number_ = number;
     written_ = 0;
     const std::int64_t row_start = number * problem_.cols;
+  /// Forgets what was added since Begin().
+  void Restart() { Begin(elements_, number_); }
+
     if (problem_.form == Form::dense) std::fill_n(static_cast<Bits*>(output_.dense) + row_start, problem_.cols, Bits{});
     if (problem_.form == Form::mask) std::fill_n(output_.mask + row_start, problem_.cols, std::uint8_t{});
   }
@@ -301,15 +304,45 @@ class Results {
   std::int64_t* places_ = nullptr;
 };
 
-/// Handles a row of at most kListedAtOnce elements whose kth value is `key`, with many ties: selects the k best
-/// without a search. Otherwise returns false and changes only `passes`; `is_above` tells if the kth value is above
-/// `key`.
+/// True if three elements of a row are the same: its kth value may be a tie at `key`. A row of one value is recognised by
+/// that, whatever the rows before it were.
+template <class T, Direction direction>
+HWY_INLINE bool LooksTied(const T* elements, std::size_t size, core::KeyOf<T>& key) {
+  key = core::directed_key<T, direction>(elements[size / 2]);
+  return core::bits_of(elements[0]) == core::bits_of(elements[size / 2]) &&
+         core::bits_of(elements[size - 1]) == core::bits_of(elements[size / 2]);
+}
+
+/// TakeIfTied() for a row that is too long to be marked at once.
+template <class T, Direction direction, class View>
+bool TakeIfTiedLong(const Row<View>& row, const Problem& problem, core::KeyOf<T> key, Listing& listing,
+                    Results<T, direction>& results, std::int32_t& passes, bool& is_above) {
+  std::int64_t above = row.Count(static_cast<core::KeyOf<T>>(key + 1));
+  ++passes;
+  is_above = above >= problem.k;
+  if (is_above) return false;
+  ++passes;
+  std::int64_t ties = problem.k - above;
+  for (std::size_t begin = 0; begin < row.size() && above + ties > 0; begin += kListedAtOnce) {
+    const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
+    const std::int64_t ties_before = ties;
+    const std::size_t count =
+        above == 0 ? listing.FillTies(row, key, begin, end, ties) : listing.FillWithTies(row, key, begin, end, ties);
+    if (count > 0) results.Add(listing.positions(), count, begin);
+    above -= static_cast<std::int64_t>(count) - (ties_before - ties);
+  }
+  if (ties == 0) return true;
+  results.Restart();  // the kth value is below `key`
+  return false;
+}
+
+/// Handles a row whose kth value is `key`, with many ties: selects the k best without a search. Otherwise returns false
+/// and changes only `passes`; `is_above` tells if the kth value is above `key`.
 template <class T, Direction direction>
 bool TakeIfTied(const T* elements, const Problem& problem, core::KeyOf<T> key, Listing& listing,
                 Results<T, direction>& results, std::int32_t& passes, bool& is_above) {
   using View = typename Held<T, direction>::RowView;
   if (key <= View::lowest_key || key >= View::highest_key) return false;
-  ++passes;
   const auto size = static_cast<std::size_t>(problem.cols);
   const Row<View> row(elements, size);
   const auto mark = [&](const auto& fast_row) { return listing.MarkIfTied(fast_row, row, key, problem.k, is_above); };
@@ -333,3 +366,7 @@ bool TakeIfTied(const T* elements, const Problem& problem, core::KeyOf<T> key, L
   }
   return true;
 }
+  if (size > kListedAtOnce) {
+    return TakeIfTiedLong<T, direction>(row, problem, key, listing, results, passes, is_above);
+  }
+  ++passes;

@@ -13,10 +13,12 @@ class RowFamily {
     results_.Begin(elements, number);
     const auto size = static_cast<std::size_t>(problem_.cols);
     std::int32_t passes = 0;
-    if (hint_.known && hint_.tied && size <= kListedAtOnce) {
+    if (Key key = 0; MayBeTied(elements, size, key)) {
       bool is_above = false;
-      const Key key = RowView::FromReal(hint_.value);
-      if (TakeIfTied(elements, problem_, key, listing_, results_, passes, is_above)) return results_.End(passes);
+      if (TakeIfTied(elements, problem_, key, listing_, results_, passes, is_above)) {
+        hint_.LearnTie(RowView::ToReal(key));
+        return results_.End(passes);
+      }
     }
     const auto take = [&](const auto& row, const auto& threshold) {
       ListSelected(row, threshold, problem_.k, listing_,
@@ -37,6 +39,15 @@ class RowFamily {
   using Held = HWY_NAMESPACE::Held<T, direction>;
   using RowView = typename Held::RowView;
   using Key = core::KeyOf<T>;
+
+  /// True if it is worth to try whether the kth value is `key`.
+  bool MayBeTied(const T* elements, std::size_t size, Key& key) const {
+    const bool tied = hint_.known && hint_.tied;
+    const Key hinted = hint_.known ? RowView::FromReal(hint_.value) : Key{0};
+    if (LooksTied<T, direction>(elements, size, key) && (tied || key >= hinted)) return true;
+    key = hinted;
+    return tied;
+  }
 
   const Problem& problem_;
   Results<T, direction> results_;
