@@ -156,6 +156,37 @@ TEST(Plans, OfOneElementOfARowLookForTheBest) {
   EXPECT_FALSE(rtopk::make_plan(problem, Family::cpu_best, plan).ok());
 }
 
+TEST(Plans, SplitRowsThatAreFewerThanThreads) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  Problem problem = some_problem();
+  problem.rows = 1;
+  problem.cols = 1000000;
+  problem.k = 50;
+  const auto parts_with = [](const Problem& of, std::int32_t threads) {
+    rtopk::Traits traits;
+    traits.threads = threads;
+    Plan plan;
+    EXPECT_TRUE(rtopk::make_plan(of, traits, plan).ok());
+    EXPECT_LE(plan.threads, threads);
+    return plan.parts;
+  };
+  EXPECT_EQ(parts_with(problem, 1), 0);
+  EXPECT_EQ(parts_with(problem, 2), 4);
+  EXPECT_EQ(parts_with(problem, 64), 1000000 / 32768);
+  const auto stays_whole = [&](auto change) {
+    Problem other = problem;
+    change(other);
+    return parts_with(other, 2) == 0;
+  };
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.rows = 2; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.cols = 100000; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.k = 100000; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.passes = true; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.form = rtopk::Form::mask; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.element_stride = 2; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.max_iter = 3; }));
+}
+
 TEST(Plans, TakeTheFamilyThatIsAskedFor) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   Problem problem = some_problem();

@@ -5,6 +5,7 @@
 
 #include "core/checks.hpp"
 #include "core/sizes.hpp"
+#include "plan/select/split.hpp"
 #include "plan/select/tuning_cpu.hpp"
 #include "plan/select/tuning_tile.hpp"
 
@@ -104,10 +105,45 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                       core::bisects(problem) ? "cpu_bisection" : "cpu_row, cpu_stream");
 }
 
+/// More parts than threads: while a thread wakes up, which takes as long as 60000 elements, the others go on.
+constexpr std::int64_t kPartsPerThread = 2;
+
+/// Parts of each row where rows are fewer than the threads; 0 if they stay whole. The results of all parts must be few
+/// against what they are selected from.
+std::int64_t parts_for(const Problem& problem, std::int32_t threads) {
+  if (problem.rows == 0 || problem.rows >= threads || problem.cols < 2 * kElementsPerThread) return 0;
+  const std::int64_t parts = std::min(
+      {kPartsPerThread * threads, problem.cols / kElementsPerBlock, problem.cols / problem.k / kStreamedShare});
+  return can_split(problem, parts) ? parts : 0;
+}
+
+/// The workspace of a plan whose other fields are set.
+std::size_t workspace_bytes(const Plan& plan, const Kernels& kernels) {
+  const std::size_t scratch = core::bytes_of(plan.threads, plan.scratch_bytes);
+  if (plan.parts == 0) return scratch;
+  Plan last;
+  const Problem candidates = candidates_of_rows(plan.problem, plan.parts);
+  if (!make_plan(candidates, Traits{.threads = 1}, std::nullopt, kernels, last).ok()) return core::kMaxBytes + 1;
+  return split_layout(plan.problem, plan.parts, std::max(scratch, last.workspace_bytes)).bytes;
+}
+
 }  // namespace
 
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, const Kernels& kernels,
                  Plan& plan) noexcept {
+  const std::int64_t parts = kernels.simd && wanted != Family::reference ? parts_for(problem, traits.threads) : 0;
+  if (parts > 0) {
+    Plan made;
+    if (Status status = make_plan(parts_of_row(problem, parts), traits, wanted, kernels, made); !status.ok()) {
+      return status;
+    }
+    made.problem = problem;
+    made.parts = parts;
+    made.workspace_bytes = workspace_bytes(made, kernels);
+    if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
+    plan = made;
+    return {};
+  }
   Plan made{.problem = problem, .family = wanted.value_or(pick_family(problem, kernels))};
   if (Status status = check_family(made.family, problem, kernels, "family"); !status.ok()) return status;
   const bool sorts = made.family == Family::cpu_lanes;
@@ -121,33 +157,43 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
   const std::int64_t worthwhile = problem.rows * problem.cols / (sorts ? kSortedElementsPerThread : kElementsPerThread);
   made.threads = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
-  made.workspace_bytes = core::bytes_of(made.threads, made.scratch_bytes);
+  made.workspace_bytes = workspace_bytes(made, kernels);
   if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
   plan = made;
   return {};
 }
 
 Status check_plan(const Plan& plan, const Kernels& kernels) noexcept {
-  if (Status status = check_family(plan.family, plan.problem, kernels, "plan.family"); !status.ok()) return status;
+  Plan selects = plan;  // what tasks select from: rows, or parts of them
+  if (plan.parts != 0) {
+    if (plan.family == Family::reference || !can_split(plan.problem, plan.parts)) {
+      return core::status(StatusCode::invalid_argument,
+                          "plan.parts is %lld; accepted: 0 or, for exact pairs without passes whose elements are "
+                          "adjacent, 2 to cols / k",
+                          static_cast<long long>(plan.parts));
+    }
+    selects.problem = parts_of_row(plan.problem, plan.parts);
+    selects.parts = 0;
+  }
+  if (Status status = check_family(plan.family, selects.problem, kernels, "plan.family"); !status.ok()) return status;
   if (plan.threads < 1 || plan.rows_per_block < 1) {
     return core::status(StatusCode::invalid_argument,
                         "plan.threads is %d and plan.rows_per_block %lld; accepted: 1 or more", plan.threads,
                         static_cast<long long>(plan.rows_per_block));
   }
-  const std::int64_t least = candidate_capacity(plan.problem);
+  const std::int64_t least = candidate_capacity(selects.problem);
   if (plan.family == Family::cpu_stream &&
       (plan.candidate_capacity < least || plan.candidate_capacity > std::max(least, kMaxCandidates))) {
     return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: %lld to 2^48",
                         static_cast<long long>(plan.candidate_capacity), static_cast<long long>(least));
   }
-  const std::size_t scratch = kernels.scratch_bytes(plan);
-  if (plan.scratch_bytes < scratch || plan.workspace_bytes < core::bytes_of(plan.threads, plan.scratch_bytes) ||
-      plan.workspace_bytes > core::kMaxBytes) {
-    return core::status(
-        StatusCode::invalid_argument,
-        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
-        "of %d threads, less than 2^63",
-        plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
+  const std::size_t scratch = kernels.scratch_bytes(selects);
+  const std::size_t workspace = workspace_bytes(plan, kernels);
+  if (plan.scratch_bytes < scratch || plan.workspace_bytes < workspace || plan.workspace_bytes > core::kMaxBytes) {
+    return core::status(StatusCode::invalid_argument,
+                        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and %zu, less "
+                        "than 2^63",
+                        plan.scratch_bytes, plan.workspace_bytes, scratch, workspace);
   }
   return {};
 }
