@@ -179,7 +179,7 @@ TEST(Plans, SplitRowsThatAreFewerThanThreads) {
     return parts_with(other, 2) == 0;
   };
   EXPECT_TRUE(stays_whole([](Problem& p) { p.rows = 2; }));
-  EXPECT_TRUE(stays_whole([](Problem& p) { p.cols = 100000; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.cols = 500000; }));
   EXPECT_TRUE(stays_whole([](Problem& p) { p.k = 100000; }));
   EXPECT_TRUE(stays_whole([](Problem& p) { p.passes = true; }));
   EXPECT_TRUE(stays_whole([](Problem& p) { p.form = rtopk::Form::mask; }));

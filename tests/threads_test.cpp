@@ -59,7 +59,7 @@ TEST(Threads, ShareARow) {
   Random random(seed() + 53);
   for (const rtopk::DType dtype : {rtopk::DType::f32, rtopk::DType::bf16}) {
     for (const std::int64_t rows : {1, 2}) {
-      const Matrix matrix = make_mixed_matrix(dtype, rows, 300007, 50, random);
+      const Matrix matrix = make_mixed_matrix(dtype, rows, 600011, 50, random);
       for (const rtopk::Order order : {rtopk::Order::unsorted, rtopk::Order::by_value}) {
         rtopk::Problem problem = problem_for(matrix, 50);
         problem.order = order;

@@ -251,9 +251,20 @@ struct HalfView : RealScale<T, direction> {
     const hn::ScalableTag<std::uint16_t> d;
     const auto* bits = reinterpret_cast<const std::uint16_t*>(elements);
     const std::size_t lanes = hn::Lanes(d);
+    // Four at a time: each maximum waits for the one before it.
     auto greatest = hn::Zero(d);
+    auto greatest1 = greatest;
+    auto greatest2 = greatest;
+    auto greatest3 = greatest;
     std::size_t i = 0;
+    for (; i + 4 * lanes <= size; i += 4 * lanes) {
+      greatest = hn::Max(greatest, hn::LoadU(d, bits + i));
+      greatest1 = hn::Max(greatest1, hn::LoadU(d, bits + i + lanes));
+      greatest2 = hn::Max(greatest2, hn::LoadU(d, bits + i + 2 * lanes));
+      greatest3 = hn::Max(greatest3, hn::LoadU(d, bits + i + 3 * lanes));
+    }
     for (; i + lanes <= size; i += lanes) greatest = hn::Max(greatest, hn::LoadU(d, bits + i));
+    greatest = hn::Max(hn::Max(greatest, greatest1), hn::Max(greatest2, greatest3));
     bool found = !hn::AllFalse(d, hn::Gt(greatest, hn::Set(d, negative_infinity)));
     for (; i < size; ++i) found = found || bits[i] > negative_infinity;
     return found;

@@ -105,13 +105,18 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                       core::bisects(problem) ? "cpu_bisection" : "cpu_row, cpu_stream");
 }
 
+/// The shortest row that is split. Measured on two cores of a Neoverse N1, f32, k = 50, us with one thread and with two:
+/// 151936 columns: 39, 35; 262144: 60, 56; 524288: 114, 85; 1048576: 207, 143; 4194304: 808, 490. If the other core is
+/// busy, two threads take 14 us longer than one.
+constexpr std::int64_t kSplitColumns = 524288;
+
 /// More parts than threads: while a thread wakes up, which takes as long as 60000 elements, the others go on.
 constexpr std::int64_t kPartsPerThread = 2;
 
 /// Parts of each row where rows are fewer than the threads; 0 if they stay whole. The results of all parts must be few
 /// against what they are selected from.
 std::int64_t parts_for(const Problem& problem, std::int32_t threads) {
-  if (problem.rows == 0 || problem.rows >= threads || problem.cols < 2 * kElementsPerThread) return 0;
+  if (problem.rows == 0 || problem.rows >= threads || problem.cols < kSplitColumns) return 0;
   const std::int64_t parts = std::min(
       {kPartsPerThread * threads, problem.cols / kElementsPerBlock, problem.cols / problem.k / kStreamedShare});
   return can_split(problem, parts) ? parts : 0;
