@@ -63,7 +63,7 @@ class StreamFamily {
     if (expected == 0) return;  // there was no hint
     const double below = found_ - RowView::ToReal(expected);
     const bool hit = expected > RowView::lowest_key && below >= 0 && below <= 6 * margin_ * hint_.gap && !pruned_;
-    hits_ = hit ? std::min(hits_ + 1, kTrustedHits) : 0;
+    hits_ = hit ? std::min(hits_ + 1, kTrustedHits) : 0;  // a miss costs as much as many samples
   }
 
   /// A filter threshold that most likely at least k elements reach, from a sample of the row: whole cache lines, since a
@@ -264,7 +264,7 @@ class StreamFamily {
   bool sparse_;          ///< Most vectors hold no candidate.
   std::int32_t passes_ = 0;
   Hint hint_;
-  static constexpr std::int32_t kTrustedHits = 2;
+  static constexpr std::int32_t kTrustedHits = 6;
   std::int32_t hits_ = kTrustedHits;
   double found_ = 0;  ///< The kth value of the latest row.
   /// A value that a large part of the row has, at the kth value or closely below: for example the zeros after ReLU. If
