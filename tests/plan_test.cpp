@@ -134,14 +134,14 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
     EXPECT_EQ(family_of(4096, 8, 2, order), Family::cpu_lanes);
     EXPECT_EQ(family_of(65536, 1, 1, order), Family::cpu_lanes);
     EXPECT_EQ(family_of(65536, 8, 8, order), Family::cpu_lanes);
-    EXPECT_EQ(family_of(1, 64, 2, order), Family::cpu_row);
+    EXPECT_EQ(family_of(1, 60, 2, order), Family::cpu_row);
     EXPECT_EQ(family_of(65536, 256, 32, order), Family::cpu_row);
   }
   EXPECT_EQ(family_of(65536, 48, 24, Order::by_value), Family::cpu_lanes);
   EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), Family::cpu_row);
 }
 
-TEST(Plans, OfOneElementOfARowLookForTheBest) {
+TEST(Plans, OfFewElementsOfARowLookForTheBest) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   Problem problem = some_problem();
   problem.k = 1;
@@ -152,7 +152,14 @@ TEST(Plans, OfOneElementOfARowLookForTheBest) {
   Plan plan;
   EXPECT_EQ(std::string(rtopk::make_plan(problem, Family::cpu_bisection, plan).text()),
             "family is cpu_bisection; accepted for this problem on a CPU: cpu_best, cpu_row, cpu_stream or reference");
-  problem.k = 2;
+  problem.k = 8;
+  problem.cols = 2048;
+  EXPECT_EQ(plan_of(problem).family, Family::cpu_best);
+  problem.cols = 2049;
+  EXPECT_EQ(plan_of(problem).family, Family::cpu_stream);
+  problem.cols = 255;
+  EXPECT_EQ(plan_of(problem).family, Family::cpu_row);
+  problem.k = 9;
   EXPECT_FALSE(rtopk::make_plan(problem, Family::cpu_best, plan).ok());
 }
 

@@ -65,7 +65,7 @@ struct Problem {
 enum class Family : std::uint8_t {
   reference,      ///< Scalar and slow, but easy to verify: all other families are tested against it.
   cpu_lanes,      ///< Short rows: a sorting network sorts several rows at once, one in each vector lane.
-  cpu_best,       ///< k = 1: one read finds the best element, a second finds where it is first.
+  cpu_best,       ///< k up to 8: one read finds how good the best are, a second where they are.
   cpu_row,        ///< Counts over the whole row, which stays in the L1 cache.
   cpu_stream,     ///< Long rows: reads a row once, keeps candidates in a buffer and searches those.
   cpu_bisection,  ///< The paper's bisection over the whole row.

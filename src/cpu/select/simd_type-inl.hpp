@@ -45,9 +45,9 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/lanes_family-inl.hpp"
 
-#include "cpu/select/best_family-inl.hpp"
-
 #include "cpu/select/row_family-inl.hpp"
+
+#include "cpu/select/best_family-inl.hpp"
 
 #include "cpu/select/stream_family-inl.hpp"
 

@@ -212,6 +212,10 @@ struct HalfView : RealScale<T, direction> {
   static Lane Threshold(Key key) {
     return static_cast<Lane>(core::bits_of(core::value_of<T>(core::directed<T, direction>(key))) ^ better_side);
   }
+  static Key KeyOfLane(Lane lane) {
+    return core::directed_key<T, direction>(
+        T{static_cast<std::uint16_t>(static_cast<std::uint16_t>(lane) ^ better_side)});
+  }
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const Element* from) {

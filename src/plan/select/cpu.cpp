@@ -40,6 +40,13 @@ constexpr std::int64_t kStreamedShare = 8;
 /// against cpu_best: f32, 32 columns: 55, 38; f16, 32 columns: 29, 43; 64 columns: 53, 50; f64, 32 columns: 116, 47.
 constexpr std::int64_t kBestBytes = 128;
 
+/// Columns for each of 2 and more elements that cpu_best finds, and the longest row, in bytes, in which it does: it reads
+/// a row twice, cpu_stream once. Measured on a Neoverse N1, ns per row, the search against cpu_best:
+/// f32, 256 columns, k = 2: 376, 170; k = 8: 401, 323; 1024 columns, k = 8: 693, 653; softmax: 1748, 641;
+/// 2048 columns, k = 8: 1014, 1030; softmax: 3003, 1042; f16, 2048 columns, k = 8: 1050, 724.
+constexpr std::int64_t kFewColumns = 32;
+constexpr std::int64_t kMaxFewBytes = 8192;
+
 /// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which reads the buffer a few times, happens
 /// at most every k candidates, and the elements that are listed at a time.
 std::int64_t candidate_capacity(const Problem& problem) {
@@ -74,11 +81,17 @@ bool sorts_in_lanes(const Problem& problem) {
   return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
 }
 
+/// True if the groups of cpu_best, whose best elements are compared, beat a search.
+bool looks_for_best(const Problem& problem) {
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  if (problem.k == 1) return problem.cols >= kBestBytes / size;
+  return problem.k <= kMaxBest && problem.cols >= kFewColumns * problem.k && problem.cols <= kMaxFewBytes / size;
+}
+
 Family pick_family(const Problem& problem, const Kernels& kernels) {
   if (!kernels.simd) return Family::reference;
   if (core::bisects(problem)) return Family::cpu_bisection;
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  if (problem.k == 1 && problem.cols >= kBestBytes / size) return Family::cpu_best;
+  if (looks_for_best(problem)) return Family::cpu_best;
   if (sorts_in_lanes(problem)) return Family::cpu_lanes;
   const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
@@ -93,7 +106,7 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                         name(family));
   }
   const bool lanes = problem.cols <= kMaxLanesColumns;
-  const bool best = problem.k == 1;
+  const bool best = problem.k <= kMaxBest;
   const bool takes = core::bisects(problem)
                          ? family == Family::cpu_bisection
                          : family == Family::cpu_row || family == Family::cpu_stream ||
