@@ -39,21 +39,25 @@ class StreamFamily {
     const auto size = static_cast<std::size_t>(problem_.cols);
     const bool trusted = hint_.known && hits_ >= kTrustedHits;
     hint_.known = trusted;
-    Key filter_threshold = trusted ? expected : Key{0};
+    // To try a tie takes a pass, or two if the row cannot be marked at once: then the sample has to speak for it.
+    const bool samples_first = !trusted && size > kListedAtOnce;
+    Key filter_threshold = trusted ? expected : samples_first ? SampledThreshold(elements) : Key{0};
     Key key = 0;
     const bool looks_tied = LooksTied<T, direction>(elements, size, key) && filter_threshold <= key;
     if (looks_tied) SetFloor(key);
     if (has_floor_ && (trusted || looks_tied) && filter_threshold <= floor_ && FinishTied(elements, filter_threshold)) {
       return;
     }
-    const bool hinted = filter_threshold > RowView::lowest_key;
-    if (hinted) {
+    const bool filters = filter_threshold > RowView::lowest_key;
+    if (filters) {
       if (FinishFast(elements, filter_threshold)) return;
-      reach_ = std::min(1.0, reach_ * 1.25);
+      if (trusted) reach_ = std::min(1.0, reach_ * 1.25);
     }
     hint_.known = false;
-    const Key sampled = SampledThreshold(elements);
-    if ((!hinted || sampled < filter_threshold) && FinishFast(elements, sampled)) return;
+    if (!samples_first) {
+      const Key sampled = SampledThreshold(elements);
+      if ((!filters || sampled < filter_threshold) && FinishFast(elements, sampled)) return;
+    }
     Finish(Row<RowView>(elements, size), 0);
   }
 

@@ -39,6 +39,8 @@ constexpr std::int64_t kStreamedShare = 8;
 /// The shortest row, in bytes, in which cpu_best finds a single element. Measured on a Neoverse N1, ns per row, cpu_lanes
 /// against cpu_best: f32, 32 columns: 55, 38; f16, 32 columns: 29, 43; 64 columns: 53, 50; f64, 32 columns: 116, 47.
 constexpr std::int64_t kBestBytes = 128;
+/// The same for 64 bits, in columns: cpu_lanes has their columns in lanes of their own.
+constexpr std::int64_t kMinBestColumns = 8;
 
 /// Columns for each of 2 and more elements that cpu_best finds, and the longest row, in bytes, in which it does: it reads
 /// a row twice, cpu_stream once. Measured on a Neoverse N1, ns per row, the search against cpu_best:
@@ -84,7 +86,7 @@ bool sorts_in_lanes(const Problem& problem) {
 /// True if the groups of cpu_best, whose best elements are compared, beat a search.
 bool looks_for_best(const Problem& problem) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  if (problem.k == 1) return problem.cols >= kBestBytes / size;
+  if (problem.k == 1) return problem.cols >= (size == 8 ? kMinBestColumns : kBestBytes / size);
   return problem.k <= kMaxBest && problem.cols >= kFewColumns * problem.k && problem.cols <= kMaxFewBytes / size;
 }
 
