@@ -121,11 +121,12 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
 }
 
 /// The shortest row that is split. Measured on two cores of a Neoverse N1, f32, k = 50, us with one thread and with two:
-/// 151936 columns: 39, 35; 262144: 60, 56; 524288: 114, 85; 1048576: 207, 143; 4194304: 808, 490. If the other core is
-/// busy, two threads take 14 us longer than one.
+/// 151936 columns: 38, 35; 262144: 57, 63; 524288: 106, 86; 1048576: 197, 136; 4194304: 757, 484. If the other core is
+/// busy, two threads take longer than one: 37, 52 and 754, 819 for the first and the last.
 constexpr std::int64_t kSplitColumns = 524288;
 
-/// More parts than threads: while a thread wakes up, which takes as long as 60000 elements, the others go on.
+/// More parts than threads, so that the others can go on while a thread wakes up. On two idle cores it makes no
+/// difference.
 constexpr std::int64_t kPartsPerThread = 2;
 
 /// Parts of each row where rows are fewer than the threads; 0 if they stay whole. The results of all parts must be few
