@@ -245,7 +245,8 @@ TEST(Runners, KnowTheFamiliesByTheirNames) {
   const auto has = [](const std::set<std::string>& all, const std::set<std::string>& some) {
     return std::ranges::includes(all, some);
   };
-  EXPECT_TRUE(has(names_of(rtopk::DeviceKind::cpu), {"cpu_lanes", "cpu_row", "cpu_stream", "cpu_bisection"}));
+  EXPECT_TRUE(
+      has(names_of(rtopk::DeviceKind::cpu), {"cpu_lanes", "cpu_best", "cpu_row", "cpu_stream", "cpu_bisection"}));
   EXPECT_TRUE(has(names_of(rtopk::DeviceKind::cuda), {"cuda_warp", "cuda_tournament", "cuda_block", "cuda_filter",
                                                       "cuda_cluster", "cuda_radix", "cuda_scan"}));
 }
@@ -257,6 +258,7 @@ TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
   for (std::string target; targets >> target;) {
     expected.insert("cpu " + target);
     if (!rtopk::build_info().highway) continue;
+    expected.insert("cpu " + target + ", in parts");
     for (const rtopk::Family family : families_of(rtopk::DeviceKind::cpu)) {
       if (family == rtopk::Family::cpu_bisection) continue;  // the runner without a family has it
       expected.insert("cpu " + target + ", " + rtopk::name(family));

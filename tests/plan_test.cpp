@@ -134,11 +134,64 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
     EXPECT_EQ(family_of(4096, 8, 2, order), Family::cpu_lanes);
     EXPECT_EQ(family_of(65536, 1, 1, order), Family::cpu_lanes);
     EXPECT_EQ(family_of(65536, 8, 8, order), Family::cpu_lanes);
-    EXPECT_EQ(family_of(1, 64, 2, order), Family::cpu_row);
+    EXPECT_EQ(family_of(1, 60, 2, order), Family::cpu_row);
     EXPECT_EQ(family_of(65536, 256, 32, order), Family::cpu_row);
   }
   EXPECT_EQ(family_of(65536, 48, 24, Order::by_value), Family::cpu_lanes);
   EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), Family::cpu_row);
+}
+
+TEST(Plans, OfFewElementsOfARowLookForTheBest) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  Problem problem = some_problem();
+  problem.k = 1;
+  for (const std::int64_t cols : {32, 256, 100000}) {
+    problem.cols = cols;
+    EXPECT_EQ(plan_of(problem).family, Family::cpu_best) << cols;
+  }
+  Plan plan;
+  EXPECT_EQ(std::string(rtopk::make_plan(problem, Family::cpu_bisection, plan).text()),
+            "family is cpu_bisection; accepted for this problem on a CPU: cpu_best, cpu_row, cpu_stream or reference");
+  problem.k = 8;
+  problem.cols = 2048;
+  EXPECT_EQ(plan_of(problem).family, Family::cpu_best);
+  problem.cols = 2049;
+  EXPECT_EQ(plan_of(problem).family, Family::cpu_stream);
+  problem.cols = 255;
+  EXPECT_EQ(plan_of(problem).family, Family::cpu_row);
+  problem.k = 9;
+  EXPECT_FALSE(rtopk::make_plan(problem, Family::cpu_best, plan).ok());
+}
+
+TEST(Plans, SplitRowsThatAreFewerThanThreads) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  Problem problem = some_problem();
+  problem.rows = 1;
+  problem.cols = 1000000;
+  problem.k = 50;
+  const auto parts_with = [](const Problem& of, std::int32_t threads) {
+    rtopk::Traits traits;
+    traits.threads = threads;
+    Plan plan;
+    EXPECT_TRUE(rtopk::make_plan(of, traits, plan).ok());
+    EXPECT_LE(plan.threads, threads);
+    return plan.parts;
+  };
+  EXPECT_EQ(parts_with(problem, 1), 0);
+  EXPECT_EQ(parts_with(problem, 2), 4);
+  EXPECT_EQ(parts_with(problem, 64), 1000000 / 32768);
+  const auto stays_whole = [&](auto change) {
+    Problem other = problem;
+    change(other);
+    return parts_with(other, 2) == 0;
+  };
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.rows = 2; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.cols = 500000; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.k = 100000; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.passes = true; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.form = rtopk::Form::mask; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.element_stride = 2; }));
+  EXPECT_TRUE(stays_whole([](Problem& p) { p.max_iter = 3; }));
 }
 
 TEST(Plans, TakeTheFamilyThatIsAskedFor) {

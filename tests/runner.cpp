@@ -55,17 +55,19 @@ class ReferenceRunner final : public Runner {
   }
 };
 
-/// One instruction set, with the family that make_plan picks or a given one.
+/// One instruction set, with the family that make_plan picks or a given one, and with rows whole or in parts.
 class CpuRunner final : public Runner {
  public:
   /// `target` is Highway's bit of the instruction set. With 0 the library chooses.
-  CpuRunner(std::string target_name, std::int64_t target, std::optional<rtopk::Family> family)
-      : target_name_(std::move(target_name)), target_(target), family_(family) {}
+  CpuRunner(std::string target_name, std::int64_t target, std::optional<rtopk::Family> family, std::int64_t parts = 0)
+      : target_name_(std::move(target_name)), target_(target), family_(family), parts_(parts) {}
 
   [[nodiscard]] std::string name() const override {
-    return "cpu " + target_name_ + (family_ ? std::string(", ") + rtopk::name(*family_) : "");
+    return "cpu " + target_name_ + (family_ ? std::string(", ") + rtopk::name(*family_) : "") +
+           (parts_ > 0 ? ", in parts" : "");
   }
   [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
+    if (parts_ > 0) return takes_parts(problem);
     return !family_ || is_another_family(problem, rtopk::Traits{}, *family_);
   }
   [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
@@ -91,19 +93,35 @@ class CpuRunner final : public Runner {
     const rtopk::Status status =
         family_ ? rtopk::make_plan(call.problem, traits, *family_, plan) : rtopk::make_plan(call.problem, traits, plan);
     if (!status.ok()) return refused("make_plan", status);
-    if (plan.threads < call.threads) {
+    if (plan.threads < call.threads && plan.parts == 0) {
       // make_plan uses fewer threads for so few elements.
       plan.threads = call.threads;
       plan.rows_per_block = 1;
     }
-    plan.workspace_bytes = static_cast<std::size_t>(plan.threads) * plan.scratch_bytes;
+    if (parts_ > 0 && plan.parts == 0) {
+      // make_plan splits only rows of which there are few, and long ones. More memory than needed: what a plan in parts
+      // needs is for make_plan to know.
+      plan.parts = parts_;
+      const auto candidates = static_cast<std::size_t>(call.problem.rows * (call.problem.k + 1) * parts_);
+      plan.workspace_bytes =
+          static_cast<std::size_t>(plan.threads) * plan.scratch_bytes + 64 * candidates + (std::size_t{1} << 20);
+    } else if (plan.parts == 0) {
+      plan.workspace_bytes = static_cast<std::size_t>(plan.threads) * plan.scratch_bytes;
+    }
     return run_on_host(plan, call);
   }
 
  private:
+  [[nodiscard]] bool takes_parts(const rtopk::Problem& problem) const {
+    const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
+    return exact && problem.form == rtopk::Form::pairs && !problem.passes && problem.element_stride <= 1 &&
+           problem.rows > 0 && parts_ <= problem.cols / problem.k;
+  }
+
   std::string target_name_;
   [[maybe_unused]] std::int64_t target_;  // not used without Highway
   std::optional<rtopk::Family> family_;
+  std::int64_t parts_;
 };
 
 std::vector<std::unique_ptr<Runner>> make_host_runners() {
@@ -116,6 +134,7 @@ std::vector<std::unique_ptr<Runner>> make_host_runners() {
       const std::int64_t target = rest & -rest;
       if (name != hwy::TargetName(target)) continue;
       all.push_back(std::make_unique<CpuRunner>(name, target, std::nullopt));
+      all.push_back(std::make_unique<CpuRunner>(name, target, std::nullopt, 3));
       for (const rtopk::Family family : families_of(rtopk::DeviceKind::cpu)) {
         if (family == rtopk::Family::cpu_bisection) continue;  // make_plan picks it for every problem that it takes
         all.push_back(std::make_unique<CpuRunner>(name, target, family));

@@ -53,6 +53,36 @@ TEST(Threads, EveryExecutorGivesTheSame) {
   }
 }
 
+// Rows fewer than the threads are split, into parts that do not divide them evenly.
+TEST(Threads, ShareARow) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  Random random(seed() + 53);
+  for (const rtopk::DType dtype : {rtopk::DType::f32, rtopk::DType::bf16}) {
+    for (const std::int64_t rows : {1, 2}) {
+      const Matrix matrix = make_mixed_matrix(dtype, rows, 600011, 50, random);
+      for (const rtopk::Order order : {rtopk::Order::unsorted, rtopk::Order::by_value}) {
+        rtopk::Problem problem = problem_for(matrix, 50);
+        problem.order = order;
+        problem.index_type = random.coin() ? rtopk::IndexType::i32 : rtopk::IndexType::i64;
+        const auto selections = select(problem, matrix.bytes.data());
+        for (const std::int32_t threads : {1, 2, 3, 8}) {
+          rtopk::Plan plan;
+          rtopk::Traits traits;
+          traits.threads = threads;
+          ASSERT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+          EXPECT_EQ(plan.parts > 0, rows < threads);
+          Layout layout;
+          layout.threads = threads;
+          for (const Runner* runner : host_runners()) {
+            runner->activate();
+            ASSERT_EQ(check(*runner, problem, matrix, selections, layout), "");
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Threads, AProblemThatIsWorthMany) {
   Random random(seed() + 51);
   const Matrix matrix = make_mixed_matrix(rtopk::DType::f32, 3000, 256, 32, random);

@@ -65,6 +65,7 @@ struct Problem {
 enum class Family : std::uint8_t {
   reference,      ///< Scalar and slow, but easy to verify: all other families are tested against it.
   cpu_lanes,      ///< Short rows: a sorting network sorts several rows at once, one in each vector lane.
+  cpu_best,       ///< k up to 8: one read finds how good the best are, a second where they are.
   cpu_row,        ///< Counts over the whole row, which stays in the L1 cache.
   cpu_stream,     ///< Long rows: reads a row once, keeps candidates in a buffer and searches those.
   cpu_bisection,  ///< The paper's bisection over the whole row.
@@ -97,7 +98,9 @@ struct Plan {
   std::int32_t lanes_per_row = 0;      ///< CUDA: threads that share a row.
   std::int32_t elements_per_lane = 0;  ///< cuda_warp, cuda_tournament: elements of a row in one thread.
   std::int64_t blocks = 0;             ///< CUDA: blocks of the grid.
-  std::int64_t parts = 0;              ///< cuda_cluster, cuda_radix: blocks that share a row.
+  std::int64_t parts = 0;              ///< CPU: parts of a row that tasks select from, for rows fewer than threads; the
+                                       ///< other fields then describe the selection from parts. 0: rows are whole.
+                                       ///< cuda_cluster, cuda_radix: blocks that share a row.
   std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
   std::int64_t chunk_rows = 0;         ///< CUDA: rows copied to the workspace at a time; the other fields then describe
                                        ///< the selection from one such chunk. 0: rows are read in place.

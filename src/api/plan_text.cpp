@@ -72,6 +72,7 @@ std::string to_string(const Plan& plan) {
   lines.add("threads", std::int64_t{plan.threads});
   lines.add("rows_per_block", plan.rows_per_block);
   if (plan.candidate_capacity != 0) lines.add("candidate_capacity", plan.candidate_capacity);
+  if (p.device.kind == DeviceKind::cpu && plan.parts != 0) lines.add("parts", plan.parts);
   if (p.device.kind == DeviceKind::cuda) {
     lines.add("lanes_per_row", std::int64_t{plan.lanes_per_row});
     if (plan.elements_per_lane != 0) lines.add("elements_per_lane", std::int64_t{plan.elements_per_lane});

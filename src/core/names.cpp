@@ -79,6 +79,7 @@ const char* name(Family family) noexcept {
   switch (family) {
     case Family::reference: return "reference";
     case Family::cpu_lanes: return "cpu_lanes";
+    case Family::cpu_best: return "cpu_best";
     case Family::cpu_row: return "cpu_row";
     case Family::cpu_stream: return "cpu_stream";
     case Family::cpu_bisection: return "cpu_bisection";

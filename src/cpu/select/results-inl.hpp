@@ -1,15 +1,11 @@
 // Receives the selected positions of a row in index order and writes them in the order and form of the problem.
 // Included by simd_type-inl.hpp, once per instruction set.
 
-/// A selected element. Ascending order is the output order by value: best first, ties by index.
+/// A selected element. In ascending order of its key it is the output order by value: best first.
 template <class Key>
 struct Ranked {
   Key inverted_key;
   std::int64_t place;
-
-  friend bool operator<(const Ranked& a, const Ranked& b) {
-    return a.inverted_key != b.inverted_key ? a.inverted_key < b.inverted_key : a.place < b.place;
-  }
 };
 
 template <class T, Direction direction>
@@ -20,10 +16,10 @@ class Results {
     if (ranks()) {
       bits_ = scratch.take<Bits>(problem.k);
       for (Ordered& part : ordered_) part = {scratch.take<Lane>(problem.k), scratch.take<Number>(problem.k)};
-    } else if (packs()) {
-      packed_ = scratch.take<std::uint64_t>(problem.k);
     } else {
-      ranked_ = scratch.take<Ranked<Key>>(problem.k);
+      for (auto*& part : packed_) part = packs() ? scratch.take<std::uint64_t>(problem.k) : nullptr;
+      for (auto*& part : ranked_) part = packs() ? nullptr : scratch.take<Ranked<Key>>(problem.k);
+      digits_ = scratch.take<std::size_t>(static_cast<std::int64_t>(sizeof(Key) * kDigits));
     }
     places_ = scratch.take<std::int64_t>(problem.k);
   }
@@ -40,6 +36,9 @@ class Results {
     if (problem_.form == Form::mask) std::fill_n(output_.mask + row_start, problem_.cols, std::uint8_t{});
   }
 
+  /// Forgets what was added since Begin().
+  void Restart() { Begin(elements_, number_); }
+
   /// Adds the elements at `base` + each of `positions`.
   template <class Position>
   void Add(const Position* positions, std::size_t count, std::size_t base) {
@@ -51,13 +50,13 @@ class Results {
     } else if (packs()) {
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t place = base + static_cast<std::size_t>(positions[i]);
-        packed_[written_ + static_cast<std::int64_t>(i)] =
+        packed_[0][written_ + static_cast<std::int64_t>(i)] =
             (static_cast<std::uint64_t>(InvertedKey(place)) << 32) | place;
       }
     } else {
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t place = base + static_cast<std::size_t>(positions[i]);
-        ranked_[written_ + static_cast<std::int64_t>(i)] = {InvertedKey(place), static_cast<std::int64_t>(place)};
+        ranked_[0][written_ + static_cast<std::int64_t>(i)] = {InvertedKey(place), static_cast<std::int64_t>(place)};
       }
     }
     written_ += static_cast<std::int64_t>(count);
@@ -79,12 +78,12 @@ class Results {
   using Lane = SignedOf<Key>;
   using Bits = core::KeyOf<T>;  ///< Values are copied as bits, which preserves NaN payloads and -0.
 
-  /// True if ranks and merges sort the results; they have no unpredictable branches. On a Neoverse N1, f32, ns per row
-  /// including the search (ranks, std::sort): 256 columns, k = 8: 439, 518; k = 32: 719, 1119; k = 128: 2327, 4116;
-  /// 4096 columns, k = 1024: 28200, 45400. Larger k was not measured.
+  /// True if ranks and merges sort the results, else the digits of their keys do. Neither has unpredictable branches.
+  /// On a Neoverse N1, ns per row including the search (ranks, digits): 1024 columns, f32, k = 200: 4757, 4799;
+  /// k = 400: 9268, 7457; f16, k = 129: 3176, 2666; f64, k = 200: 6330, 6331; k = 400: 11759, 9500.
   [[nodiscard]] bool ranks() const { return problem_.k <= kMaxRanked; }
-  static constexpr std::int64_t kMaxRanked = 1024;
-  /// True if key and position fit into 64 bits, which sort faster than pairs.
+  static constexpr std::int64_t kMaxRanked = sizeof(T) == 2 ? 96 : 200;
+  /// True if key and position fit into 64 bits, which are moved faster than pairs.
   [[nodiscard]] bool packs() const { return sizeof(Key) <= 4 && problem_.cols <= std::int64_t{1} << 32; }
 
   Key InvertedKey(std::size_t place) const {
@@ -128,15 +127,43 @@ class Results {
     const auto count = static_cast<std::size_t>(written_);
     if (ranks()) return WriteRanked(count);
     if (packs()) {
-      std::sort(packed_, packed_ + count);  // in place: a run must not allocate
-      for (std::size_t i = 0; i < count; ++i) places_[i] = static_cast<std::int64_t>(packed_[i] & 0xffffffffu);
+      const auto* sorted =
+          SortDigits(packed_, count, [](std::uint64_t packed) { return static_cast<Key>(packed >> 32); });
+      for (std::size_t i = 0; i < count; ++i) places_[i] = static_cast<std::int64_t>(sorted[i] & 0xffffffffu);
     } else {
-      std::sort(ranked_, ranked_ + count);
-      for (std::size_t i = 0; i < count; ++i) places_[i] = ranked_[i].place;
+      const auto* sorted = SortDigits(ranked_, count, [](const Ranked<Key>& ranked) { return ranked.inverted_key; });
+      for (std::size_t i = 0; i < count; ++i) places_[i] = sorted[i].place;
     }
     written_ = 0;
     Write(places_, count, 0);
   }
+
+  static constexpr std::size_t kDigits = 256;  ///< Values of a digit: a byte of a key.
+
+  /// Sorts parts[0] by the bytes of the keys, the lowest first, from one part to the other and back. Every step keeps
+  /// the order of equal digits, so that equal elements stay in the order of Add().
+  template <class Record, class KeyOfRecord>
+  const Record* SortDigits(Record* const (&parts)[2], std::size_t count, KeyOfRecord key_of) {
+    Record* from = parts[0];
+    Record* to = parts[1];
+    if (count == 0) return from;
+    std::fill_n(digits_, sizeof(Key) * kDigits, std::size_t{0});
+    for (std::size_t i = 0; i < count; ++i) {
+      const Key key = key_of(from[i]);
+      for (std::size_t byte = 0; byte < sizeof(Key); ++byte) ++digits_[byte * kDigits + Digit(key, byte)];
+    }
+    for (std::size_t byte = 0; byte < sizeof(Key); ++byte) {
+      std::size_t* const next = digits_ + byte * kDigits;
+      if (next[Digit(key_of(from[0]), byte)] == count) continue;  // all have this digit
+      std::size_t before = 0;
+      for (std::size_t digit = 0; digit < kDigits; ++digit) before += std::exchange(next[digit], before);
+      for (std::size_t i = 0; i < count; ++i) to[next[Digit(key_of(from[i]), byte)]++] = from[i];
+      std::swap(from, to);
+    }
+    return from;
+  }
+
+  static std::size_t Digit(Key key, std::size_t byte) { return static_cast<std::size_t>(key >> (8 * byte)) % kDigits; }
 
   void WriteRanked(std::size_t count) {
     if (count == 0) return;
@@ -294,24 +321,59 @@ class Results {
   const T* elements_ = nullptr;
   std::int64_t number_ = 0;
   std::int64_t written_ = 0;
-  Bits* bits_ = nullptr;     ///< Added results, to be sorted.
-  Ordered ordered_[2] = {};  ///< First their keys; then sorted parts, which merges move from one to the other.
-  std::uint64_t* packed_ = nullptr;
-  Ranked<Key>* ranked_ = nullptr;
+  Bits* bits_ = nullptr;           ///< Added results, to be sorted.
+  Ordered ordered_[2] = {};        ///< First their keys; then sorted parts, which merges move from one to the other.
+  std::uint64_t* packed_[2] = {};  ///< Added results in the first, for SortDigits().
+  Ranked<Key>* ranked_[2] = {};    ///< The same where they do not fit into 64 bits.
+  std::size_t* digits_ = nullptr;
   std::int64_t* places_ = nullptr;
 };
 
-/// Handles a row of at most kListedAtOnce elements whose kth value is `key`, with many ties: selects the k best
-/// without a search. Otherwise returns false and changes only `passes`; `is_above` tells if the kth value is above
-/// `key`.
+/// True if three elements of a row are the same: its kth value may be a tie at `key`. A row of one value is recognised by
+/// that, whatever the rows before it were.
+template <class T, Direction direction>
+HWY_INLINE bool LooksTied(const T* elements, std::size_t size, core::KeyOf<T>& key) {
+  key = core::directed_key<T, direction>(elements[size / 2]);
+  return core::bits_of(elements[0]) == core::bits_of(elements[size / 2]) &&
+         core::bits_of(elements[size - 1]) == core::bits_of(elements[size / 2]);
+}
+
+/// TakeIfTied() for a row that is too long to be marked at once.
+template <class T, Direction direction, class View>
+bool TakeIfTiedLong(const Row<View>& row, const Problem& problem, core::KeyOf<T> key, Listing& listing,
+                    Results<T, direction>& results, std::int32_t& passes, bool& is_above) {
+  std::int64_t above = row.Count(static_cast<core::KeyOf<T>>(key + 1));
+  ++passes;
+  is_above = above >= problem.k;
+  if (is_above) return false;
+  ++passes;
+  std::int64_t ties = problem.k - above;
+  for (std::size_t begin = 0; begin < row.size() && above + ties > 0; begin += kListedAtOnce) {
+    const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
+    const std::int64_t ties_before = ties;
+    const std::size_t count =
+        above == 0 ? listing.FillTies(row, key, begin, end, ties) : listing.FillWithTies(row, key, begin, end, ties);
+    if (count > 0) results.Add(listing.positions(), count, begin);
+    above -= static_cast<std::int64_t>(count) - (ties_before - ties);
+  }
+  if (ties == 0) return true;
+  results.Restart();  // the kth value is below `key`
+  return false;
+}
+
+/// Handles a row whose kth value is `key`, with many ties: selects the k best without a search. Otherwise returns false
+/// and changes only `passes`; `is_above` tells if the kth value is above `key`.
 template <class T, Direction direction>
 bool TakeIfTied(const T* elements, const Problem& problem, core::KeyOf<T> key, Listing& listing,
                 Results<T, direction>& results, std::int32_t& passes, bool& is_above) {
   using View = typename Held<T, direction>::RowView;
   if (key <= View::lowest_key || key >= View::highest_key) return false;
-  ++passes;
   const auto size = static_cast<std::size_t>(problem.cols);
   const Row<View> row(elements, size);
+  if (size > kListedAtOnce) {
+    return TakeIfTiedLong<T, direction>(row, problem, key, listing, results, passes, is_above);
+  }
+  ++passes;
   const auto mark = [&](const auto& fast_row) { return listing.MarkIfTied(fast_row, row, key, problem.k, is_above); };
   bool found = false;
   if constexpr (Held<T, direction>::converts) {

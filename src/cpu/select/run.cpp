@@ -2,12 +2,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
 
+#include "core/placement.hpp"
 #include "core/reference.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/runtime/floating_environment.hpp"
 #include "cpu/runtime/threads.hpp"
 #include "cpu/select/simd_rows.hpp"
+#include "plan/select/split.hpp"
 
 namespace rtopk::cpu {
 namespace {
@@ -50,14 +55,76 @@ std::size_t scratch_bytes([[maybe_unused]] const Plan& plan) noexcept {
   return core::reference_scratch_bytes(plan.problem);
 }
 
+void run_whole_rows(const Plan& plan, const void* input, const Output& output, std::byte* workspace,
+                    const Executor* executor) {
+  Job job{plan, input, output, workspace};
+  run_tasks(executor, tasks_for(plan.threads, plan.problem.rows, plan.rows_per_block), run_task, &job);
+}
+
+/// Writes the columns of the chosen candidates.
+template <class Index>
+void write_columns(const Plan& plan, const std::int64_t* places, const std::int64_t* chosen, Index* indices) {
+  const Problem& problem = plan.problem;
+  const std::int64_t part = problem.cols / plan.parts;
+  const std::int64_t listed = plan.parts * problem.k;
+  const std::int64_t candidates = listed + problem.cols % plan.parts;
+  for (std::int64_t i = 0; i < problem.rows * problem.k; ++i) {
+    const std::int64_t candidate = chosen[i];
+    const std::int64_t column = candidate < listed
+                                    ? candidate / problem.k * part + places[i / problem.k * candidates + candidate]
+                                    : plan.parts * part + candidate - listed;
+    indices[i] = static_cast<Index>(column);
+  }
+}
+
+/// Two steps, each of which ends before the next begins: no task waits for another.
+void run_split_rows(const Plan& plan, const void* input, const Output& output, std::byte* workspace,
+                    const Executor* executor) {
+  const Problem& problem = plan.problem;
+  const std::size_t size = size_of(problem.dtype);
+  Plan of_parts = plan;
+  of_parts.problem = parts_of_row(problem, plan.parts);
+  of_parts.parts = 0;
+  Plan of_candidates;
+  // It was planned before, to know the workspace: it does not fail.
+  static_cast<void>(
+      make_plan(candidates_of_rows(problem, plan.parts), Traits{.threads = 1}, std::nullopt, kernels(), of_candidates));
+  const SplitLayout layout = split_layout(problem, plan.parts, 0);
+  workspace += (SplitLayout::kAlignment - reinterpret_cast<std::uintptr_t>(workspace) % SplitLayout::kAlignment) %
+               SplitLayout::kAlignment;
+  std::byte* const values = workspace + layout.values;
+  auto* const places = reinterpret_cast<std::int64_t*>(workspace + layout.places);
+  auto* const chosen = reinterpret_cast<std::int64_t*>(workspace + layout.chosen);
+  const auto candidates = static_cast<std::size_t>(of_candidates.problem.cols);
+  const auto listed = static_cast<std::size_t>(plan.parts * problem.k);
+  const std::size_t left = candidates - listed;
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    const auto* const elements =
+        static_cast<const std::byte*>(input) + static_cast<std::size_t>(core::row_start(problem, row)) * size;
+    const std::size_t first = static_cast<std::size_t>(row) * candidates;
+    const Output found{.values = values + first * size, .indices = places + first};
+    run_whole_rows(of_parts, elements, found, workspace + layout.scratch, executor);
+    std::memcpy(values + (first + listed) * size, elements + (static_cast<std::size_t>(problem.cols) - left) * size,
+                left * size);
+  }
+  run_whole_rows(of_candidates, values, Output{.values = output.values, .indices = chosen}, workspace + layout.scratch,
+                 executor);
+  if (!problem.indices) return;
+  if (problem.index_type == IndexType::i32) {
+    write_columns(plan, places, chosen, static_cast<std::int32_t*>(output.indices));
+  } else {
+    write_columns(plan, places, chosen, static_cast<std::int64_t*>(output.indices));
+  }
+}
+
 }  // namespace
 
 Kernels kernels() noexcept { return {has_simd(), scratch_bytes}; }
 
 void run(const Plan& plan, const void* input, const Output& output, void* workspace,
          const Executor* executor) noexcept {
-  Job job{plan, input, output, static_cast<std::byte*>(workspace)};
-  run_tasks(executor, tasks_for(plan.threads, plan.problem.rows, plan.rows_per_block), run_task, &job);
+  const auto run_rows = plan.parts == 0 ? run_whole_rows : run_split_rows;
+  run_rows(plan, input, output, static_cast<std::byte*>(workspace), executor);
 }
 
 }  // namespace rtopk::cpu

@@ -47,6 +47,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/row_family-inl.hpp"
 
+#include "cpu/select/best_family-inl.hpp"
+
 #include "cpu/select/stream_family-inl.hpp"
 
 #include "cpu/select/bisection_family-inl.hpp"
@@ -83,6 +85,7 @@ void Run(const Plan& plan, const void* input, const Output& output, std::int64_t
     constexpr Direction direction = decltype(tag)::value;
     const auto run = [&]<class Family>(Family*) { SelectRows<Family, T>(plan, input, output, begin, end, scratch); };
     if (plan.family == Family::cpu_lanes) return run(static_cast<LanesFamily<T, direction>*>(nullptr));
+    if (plan.family == Family::cpu_best) return run(static_cast<BestFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_row) return run(static_cast<RowFamily<T, direction>*>(nullptr));
     if (plan.problem.cols <= std::numeric_limits<std::uint32_t>::max()) {

@@ -23,17 +23,10 @@ class StreamFamily {
   void Select(const T* elements, std::int64_t number) {
     results_.Begin(elements, number);
     passes_ = 0;
-    Key filter_threshold = 0;
-    if (hint_.known) filter_threshold = RowView::FromReal(hint_.value - margin_ * hint_.gap);
-    if (hint_.known && has_floor_ && filter_threshold <= floor_) {
-      filter_threshold = floor_;
-      if (FinishTied(elements, filter_threshold)) return;
-    }
-    if (!FinishFast(elements, filter_threshold)) {
-      hint_.known = false;
-      Finish(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), 0);
-    }
+    const Key expected = hint_.known ? RowView::FromReal(hint_.value - reach_ * margin_ * hint_.gap) : Key{0};
+    SelectRow(elements, expected);
     results_.End(passes_);
+    CompareWith(expected);
   }
 
  private:
@@ -42,14 +35,71 @@ class StreamFamily {
   using Candidate = typename Held::Element;
   using Key = core::KeyOf<T>;
 
+  void SelectRow(const T* elements, Key expected) {
+    const auto size = static_cast<std::size_t>(problem_.cols);
+    const bool trusted = hint_.known && hits_ >= kTrustedHits;
+    hint_.known = trusted;
+    // To try a tie takes a pass, or two if the row cannot be marked at once: then the sample has to speak for it.
+    const bool samples_first = !trusted && size > kListedAtOnce;
+    Key filter_threshold = trusted ? expected : samples_first ? SampledThreshold(elements) : Key{0};
+    Key key = 0;
+    const bool looks_tied = LooksTied<T, direction>(elements, size, key) && filter_threshold <= key;
+    if (looks_tied) SetFloor(key);
+    if (has_floor_ && (trusted || looks_tied) && filter_threshold <= floor_ && FinishTied(elements, filter_threshold)) {
+      return;
+    }
+    const bool filters = filter_threshold > RowView::lowest_key;
+    if (filters) {
+      if (FinishFast(elements, filter_threshold)) return;
+      if (trusted) reach_ = std::min(1.0, reach_ * 1.25);
+    }
+    hint_.known = false;
+    if (!samples_first) {
+      const Key sampled = SampledThreshold(elements);
+      if ((!filters || sampled < filter_threshold) && FinishFast(elements, sampled)) return;
+    }
+    Finish(Row<RowView>(elements, size), 0);
+  }
+
+  /// Counts the rows in succession for which the hint was right. A filter threshold from a hint saves the sample; where
+  /// every row has a scale of its own, it costs a read of the row.
+  void CompareWith(Key expected) {
+    if (expected == 0) return;  // there was no hint
+    const double below = found_ - RowView::ToReal(expected);
+    const bool hit = expected > RowView::lowest_key && below >= 0 && below <= 6 * margin_ * hint_.gap && !pruned_;
+    hits_ = hit ? std::min(hits_ + 1, kTrustedHits) : 0;  // a miss costs as much as many samples
+  }
+
+  /// A filter threshold that most likely at least k elements reach, from a sample of the row: whole cache lines, since a
+  /// line that is not in the cache costs more than to count its elements.
+  Key SampledThreshold(const T* elements) {
+    using View = typename Held::View;
+    constexpr std::size_t kLine = 64 / sizeof(T);
+    const auto cols = static_cast<std::size_t>(problem_.cols);
+    if (cols < 4 * kLine) return 0;
+    const std::size_t lines = std::clamp(cols / 32, std::size_t{256}, std::size_t{2048}) / kLine;
+    const std::size_t size = lines * kLine;
+    for (std::size_t i = 0; i < lines; ++i) {
+      std::memcpy(candidates_ + i * kLine, elements + i * (cols - kLine) / (lines - 1), kLine * sizeof(T));
+    }
+    Held::Convert(candidates_, size);
+    const double rank = static_cast<double>(problem_.k) * static_cast<double>(size) / static_cast<double>(cols);
+    const auto wanted = static_cast<std::int64_t>(rank + 2.5 * std::sqrt(rank) + 3);
+    if (2 * wanted >= static_cast<std::int64_t>(size)) return 0;
+    Hint cold;
+    return FindThreshold(Row<View>(candidates_, size), wanted, cold, wanted / 4).key;
+  }
+
   /// Selects the k best if the floor is the kth value. Otherwise returns false and selects nothing; if the kth value is
   /// above the floor, raises the filter threshold above it.
   bool FinishTied(const T* elements, Key& filter_threshold) {
     bool is_above = false;
-    if (problem_.cols <= static_cast<std::int64_t>(kListedAtOnce)) {
-      if (TakeIfTied(elements, problem_, floor_, listing_, results_, passes_, is_above)) return EndTied();
-    } else if (SearchTied(Row<RowView>(elements, static_cast<std::size_t>(problem_.cols)), is_above)) {
-      return EndTied();
+    pruned_ = false;
+    if (TakeIfTied(elements, problem_, floor_, listing_, results_, passes_, is_above)) {
+      const double value = RowView::ToReal(floor_);
+      hint_.Learn(value, value, 0, false);
+      found_ = value;
+      return true;
     }
     if (is_above) {
       filter_threshold = static_cast<Key>(floor_ + 1);
@@ -57,29 +107,6 @@ class StreamFamily {
       has_floor_ = false;
     }
     return false;
-  }
-
-  bool EndTied() {
-    const double value = RowView::ToReal(floor_);
-    hint_.Learn(value, value, 0, false);
-    results_.End(passes_);
-    return true;
-  }
-
-  /// The same for a row that is too long to be marked at once.
-  bool SearchTied(const Row<RowView>& row, bool& is_above) {
-    const std::int64_t above = row.Count(static_cast<Key>(floor_ + 1));
-    ++passes_;
-    is_above = above >= problem_.k;
-    if (is_above) return false;
-    const std::int64_t count = row.Count(floor_);
-    ++passes_;
-    if (count < problem_.k) return false;
-    ListSelected(row, core::Threshold<Key>{floor_, count, above, passes_}, problem_.k, listing_,
-                 [&](const std::uint16_t* positions, std::size_t listed, std::size_t base) {
-                   results_.Add(positions, listed, base);
-                 });
-    return true;
   }
 
   /// Finish() with the fastest view for this filter threshold.
@@ -100,6 +127,7 @@ class StreamFamily {
     double gap = hint_.gap;
     Threshold kth{};  ///< Result of the latest search among the candidates.
     size_ = 0;
+    pruned_ = false;
     ++passes_;
     // Invariant: the buffer holds, in index order, the elements before `begin` that reached the filter threshold when
     // they were read, less those that were pruned because k others are better.
@@ -116,6 +144,7 @@ class StreamFamily {
                        : listing_.template Fill<false>(row, key, begin, end));
       }
       if (size_ > prune_at_) {
+        pruned_ = true;
         if (aimed) LookForFloor();
         Hint cold;
         const bool open = Prune(filter_threshold, cold, kth);
@@ -138,7 +167,9 @@ class StreamFamily {
     }
     if (kth.tied) SetFloor(kth.key);
     const double found = surplus > 0 || kth.tied ? kth.value : at_filter_threshold;
+    found_ = found;
     if (aimed) {
+      if (pruned_ || static_cast<double>(surplus) > 3 * margin_) reach_ *= 0.75;
       hint_.Learn(found, at_filter_threshold, surplus, false);
     } else {
       hint_ = {true, found, surplus > 0 ? first.gap : gap};
@@ -230,9 +261,16 @@ class StreamFamily {
   std::size_t size_ = 0;
   std::size_t prune_at_;  ///< Prune above this size: one more listing must fit.
   double margin_;         ///< Number of candidates to aim for beyond k.
-  bool sparse_;           ///< Most vectors hold no candidate.
+  /// How far below the kth value to look for them, against what the distance of elements there says. Less than 1 where
+  /// elements lie closer together further down, as in the tail of a softmax.
+  double reach_ = 1;
+  bool pruned_ = false;  ///< The candidates of the latest row were too many.
+  bool sparse_;          ///< Most vectors hold no candidate.
   std::int32_t passes_ = 0;
   Hint hint_;
+  static constexpr std::int32_t kTrustedHits = 6;
+  std::int32_t hits_ = kTrustedHits;
+  double found_ = 0;  ///< The kth value of the latest row.
   /// A value that a large part of the row has, at the kth value or closely below: for example the zeros after ReLU. If
   /// the filter threshold were not above it, all of them would be candidates.
   Key floor_ = 0;

@@ -36,21 +36,115 @@ HWY_INLINE bool IsTied(const core::Threshold<Key>& threshold, std::int64_t k, st
   return threshold.count > k && 8 * (threshold.count - threshold.count_above) >= static_cast<std::int64_t>(size);
 }
 
-/// A hint from a sorted sample of the row itself.
+/// A hint from a sample of the row itself: vectors from 16 places. A network without branches sorts the sample, each lane
+/// by itself; what is read off every lane is averaged.
 template <class View>
-Hint SampleHint(const Row<View>& row, std::int64_t k) {
-  constexpr std::size_t kSamples = 32;
-  const std::size_t size = row.size();
-  const std::size_t samples = std::min(size, kSamples);
-  std::array<typename View::Key, kSamples> keys;
-  for (std::size_t i = 0; i < samples; ++i) keys[i] = View::KeyOf(row.elements()[(2 * i + 1) * size / (2 * samples)]);
-  std::sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(samples), std::greater<>());
-  const std::size_t place = std::min(static_cast<std::size_t>(k) * samples / size, samples - 1);
-  const std::size_t above = place < 2 ? 0 : place - 2;
-  const std::size_t below = std::min(place + 2, samples - 1);
-  const double elements = static_cast<double>((below - above) * size + 1) / static_cast<double>(samples);
-  return {true, View::ToReal(keys[place]), (View::ToReal(keys[above]) - View::ToReal(keys[below])) / elements,
-          keys[place] == keys[below] && below == place + 2};
+class Sample {
+ public:
+  HWY_INLINE explicit Sample(const Row<View>& row) : size_(static_cast<double>(row.size())) {
+    const D d;
+    const Element* elements = row.elements();
+    Element padded[kLanes];
+    std::size_t last = row.size() - kLanes;
+    if (row.size() < kLanes) {
+      std::fill_n(padded, kLanes, elements[0]);
+      std::copy_n(elements, row.size(), padded);
+      elements = padded;
+      last = 0;
+    }
+    V sorted[kPlaces];
+    for (std::size_t i = 0; i < kPlaces; ++i) sorted[i] = View::Load(d, elements + i * last / (kPlaces - 1));
+    Sort<0>(sorted);
+    for (std::size_t i = 0; i < kPlaces; ++i) hn::Store(sorted[i], d, lanes_ + i * kLanes);
+  }
+
+  [[nodiscard]] Hint At(std::int64_t k) const {
+    const double place = static_cast<double>(k) / size_ * kPlaces - 0.5;
+    const auto before = static_cast<std::size_t>(std::clamp(place, 0.0, kPlaces - 2.0));
+    const double weight = std::clamp(place - static_cast<double>(before), 0.0, 1.0);
+    const std::size_t first = before < 1 ? 0 : before - 1;
+    const std::size_t last = std::min(before + 2, kPlaces - 1);
+    const double elements = static_cast<double>(last - first) * size_ / kPlaces;
+    const double value = Mean(before) + weight * (Mean(before + 1) - Mean(before));
+    // The best of all lanes is nearer to a small k than the mean of their best.
+    const bool few = static_cast<double>(k) * kPlaces * kLanes < 1.5 * size_;
+    return {true, few ? Best() : value, (Mean(first) - Mean(last)) / elements, IsFlat(before)};
+  }
+
+ private:
+  using D = hn::ScalableTag<typename View::Lane>;
+  using V = hn::Vec<D>;
+  using Lane = typename View::Lane;
+  using Element = typename View::Element;
+  static constexpr std::size_t kLanes = hn::MaxLanes(D{});
+  static constexpr std::size_t kPlaces = 16;
+
+  struct Pair {
+    std::size_t better;
+    std::size_t worse;
+  };
+  static constexpr std::size_t kExchanges = 63;
+  /// Batcher's odd-even merge sort.
+  static constexpr std::array<Pair, kExchanges> exchanges = [] {
+    std::array<Pair, kExchanges> all{};
+    std::size_t count = 0;
+    for (std::size_t p = 1; p < kPlaces; p *= 2) {
+      for (std::size_t apart = p; apart >= 1; apart /= 2) {
+        for (std::size_t from = apart % p; from + apart < kPlaces; from += 2 * apart) {
+          for (std::size_t i = from; i < std::min(from + apart, kPlaces - apart); ++i) {
+            if (i / (2 * p) == (i + apart) / (2 * p)) all[count++] = {i, i + apart};
+          }
+        }
+      }
+    }
+    return all;
+  }();
+
+  template <std::size_t step>
+  static HWY_INLINE void Sort(V (&sorted)[kPlaces]) {
+    if constexpr (step < kExchanges) {
+      constexpr Pair pair = exchanges[step];
+      const V a = sorted[pair.better];
+      const V b = sorted[pair.worse];
+      sorted[pair.better] = View::ascending ? hn::Max(a, b) : hn::Min(a, b);
+      sorted[pair.worse] = View::ascending ? hn::Min(a, b) : hn::Max(a, b);
+      Sort<step + 1>(sorted);
+    }
+  }
+
+  /// The mean of the lanes at a place, without infinities and NaN.
+  [[nodiscard]] double Mean(std::size_t place) const {
+    const Lane* const lanes = lanes_ + place * kLanes;
+    double sum = 0;
+    double count = 0;
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      const auto lane = static_cast<double>(lanes[i]);
+      const bool finite = std::abs(lane) <= std::numeric_limits<double>::max();
+      sum += finite ? lane : 0.0;
+      count += finite ? 1.0 : 0.0;
+    }
+    return View::ToReal(View::KeyOfLane(count > 0 ? static_cast<Lane>(sum / count) : lanes[0]));
+  }
+
+  [[nodiscard]] double Best() const {
+    const auto best =
+        View::ascending ? *std::max_element(lanes_, lanes_ + kLanes) : *std::min_element(lanes_, lanes_ + kLanes);
+    return View::ToReal(View::KeyOfLane(best));
+  }
+
+  /// True if all lanes at a place and the next one are equal.
+  [[nodiscard]] bool IsFlat(std::size_t place) const {
+    const Lane* const lanes = lanes_ + place * kLanes;
+    return std::all_of(lanes, lanes + 2 * kLanes, [&](Lane lane) { return lane == lanes[0]; });
+  }
+
+  double size_;
+  HWY_ALIGN Lane lanes_[kPlaces * kLanes];
+};
+
+template <class View>
+HWY_NOINLINE Hint SampleHint(const Row<View>& row, std::int64_t k) {
+  return Sample<View>(row).At(k);
 }
 
 /// Proposes probes by secant steps through the last two counts.
@@ -116,11 +210,13 @@ void Narrow(const Row<View>& row, core::ThresholdSearch<typename View::Key>& sea
   search.narrow(low_is_known ? worst : bracket.low, high_is_known ? best : bracket.high);
 }
 
-/// Finds the threshold of the k best elements, probing first at the hint, and updates the hint.
+/// Finds the threshold of the k best elements, probing first at the hint, and updates the hint. Stops as soon as no more
+/// than `slack` elements beyond k reach it.
 template <class View>
-HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& row, std::int64_t k, Hint& hint) {
+HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& row, std::int64_t k, Hint& hint,
+                                                             std::int64_t slack = 0) {
   using Key = typename View::Key;
-  constexpr std::size_t kWorthSampling = 256;
+  constexpr std::size_t kWorthSampling = 128;
   const bool from_sample = !hint.known;
   if (from_sample) hint = SampleHint(row, k);
   Secant<View> secant(row, k, hint.gap, !from_sample && row.size() >= kWorthSampling);
@@ -136,7 +232,7 @@ HWY_INLINE core::Threshold<typename View::Key> FindThreshold(const Row<View>& ro
       search.record(probe, counted);
       const bool first = first_count < 0;
       if (first) first_count = counted;
-      if (search.done()) break;
+      if (search.done() || search.bracket().count_low - k <= slack) break;
       secant.Record(probe, counted);
       if (first && hint.tied && counted < k) {
         probe = search.probe(search.bracket().high);
@@ -210,6 +306,14 @@ class Listing {
     }
     AddTies(MarkTies(row, key, begin, end, ties));
     return ListPositions<false>(words_, words, positions_);
+  }
+
+  /// The same, where no element is above `key`.
+  template <class View>
+  std::size_t FillTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
+                       std::int64_t& ties) {
+    std::fill_n(words_, Words(begin, end), std::uint64_t{0});
+    return ListPositions<false>(tied_words_, MarkTies(row, key, begin, end, ties), positions_);
   }
 
   /// Handles a row of at most kListedAtOnce elements whose kth value is `key`, with many ties: marks the k best

@@ -64,6 +64,36 @@ struct RealScale {
   }
 };
 
+/// A view's doubt, for which nothing can be wrong: it tells all elements apart.
+struct NoDoubt {
+  template <class V>
+  HWY_INLINE void See(V) {}
+  template <class Lane>
+  [[nodiscard]] bool Arises(Lane) const {
+    return false;
+  }
+};
+
+/// Sees NaN.
+template <class Lane>
+class NaNDoubt {
+ public:
+  using D = hn::ScalableTag<Lane>;
+  // Not an initializer: an implicit constructor would be compiled for the baseline.
+  HWY_INLINE NaNDoubt() : ordered_(hn::VecFromMask(D{}, hn::Eq(hn::Zero(D{}), hn::Zero(D{})))) {}
+  HWY_INLINE void See(hn::Vec<D> lanes) {
+    const D d;
+    ordered_ = hn::And(ordered_, hn::VecFromMask(d, hn::Eq(lanes, lanes)));
+  }
+  [[nodiscard]] HWY_INLINE bool Arises(Lane) const {
+    const D d;
+    return !hn::AllTrue(d, hn::MaskFromVec(ordered_));
+  }
+
+ private:
+  hn::Vec<D> ordered_;
+};
+
 /// Compares elements as they are: the fast view of f32, f64 and i32. It cannot distinguish NaN from +infinity, its
 /// neighbour in the order, so it supports only thresholds from lowest_key to highest_key.
 template <class T, Direction direction>
@@ -101,6 +131,9 @@ struct RawView : RealScale<T, direction> {
   /// True if greater lanes are better.
   static constexpr bool ascending = direction == Direction::largest;
 
+  /// Tells if the best of the lanes that it has seen may not be the best element.
+  using Doubt = std::conditional_t<tells_nan_apart, NoDoubt, NaNDoubt<Lane>>;
+
   /// An element below every threshold above lowest_key.
   static Element Padding() {
     if constexpr (core::is_floating<T> && direction == Direction::smallest) {
@@ -120,6 +153,7 @@ struct KeyLaneView : RealScale<T, direction> {
   static constexpr Key highest_key = core::max_key<T>;
   static constexpr bool tells_nan_apart = true;
   static constexpr bool ascending = true;
+  using Doubt = NoDoubt;
 
   static Lane Threshold(Key key) { return KeyLane(key); }
   static Key KeyOfLane(Lane lane) { return static_cast<Key>(KeyLane(static_cast<Key>(lane))); }
@@ -171,10 +205,16 @@ struct HalfView : RealScale<T, direction> {
   using Lane = std::int16_t;
   static constexpr Key lowest_key = core::directed<T, direction>(core::key_of(T{}));
   static constexpr Key highest_key = core::max_key<T>;
+  static constexpr auto negative_infinity = static_cast<std::uint16_t>(0x8000 | core::ElementTraits<T>::infinity_bits);
   static constexpr std::uint16_t better_side = direction == Direction::largest ? 0 : 0x8000;
+  static constexpr bool ascending = true;
 
   static Lane Threshold(Key key) {
     return static_cast<Lane>(core::bits_of(core::value_of<T>(core::directed<T, direction>(key))) ^ better_side);
+  }
+  static Key KeyOfLane(Lane lane) {
+    return core::directed_key<T, direction>(
+        T{static_cast<std::uint16_t>(static_cast<std::uint16_t>(lane) ^ better_side)});
   }
 
   template <class D>
@@ -191,15 +231,44 @@ struct HalfView : RealScale<T, direction> {
   }
   static Element Padding() { return T{static_cast<std::uint16_t>(0x8000 ^ better_side)}; }
 
+  /// Lanes are in order from zero to infinity, and negative NaN hides below.
+  class Doubt {
+   public:
+    using D = hn::ScalableTag<Lane>;
+    HWY_INLINE Doubt() : greatest_(hn::Zero(hn::RebindToUnsigned<D>{})) {}
+    HWY_INLINE void See([[maybe_unused]] hn::Vec<D> lanes) {
+      const hn::RebindToUnsigned<D> du;
+      if constexpr (direction == Direction::largest) greatest_ = hn::Max(greatest_, hn::BitCast(du, lanes));
+    }
+    [[nodiscard]] HWY_INLINE bool Arises(Lane best) const {
+      const hn::RebindToUnsigned<D> du;
+      return best <= 0 || best > static_cast<Lane>(core::ElementTraits<T>::infinity_bits) ||
+             !hn::AllFalse(du, hn::Gt(greatest_, hn::Set(du, negative_infinity)));
+    }
+
+   private:
+    hn::Vec<hn::RebindToUnsigned<D>> greatest_;
+  };
+
   /// True if a row holds a negative NaN, whose bits compare as the least number.
   static bool HidesNaN(const Element* elements, std::size_t size) {
-    constexpr auto negative_infinity = static_cast<std::uint16_t>(0x8000 | core::ElementTraits<T>::infinity_bits);
     const hn::ScalableTag<std::uint16_t> d;
     const auto* bits = reinterpret_cast<const std::uint16_t*>(elements);
     const std::size_t lanes = hn::Lanes(d);
+    // Four at a time: each maximum waits for the one before it.
     auto greatest = hn::Zero(d);
+    auto greatest1 = greatest;
+    auto greatest2 = greatest;
+    auto greatest3 = greatest;
     std::size_t i = 0;
+    for (; i + 4 * lanes <= size; i += 4 * lanes) {
+      greatest = hn::Max(greatest, hn::LoadU(d, bits + i));
+      greatest1 = hn::Max(greatest1, hn::LoadU(d, bits + i + lanes));
+      greatest2 = hn::Max(greatest2, hn::LoadU(d, bits + i + 2 * lanes));
+      greatest3 = hn::Max(greatest3, hn::LoadU(d, bits + i + 3 * lanes));
+    }
     for (; i + lanes <= size; i += lanes) greatest = hn::Max(greatest, hn::LoadU(d, bits + i));
+    greatest = hn::Max(hn::Max(greatest, greatest1), hn::Max(greatest2, greatest3));
     bool found = !hn::AllFalse(d, hn::Gt(greatest, hn::Set(d, negative_infinity)));
     for (; i < size; ++i) found = found || bits[i] > negative_infinity;
     return found;

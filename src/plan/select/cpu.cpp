@@ -5,6 +5,7 @@
 
 #include "core/checks.hpp"
 #include "core/sizes.hpp"
+#include "plan/select/split.hpp"
 #include "plan/select/tuning_cpu.hpp"
 #include "plan/select/tuning_tile.hpp"
 
@@ -34,6 +35,19 @@ constexpr std::int64_t kSortedElementsPerThread = 32768;
 /// 1024 columns, k = 64: 1.25, 1.00; k = 204: 1.38, 1.39.
 constexpr std::int64_t kStreamedColumns = 448;
 constexpr std::int64_t kStreamedShare = 8;
+
+/// The shortest row, in bytes, in which cpu_best finds a single element. Measured on a Neoverse N1, ns per row, cpu_lanes
+/// against cpu_best: f32, 32 columns: 55, 38; f16, 32 columns: 29, 43; 64 columns: 53, 50; f64, 32 columns: 116, 47.
+constexpr std::int64_t kBestBytes = 128;
+/// The same for 64 bits, in columns: cpu_lanes has their columns in lanes of their own.
+constexpr std::int64_t kMinBestColumns = 8;
+
+/// Columns for each of 2 and more elements that cpu_best finds, and the longest row, in bytes, in which it does: it reads
+/// a row twice, cpu_stream once. Measured on a Neoverse N1, ns per row, the search against cpu_best:
+/// f32, 256 columns, k = 2: 376, 170; k = 8: 401, 323; 1024 columns, k = 8: 693, 653; softmax: 1748, 641;
+/// 2048 columns, k = 8: 1014, 1030; softmax: 3003, 1042; f16, 2048 columns, k = 8: 1050, 724.
+constexpr std::int64_t kFewColumns = 32;
+constexpr std::int64_t kMaxFewBytes = 8192;
 
 /// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which reads the buffer a few times, happens
 /// at most every k candidates, and the elements that are listed at a time.
@@ -69,9 +83,17 @@ bool sorts_in_lanes(const Problem& problem) {
   return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
 }
 
+/// True if the groups of cpu_best, whose best elements are compared, beat a search.
+bool looks_for_best(const Problem& problem) {
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  if (problem.k == 1) return problem.cols >= (size == 8 ? kMinBestColumns : kBestBytes / size);
+  return problem.k <= kMaxBest && problem.cols >= kFewColumns * problem.k && problem.cols <= kMaxFewBytes / size;
+}
+
 Family pick_family(const Problem& problem, const Kernels& kernels) {
   if (!kernels.simd) return Family::reference;
   if (core::bisects(problem)) return Family::cpu_bisection;
+  if (looks_for_best(problem)) return Family::cpu_best;
   if (sorts_in_lanes(problem)) return Family::cpu_lanes;
   const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
@@ -86,21 +108,63 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                         name(family));
   }
   const bool lanes = problem.cols <= kMaxLanesColumns;
-  const bool takes = core::bisects(problem) ? family == Family::cpu_bisection
-                                            : family == Family::cpu_row || family == Family::cpu_stream ||
-                                                  (family == Family::cpu_lanes && lanes);
+  const bool best = problem.k <= kMaxBest;
+  const bool takes = core::bisects(problem)
+                         ? family == Family::cpu_bisection
+                         : family == Family::cpu_row || family == Family::cpu_stream ||
+                               (family == Family::cpu_lanes && lanes) || (family == Family::cpu_best && best);
   if (takes) return {};
-  return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this problem on a CPU: %s or reference",
-                      argument, name(family),
-                      core::bisects(problem) ? "cpu_bisection"
-                      : lanes                ? "cpu_lanes, cpu_row, cpu_stream"
-                                             : "cpu_row, cpu_stream");
+  return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this problem on a CPU: %s%s%s or reference",
+                      argument, name(family), core::bisects(problem) || !lanes ? "" : "cpu_lanes, ",
+                      core::bisects(problem) || !best ? "" : "cpu_best, ",
+                      core::bisects(problem) ? "cpu_bisection" : "cpu_row, cpu_stream");
+}
+
+/// The shortest row that is split. Measured on two cores of a Neoverse N1, f32, k = 50, us with one thread and with two:
+/// 151936 columns: 38, 35; 262144: 57, 63; 524288: 106, 86; 1048576: 197, 136; 4194304: 757, 484. If the other core is
+/// busy, two threads take longer than one: 37, 52 and 754, 819 for the first and the last.
+constexpr std::int64_t kSplitColumns = 524288;
+
+/// More parts than threads, so that the others can go on while a thread wakes up. On two idle cores it makes no
+/// difference.
+constexpr std::int64_t kPartsPerThread = 2;
+
+/// Parts of each row where rows are fewer than the threads; 0 if they stay whole. The results of all parts must be few
+/// against what they are selected from.
+std::int64_t parts_for(const Problem& problem, std::int32_t threads) {
+  if (problem.rows == 0 || problem.rows >= threads || problem.cols < kSplitColumns) return 0;
+  const std::int64_t parts = std::min(
+      {kPartsPerThread * threads, problem.cols / kElementsPerBlock, problem.cols / problem.k / kStreamedShare});
+  return can_split(problem, parts) ? parts : 0;
+}
+
+/// The workspace of a plan whose other fields are set.
+std::size_t workspace_bytes(const Plan& plan, const Kernels& kernels) {
+  const std::size_t scratch = core::bytes_of(plan.threads, plan.scratch_bytes);
+  if (plan.parts == 0) return scratch;
+  Plan last;
+  const Problem candidates = candidates_of_rows(plan.problem, plan.parts);
+  if (!make_plan(candidates, Traits{.threads = 1}, std::nullopt, kernels, last).ok()) return core::kMaxBytes + 1;
+  return split_layout(plan.problem, plan.parts, std::max(scratch, last.workspace_bytes)).bytes;
 }
 
 }  // namespace
 
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, const Kernels& kernels,
                  Plan& plan) noexcept {
+  const std::int64_t parts = kernels.simd && wanted != Family::reference ? parts_for(problem, traits.threads) : 0;
+  if (parts > 0) {
+    Plan made;
+    if (Status status = make_plan(parts_of_row(problem, parts), traits, wanted, kernels, made); !status.ok()) {
+      return status;
+    }
+    made.problem = problem;
+    made.parts = parts;
+    made.workspace_bytes = workspace_bytes(made, kernels);
+    if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
+    plan = made;
+    return {};
+  }
   Plan made{.problem = problem, .family = wanted.value_or(pick_family(problem, kernels))};
   if (Status status = check_family(made.family, problem, kernels, "family"); !status.ok()) return status;
   const bool sorts = made.family == Family::cpu_lanes;
@@ -114,33 +178,43 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
   const std::int64_t worthwhile = problem.rows * problem.cols / (sorts ? kSortedElementsPerThread : kElementsPerThread);
   made.threads = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
-  made.workspace_bytes = core::bytes_of(made.threads, made.scratch_bytes);
+  made.workspace_bytes = workspace_bytes(made, kernels);
   if (Status status = core::check_workspace(problem, made.workspace_bytes); !status.ok()) return status;
   plan = made;
   return {};
 }
 
 Status check_plan(const Plan& plan, const Kernels& kernels) noexcept {
-  if (Status status = check_family(plan.family, plan.problem, kernels, "plan.family"); !status.ok()) return status;
+  Plan selects = plan;  // what tasks select from: rows, or parts of them
+  if (plan.parts != 0) {
+    if (plan.family == Family::reference || !can_split(plan.problem, plan.parts)) {
+      return core::status(StatusCode::invalid_argument,
+                          "plan.parts is %lld; accepted: 0 or, for exact pairs without passes whose elements are "
+                          "adjacent, 2 to cols / k",
+                          static_cast<long long>(plan.parts));
+    }
+    selects.problem = parts_of_row(plan.problem, plan.parts);
+    selects.parts = 0;
+  }
+  if (Status status = check_family(plan.family, selects.problem, kernels, "plan.family"); !status.ok()) return status;
   if (plan.threads < 1 || plan.rows_per_block < 1) {
     return core::status(StatusCode::invalid_argument,
                         "plan.threads is %d and plan.rows_per_block %lld; accepted: 1 or more", plan.threads,
                         static_cast<long long>(plan.rows_per_block));
   }
-  const std::int64_t least = candidate_capacity(plan.problem);
+  const std::int64_t least = candidate_capacity(selects.problem);
   if (plan.family == Family::cpu_stream &&
       (plan.candidate_capacity < least || plan.candidate_capacity > std::max(least, kMaxCandidates))) {
     return core::status(StatusCode::invalid_argument, "plan.candidate_capacity is %lld; accepted: %lld to 2^48",
                         static_cast<long long>(plan.candidate_capacity), static_cast<long long>(least));
   }
-  const std::size_t scratch = kernels.scratch_bytes(plan);
-  if (plan.scratch_bytes < scratch || plan.workspace_bytes < core::bytes_of(plan.threads, plan.scratch_bytes) ||
-      plan.workspace_bytes > core::kMaxBytes) {
-    return core::status(
-        StatusCode::invalid_argument,
-        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and that for each "
-        "of %d threads, less than 2^63",
-        plan.scratch_bytes, plan.workspace_bytes, scratch, plan.threads);
+  const std::size_t scratch = kernels.scratch_bytes(selects);
+  const std::size_t workspace = workspace_bytes(plan, kernels);
+  if (plan.scratch_bytes < scratch || plan.workspace_bytes < workspace || plan.workspace_bytes > core::kMaxBytes) {
+    return core::status(StatusCode::invalid_argument,
+                        "plan.scratch_bytes is %zu and plan.workspace_bytes %zu; accepted: at least %zu and %zu, less "
+                        "than 2^63",
+                        plan.scratch_bytes, plan.workspace_bytes, scratch, workspace);
   }
   return {};
 }

@@ -12,4 +12,7 @@ inline constexpr std::size_t kListedAtOnce = 4096;
 /// The longest row of cpu_lanes: it counts columns in bytes.
 inline constexpr std::int64_t kMaxLanesColumns = 256;
 
+/// The largest k of cpu_best: the groups whose best elements it compares are 16 and more.
+inline constexpr std::int64_t kMaxBest = 8;
+
 }  // namespace rtopk::cpu
