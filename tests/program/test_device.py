@@ -99,11 +99,8 @@ def test_gpu_to_plan_for(refused, arguments, says):
     refused("plan", "--shape", "100x100x3", *arguments, says=says)
 
 
-def test_plan_for_a_gpu_that_is_not_here(rtopk, refused):
+def test_plan_for_a_gpu_that_is_not_here(rtopk):
     command = ["plan", "--shape", "65536x256x32", "--compute-capability"]
-    if "cuda" not in json.loads(rtopk("info", "--json").stdout)["backends"]:
-        refused(*command, 90, says="no CUDA backend")
-        return
     plans = [json.loads(rtopk(*command, capability, "--json").stdout) for capability in (80, 90)]
     for plan in plans:
         assert plan["device"] == "cuda:0" and plan["family"].startswith("cuda_") and plan["blocks"] > 0
