@@ -155,6 +155,14 @@ def test_results_are_the_measured_ones():
         assert target.split(": ")[-1] == verdict, text
 
 
+def test_random_problems_are_the_measured_ones():
+    summary = json.loads((ROOT / "bench/results/random-h200.json").read_text())["summary"]
+    rows = table_after(DOCS / "results.md", "| problems | number | geometric mean | 90th percentile | worst |")
+    measured = [[line["cells"], *(round(line[part], 2) for part in ("geometric_mean", "ninetieth", "worst"))]
+                for line in summary]  # fmt: skip
+    assert [[float(number) for number in row[1:]] for row in rows] == measured
+
+
 @pytest.mark.parametrize("page", LOG, ids=name)
 def test_entries_of_the_log_have_four_parts(page):
     """A heading without parts is one of a group of entries, or of remarks at the end."""
