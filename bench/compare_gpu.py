@@ -18,7 +18,6 @@ The JSON is written after every cell. A cell that hangs or crashes ends the run;
 
 import argparse
 import faulthandler
-import math
 import platform
 import random
 import re
@@ -29,11 +28,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import librtopk
 from checkout import commit
-from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, RANDOM_DATA, Cell, random_cells, spread, thinned
+from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, RANDOM_DATA, Cell, matrix_of, random_cells, spread, thinned
 from gpu_report import Outcome, Report, print_heading, print_outcome, print_random, print_table
 
 # The L2 caches of today's GPUs hold at most half of this.
@@ -154,21 +152,7 @@ class Gpu:
         if torch.cuda.memory_reserved() > 64 << 30:
             torch.cuda.empty_cache()
         generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
-        shape, dtype = (cell.rows, cell.cols), self.dtypes[cell.dtype]
-        if cell.dtype == "i32":
-            made = torch.randint(-(1 << 31), 1 << 31, shape, dtype=dtype, device=self.device, generator=generator)
-        else:
-            normal = torch.randn(shape, dtype=dtype, device=self.device, generator=generator)
-            made = self.distributions[cell.data](torch, normal, generator).to(dtype)
-        if not cell.row_stride and not cell.offset:
-            return made
-        # The gaps hold what would always be selected.
-        stride = cell.row_stride or cell.cols
-        laid_out = torch.empty(cell.offset + cell.rows * stride, dtype=dtype, device=self.device)
-        limits = torch.iinfo(dtype) if cell.dtype == "i32" else SimpleNamespace(max=math.nan, min=-math.inf)
-        laid_out.fill_(limits.max if cell.direction == "largest" else limits.min)
-        rows = laid_out[cell.offset :].view(cell.rows, stride)[:, : cell.cols]
-        return rows.copy_(made)
+        return matrix_of(torch, cell, self.dtypes[cell.dtype], self.distributions, generator)
 
     def copy_of(self, total_bytes):
         """A copy that reads half of `total_bytes` and writes the other half."""

@@ -5,11 +5,13 @@ A cell is one shape: rows x cols elements, k selected from each row. rtopk, torc
 alternate over fresh random matrices; times are medians. rtopk's results are first checked against torch's.
 
     .venv/bin/python bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json
+    .venv/bin/python bench/compare_torch.py --random 80 --seed 7
+
+--random takes the problems of `rtopk bench --random-shapes` with results as pairs; torch.topk sorts where rtopk does.
 """
 
 import argparse
 import json
-import math
 import os
 import platform
 import shlex
@@ -28,10 +30,19 @@ import torch  # noqa: E402
 
 import librtopk
 from checkout import commit
+from gpu_grids import RANDOM_DATA, matrix_of, random_cells
+from gpu_report import geometric_mean, percentile
 
 COLS = [32, 64, 128, 256, 512, 768, 1024, 4096, 8192, 65536]
 KS = [8, 32, 64, 128, 512]
-TORCH_DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}
+TORCH_DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f64": torch.float64,
+    "i32": torch.int32,
+}
+INDEX_TYPES = {"i32": torch.int32, "i64": torch.int64}
 
 
 @dataclass
@@ -115,12 +126,72 @@ def measure(library, matrices, k, dtype, threads, repeats, extra=None):
     return cell, times
 
 
-def geometric_mean(numbers):
-    return math.exp(statistics.fmean(math.log(number) for number in numbers))
-
-
 def random_matrices(count, rows, cols, dtype):
     return [torch.randn(rows, cols).to(TORCH_DTYPES[dtype]) for _ in range(count)]
+
+
+def measure_random(library, problem, number, seed, threads, repeats):
+    """Median times of one random problem: (rtopk, torch, family)."""
+    generator = torch.Generator().manual_seed(seed + number)
+    dtype = TORCH_DTYPES[problem.dtype]
+    matrices = [matrix_of(torch, problem, dtype, RANDOM_DATA, generator) for _ in range(2)]
+    options = {name: getattr(problem, name) for name in ("direction", "order", "index_type", "row_stride")}
+    selection = library.topk(problem.rows, problem.cols, problem.k, problem.dtype, threads, **options)
+    results = (problem.rows, problem.k)
+    ours = torch.empty(results, dtype=dtype), torch.empty(results, dtype=INDEX_TYPES[problem.index_type])
+    theirs = torch.empty(results, dtype=dtype), torch.empty(results, dtype=torch.int64)
+    largest, in_order = problem.direction == "largest", problem.order == "by_value"
+
+    def run_rtopk(matrix):
+        selection.run(matrix.data_ptr(), ours[0].data_ptr(), ours[1].data_ptr())
+
+    def run_torch(matrix):
+        torch.topk(matrix, problem.k, dim=1, largest=largest, sorted=in_order, out=theirs)
+
+    for matrix in matrices:
+        run_rtopk(matrix)
+        run_torch(matrix)
+        check(matrix, ours[0], ours[1].long(), theirs[0])
+    times = interleaved({"rtopk": run_rtopk, "torch": run_torch}, matrices, repeats)
+    family = next(line.split("=")[1] for line in selection.text.splitlines() if line.startswith("family="))
+    return times["rtopk"], times["torch"], family
+
+
+def compare_random(library, arguments, seed):
+    """Random problems, one line each, and their summary; both for the record."""
+    program = arguments.library.resolve().parent.parent / "bin" / "rtopk"
+    problems = [cell for cell in random_cells(program, arguments.random, seed, "cpu") if cell.form == "pairs"]
+    cells = []
+    for number, problem in enumerate(problems):
+        try:
+            rtopk, theirs, family = measure_random(library, problem, number, seed, arguments.threads, arguments.repeats)
+        except WrongResult as wrong:
+            sys.exit(f"{problem.name}, seed={seed}: {wrong}")
+        cells.append({"problem": problem.name, "family": family, "rtopk": rtopk, "torch": theirs,
+                      "speedup": theirs / rtopk})  # fmt: skip
+        print(
+            f"{problem.name:<64} {rtopk * 1e3:9.3f} {theirs * 1e3:9.3f} ms {theirs / rtopk:8.2f}x  {family}", flush=True
+        )
+    speedups = [cell["speedup"] for cell in cells]
+    facts = {
+        "cells": len(cells),
+        "speedup_geometric_mean": geometric_mean(speedups),
+        "speedup_tenth_percentile": percentile(speedups, 10),
+        "speedup_worst": min(speedups),
+        "slower_than_torch": sum(speedup < 1 for speedup in speedups),
+        "below_1.2": sum(speedup < 1.2 for speedup in speedups),
+    }
+    print("\n" + ", ".join(f"{name}: {round(value, 2)}" for name, value in facts.items()))
+    print("the worst:")
+    for cell in sorted(cells, key=lambda cell: cell["speedup"])[:10]:
+        print(f"{cell['speedup']:8.2f}x  {cell['problem']:<64} {cell['family']}")
+    return facts, cells
+
+
+def write_json(path, record):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"written: {path}")
 
 
 def summary(cells):
@@ -167,6 +238,9 @@ def parse_arguments():
     parser.add_argument("--elements", type=int, default=1 << 24, help="rows x cols, default 2^24")
     parser.add_argument("--cols", type=int, nargs="+", default=COLS)
     parser.add_argument("--k", type=int, nargs="+", default=KS)
+    parser.add_argument(
+        "--random", type=int, metavar="N", help="N random problems instead of the grid; --seed says which"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="timed turns per cell, default %(default)s")
     parser.add_argument("--matrices", type=int, default=3, help="fresh matrices per shape, default %(default)s")
     parser.add_argument("--seed", type=int, help="default: a different one in every run")
@@ -183,6 +257,12 @@ def main():
     torch.manual_seed(seed)
     facts = environment(library, arguments.threads) | {"seed": seed, "repeats": arguments.repeats}
     print(f"rtopk {facts['rtopk']} against torch {facts['torch']}, {facts['threads']} threads, {facts['cpu']}")
+
+    if arguments.random:
+        summary_of_all, cells = compare_random(library, arguments, seed)
+        if arguments.json:
+            write_json(arguments.json, {"environment": facts, "summary": summary_of_all, "cells": cells})
+        return
 
     cells = []
     for dtype in arguments.dtype:
@@ -215,10 +295,9 @@ def main():
             ratios = [cell.rtopk / f32[cell.cols, cell.k] for cell in cells if cell.dtype == dtype]
             print(f"{dtype}: {geometric_mean(ratios):.2f} times the time of f32, worst {max(ratios):.2f}")
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"environment": facts, "summary": summaries, "cells": [asdict(cell) for cell in cells]}
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"written: {arguments.json}")
+        write_json(
+            arguments.json, {"environment": facts, "summary": summaries, "cells": [asdict(cell) for cell in cells]}
+        )
 
 
 if __name__ == "__main__":

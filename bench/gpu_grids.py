@@ -5,6 +5,7 @@ import math
 import random
 import subprocess
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "i32": 4}
 INDEX_BYTES = {"i32": 4, "i64": 8, "u8": 1, "u16": 2}
@@ -198,9 +199,9 @@ def random_set(problem):
     return {"f32": "random_f32", "f16": "random_16", "bf16": "random_16"}.get(problem["dtype"], "random_other")
 
 
-def random_cells(program, count, seed):
+def random_cells(program, count, seed, device="cuda"):
     """The problems of `rtopk bench --random-shapes`, which draws them."""
-    command = [program, "bench", "--random-shapes", str(count), "--seed", str(seed), "--device", "cuda"]
+    command = [program, "bench", "--random-shapes", str(count), "--seed", str(seed), "--device", device]
     listed = subprocess.run([*command, "--dry-run", "--json", "-"], capture_output=True, text=True, check=True).stdout
     names = ("rows", "cols", "k", "dtype", "direction", "order", "form", "index_type", "row_stride", "data")
     return [
@@ -392,3 +393,22 @@ RANDOM_DATA = {
     "constant": constant,
     "infinities": infinities,
 }
+
+
+def matrix_of(torch, cell, dtype, distributions, generator):
+    """A random matrix for a cell, on the generator's device, at its offset and with its stride."""
+    device, shape = generator.device, (cell.rows, cell.cols)
+    if cell.dtype == "i32":
+        made = torch.randint(-(1 << 31), 1 << 31, shape, dtype=dtype, device=device, generator=generator)
+    else:
+        normal = torch.randn(shape, dtype=dtype, device=device, generator=generator)
+        made = distributions[cell.data](torch, normal, generator).to(dtype)
+    if not cell.row_stride and not cell.offset:
+        return made
+    # The gaps hold what would always be selected.
+    stride = cell.row_stride or cell.cols
+    laid_out = torch.empty(cell.offset + cell.rows * stride, dtype=dtype, device=device)
+    limits = torch.iinfo(dtype) if cell.dtype == "i32" else SimpleNamespace(max=math.nan, min=-math.inf)
+    laid_out.fill_(limits.max if cell.direction == "largest" else limits.min)
+    rows = laid_out[cell.offset :].view(cell.rows, stride)[:, : cell.cols]
+    return rows.copy_(made)

@@ -75,9 +75,9 @@ class Library:
     def version(self):
         return self._library.rtopk_version().decode()
 
-    def topk(self, rows, cols, k, dtype, threads):
-        """A selection on the CPU of values and int64 indices. It can be run many times."""
-        return Selection(self._library, self._problem(rows, cols, k, dtype), threads)
+    def topk(self, rows, cols, k, dtype, threads, **options):
+        """A selection on the CPU of values and int64 indices, with the options of topk_cpu()."""
+        return Selection(self._library, self._problem(rows, cols, k, dtype, **options), threads)
 
     def topk_cuda(self, rows, cols, k, dtype, ordinal=0, **options):
         """A selection on a GPU with the options of topk_cpu(). run() needs `workspace_bytes` of device memory."""
