@@ -163,6 +163,14 @@ def test_random_problems_are_the_measured_ones():
     assert [[float(number) for number in row[1:]] for row in rows] == measured
 
 
+def test_random_problems_on_a_cpu_are_the_measured_ones():
+    runs = json.loads((ROOT / "bench/results/random-n1-2-threads.json").read_text())["runs"]
+    header = "| seed | problems | mean times torch | 10th percentile | worst | slower than torch |"
+    parts = ("cells", "speedup_geometric_mean", "speedup_tenth_percentile", "speedup_worst", "slower_than_torch")
+    measured = [[run["seed"], *(round(run["summary"][part], 2) for part in parts)] for run in runs]
+    assert [[float(number) for number in row] for row in table_after(DOCS / "results.md", header)] == measured
+
+
 @pytest.mark.parametrize("page", LOG, ids=name)
 def test_entries_of_the_log_have_four_parts(page):
     """A heading without parts is one of a group of entries, or of remarks at the end."""
