@@ -1,8 +1,15 @@
-"""The commit that a measurement was made at."""
+"""The commit that a measurement was made at, and the command that made it."""
 
 import os
+import shlex
 import subprocess
+import sys
 from pathlib import Path
+
+
+def command_line():
+    """The command that runs, with the names of files instead of where they are on this machine."""
+    return shlex.join(["python", *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv)])
 
 
 def commit():

@@ -22,7 +22,6 @@ once for a graph, is printed too. Results are checked first: random rows and the
 import argparse
 import json
 import platform
-import shlex
 import sys
 import time
 import warnings
@@ -34,7 +33,7 @@ import torch
 
 import rtopk
 import rtopk.gnn._aggregate  # noqa: F401  # derivatives and shapes of the operators
-from checkout import commit
+from checkout import command_line, commit
 from clocks import interleaved
 
 OPS = torch.ops.rtopk
@@ -235,7 +234,7 @@ def main():
     warnings.filterwarnings("ignore", "Sparse")  # torch's, on its CSR tensors
     device = arguments.device
     facts = {
-        "command": shlex.join(["python", *sys.argv]),
+        "command": command_line(),
         "commit": commit(),
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine(),
         "threads": None if device == "cuda" else torch.get_num_threads(),

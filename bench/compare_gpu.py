@@ -21,7 +21,6 @@ import faulthandler
 import platform
 import random
 import re
-import shlex
 import signal
 import statistics
 import subprocess
@@ -30,7 +29,7 @@ import time
 from pathlib import Path
 
 import librtopk
-from checkout import commit
+from checkout import command_line, commit
 from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, RANDOM_DATA, Cell, matrix_of, random_cells, spread, thinned
 from gpu_report import Outcome, Report, print_heading, print_outcome, print_random, print_table
 
@@ -414,11 +413,6 @@ def chosen_cells(arguments, seed):
     return thinned(cells) if arguments.quick else cells
 
 
-def without_folders(argument):
-    """A path without the folders of this machine."""
-    return Path(argument).name if Path(argument).is_absolute() else argument
-
-
 def measure_all(gpu, report, positions, seconds):
     """Measures every cell. Returns why it ended early, or None."""
     for position in positions:
@@ -448,7 +442,7 @@ def main():
     cells = chosen_cells(arguments, seed)
     repeats = arguments.repeats or (9 if arguments.quick else 15)
     facts = {
-        "command": shlex.join(["python", *map(without_folders, sys.argv)]),
+        "command": command_line(),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": platform.python_version(),

@@ -13,7 +13,6 @@ whose errors do not cancel.
 
 import argparse
 import json
-import shlex
 import sys
 from pathlib import Path
 
@@ -21,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 import rtopk.gnn  # noqa: F401  # the operators
-from checkout import commit
+from checkout import command_line, commit
 from clocks import interleaved
 
 OPS = torch.ops.rtopk
@@ -124,7 +123,7 @@ def main():
         torch.cuda.empty_cache()
     if arguments.json is not None:
         facts = {
-            "command": shlex.join(["python", *sys.argv]),
+            "command": command_line(),
             "commit": commit(),
             "device": torch.cuda.get_device_name(),
             "torch": torch.__version__,

@@ -19,7 +19,6 @@ through a wrapper, which must not slow down the others.
 import argparse
 import json
 import platform
-import shlex
 import statistics
 import sys
 import time
@@ -30,7 +29,7 @@ import torch
 
 import librtopk
 import rtopk
-from checkout import commit
+from checkout import command_line, commit
 from clocks import interleaved
 
 # ---- Small calls ----
@@ -343,7 +342,7 @@ def main():
     device = arguments.device
     repeats = arguments.repeats or (5 if arguments.quick else 15)
     facts = {
-        "command": shlex.join(["python", *sys.argv]),
+        "command": command_line(),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),

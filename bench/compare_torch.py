@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import platform
-import shlex
 import statistics
 import subprocess
 import sys
@@ -29,7 +28,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch  # noqa: E402
 
 import librtopk
-from checkout import commit
+from checkout import command_line, commit
 from gpu_grids import RANDOM_DATA, matrix_of, random_cells
 from gpu_report import geometric_mean, percentile
 
@@ -218,7 +217,7 @@ def cpu_model():
 
 def environment(library, threads):
     return {
-        "command": shlex.join(["python", *sys.argv]),
+        "command": command_line(),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "cpu": cpu_model(),
