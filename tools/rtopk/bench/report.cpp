@@ -12,6 +12,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What is selected from each row, and how.
+void add_options(const Problem& problem, Json& json) {
+  json["dtype"] = name(problem.dtype);
+  json["direction"] = name(problem.direction);
+  json["order"] = name(problem.order);
+  json["form"] = name(problem.form);
+  json["index_type"] = name(problem.index_type);
+  json["max_iter"] = problem.max_iter;
+  json["epsilon"] = problem.epsilon;
+  json["search"] = name(problem.search);
+}
+
 /// All that is needed to make the same problem and the same matrix again.
 Json case_json(const BenchCase& bench) {
   const Problem& problem = bench.problem;
@@ -20,19 +32,12 @@ Json case_json(const BenchCase& bench) {
   json["rows"] = problem.rows;
   json["cols"] = problem.cols;
   json["k"] = problem.k;
-  json["dtype"] = name(problem.dtype);
-  json["direction"] = name(problem.direction);
-  json["order"] = name(problem.order);
-  json["form"] = name(problem.form);
-  json["index_type"] = name(problem.index_type);
+  add_options(problem, json);
   json["row_stride"] = problem.row_stride;
   json["input_offset"] = bench.input_offset;
   json["data"] = name(bench.data);
   json["seed"] = bench.seed;
   json["distinct_rows"] = bench.distinct_rows;
-  json["max_iter"] = problem.max_iter;
-  json["epsilon"] = problem.epsilon;
-  json["search"] = name(problem.search);
   return json;
 }
 
@@ -107,15 +112,7 @@ std::string report_json(const BenchSetting& setting, const std::vector<BenchResu
     }
   } else {
     // What named shapes share is here as well as with each of them.
-    const Problem& problem = results.front().timed.problem;
-    json["dtype"] = name(problem.dtype);
-    json["direction"] = name(problem.direction);
-    json["order"] = name(problem.order);
-    json["form"] = name(problem.form);
-    json["index_type"] = name(problem.index_type);
-    json["max_iter"] = problem.max_iter;
-    json["epsilon"] = problem.epsilon;
-    json["search"] = name(problem.search);
+    add_options(results.front().timed.problem, json);
     json["distribution"] = name(results.front().timed.data);
   }
   json["results"] = Json::array();
