@@ -31,6 +31,29 @@ constexpr bool sort_is_wide(std::int64_t cols) {
   return kKeyBytes == 8 || cols > std::int64_t{1} << 32;
 }
 
+/// Config of the sort by digits: a block sorts the results of a row in shared memory. For keys of up to 4 bytes.
+template <int kKeyBytes>
+struct DigitSortConfig {
+  static constexpr int kMaxBits = 8;  ///< Of a digit.
+  static constexpr int kMaxThreads = 1024;
+  static constexpr std::int64_t kMinItems = 1024;   ///< Fewer are merged in less time than counters take.
+  static constexpr std::int64_t kMaxItems = 65535;  ///< Places and ranks have 16 bits.
+  static constexpr int kTile = 8192;  ///< Of a longer row. A multiple of the tiles that are merged.
+
+  static constexpr int kCounters = (1 << kMaxBits) * 32;  ///< Of each digit, for up to 32 warps.
+  static constexpr std::size_t kCounterBytes = (kCounters + 32) * sizeof(std::uint32_t);  ///< With a sum for each warp.
+  static constexpr std::int64_t capacity(std::int64_t items) { return (items + 7) / 8 * 8; }
+  /// A key and the place that it had before.
+  static constexpr std::size_t buffer_bytes(std::int64_t items) {
+    return static_cast<std::size_t>(capacity(items)) * (kKeyBytes + sizeof(std::uint16_t));
+  }
+  /// A pass reads one buffer and writes the other. Each item has a rank.
+  static constexpr std::size_t shared_bytes(std::int64_t items) {
+    return kCounterBytes + 2 * buffer_bytes(items) + static_cast<std::size_t>(capacity(items)) * sizeof(std::uint16_t);
+  }
+  static constexpr std::int32_t threads(std::int64_t items) { return items <= 4096 ? 512 : kMaxThreads; }
+};
+
 struct SortLaunch {
   bool wide;
   std::int64_t tiles;  ///< Of a row. If 1, a block sorts the whole row.

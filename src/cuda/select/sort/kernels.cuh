@@ -13,6 +13,7 @@
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/element.cuh"
 #include "cuda/select/result_row.cuh"
+#include "cuda/select/sort/value.cuh"
 #include "plan/select/tuning_sort.hpp"
 
 namespace rtopk::cuda {
@@ -62,19 +63,9 @@ struct Sorter {
   // ------------------------------------------------------------------------------------------------------------------
   // Results and entries.
 
-  static __device__ std::int64_t read_index(const ResultRow<T>& result, std::int64_t position) {
-    switch (result.index_type) {
-      case IndexType::i32: return static_cast<const std::int32_t*>(result.indices)[position];
-      case IndexType::i64: return static_cast<const std::int64_t*>(result.indices)[position];
-      case IndexType::u8: return static_cast<const std::uint8_t*>(result.indices)[position];
-      case IndexType::u16: return static_cast<const std::uint16_t*>(result.indices)[position];
-    }
-    return 0;
-  }
-
   static __device__ Entry read(const SelectArguments& args, const T* row, const ResultRow<T>& result,
                                std::int64_t position) {
-    const std::int64_t index = read_index(result, position);
+    const std::int64_t index = result.index(position);
     const T raw = result.values != nullptr ? result.values[position] : row[index];
     return Entry::of(directed_key(raw, args.smallest), index);
   }
@@ -82,14 +73,7 @@ struct Sorter {
   static __device__ void write(const SelectArguments& args, const T* row, const ResultRow<T>& result,
                                std::int64_t position, Entry entry) {
     const std::int64_t index = entry.index();
-    T raw{};
-    if (result.values != nullptr) {
-      const auto directed = static_cast<Key>(entry.key());
-      const Key key = args.smallest ? static_cast<Key>(core::max_key<T> - directed) : directed;
-      raw = core::value_of<T>(key);
-      // For zero and NaN the key does not determine the bits: the sign of zero, and which NaN.
-      if (core::is_floating<T> && (key == core::key_of(T{}) || key == core::max_key<T>)) raw = row[index];
-    }
+    const T raw = result.values != nullptr ? value_of_sorted(args, row, static_cast<Key>(entry.key()), index) : T{};
     result.write(position, raw, index);
   }
 

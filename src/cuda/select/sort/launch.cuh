@@ -4,9 +4,30 @@
 #include <algorithm>
 
 #include "cuda/select/launch.hpp"
+#include "cuda/select/sort/digits.cuh"
 #include "cuda/select/sort/kernels.cuh"
 
 namespace rtopk::cuda {
+
+/// True if a sort by digits of so many results fits in the shared memory of the device.
+template <class T>
+bool digits_fit(std::int64_t items, int device) {
+  int most = 0;
+  return sizeof(T) <= 4 && cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
+         DigitSortConfig<sizeof(T)>::shared_bytes(items) <= static_cast<std::size_t>(most);
+}
+
+/// Sorts the results of some rows in tiles.
+template <class T>
+cudaError_t launch_digit_tiles(const SelectArguments& args, Grid grid, std::int64_t row, std::int64_t rows, void* to) {
+  using Config = DigitSortConfig<sizeof(T)>;
+  static std::atomic<std::uint64_t> allowed;
+  const std::int64_t tiles = (args.k + Config::kTile - 1) / Config::kTile;
+  grid.threads = Config::threads(Config::kTile);
+  grid.shared_bytes = Config::shared_bytes(Config::kTile);
+  grid.blocks = rows * tiles;
+  return launch(&digit_sort_tiles_kernel<T>, allowed, grid, args, SortBatch{row, tiles, 0, nullptr, to});
+}
 
 template <class T, bool kWide>
 cudaError_t launch_sort_as(const SortLaunch& config, const SelectArguments& args, Grid grid) {
@@ -20,13 +41,23 @@ cudaError_t launch_sort_as(const SortLaunch& config, const SelectArguments& args
   }
 
   char* buffers[2] = {static_cast<char*>(args.workspace), static_cast<char*>(args.workspace) + config.buffer_bytes};
+  const bool by_digits = !kWide && digits_fit<T>(DigitSortConfig<sizeof(T)>::kTile, grid.device);
   cudaError_t error = cudaSuccess;
   for (std::int64_t row = 0; row < args.rows && error == cudaSuccess; row += config.rows) {
-    grid.blocks = std::min(config.rows, args.rows - row) * config.tiles;
+    const std::int64_t rows = std::min(config.rows, args.rows - row);
+    grid.blocks = rows * config.tiles;
     int filled = 0;
-    error = launch(&sort_tiles_kernel<T, kWide>, allowed[1], grid, args,
-                   SortBatch{row, config.tiles, 0, nullptr, buffers[filled]});
-    for (std::int64_t run = Config::kTile; run < args.k && error == cudaSuccess; run *= 2) {
+    std::int64_t run = Config::kTile;
+    if (by_digits) {
+      if constexpr (!kWide) {
+        error = launch_digit_tiles<T>(args, grid, row, rows, buffers[filled]);
+        run = DigitSortConfig<sizeof(T)>::kTile;
+      }
+    } else {
+      error = launch(&sort_tiles_kernel<T, kWide>, allowed[1], grid, args,
+                     SortBatch{row, config.tiles, 0, nullptr, buffers[filled]});
+    }
+    for (; run < args.k && error == cudaSuccess; run *= 2) {
       void* to = 2 * run < args.k ? buffers[1 - filled] : nullptr;
       error = launch(&merge_tiles_kernel<T, kWide>, allowed[2], grid, args,
                      SortBatch{row, config.tiles, run, buffers[filled], to});
@@ -36,11 +67,32 @@ cudaError_t launch_sort_as(const SortLaunch& config, const SelectArguments& args
   return error;
 }
 
+/// True if a block can sort a whole row by digits, and it pays.
+template <class T>
+bool sorts_by_digits(const SelectArguments& args, int device) {
+  using Config = DigitSortConfig<sizeof(T)>;
+  return args.k >= Config::kMinItems && args.k <= Config::kMaxItems && args.cols <= std::int64_t{0xffffffff} &&
+         digits_fit<T>(args.k, device);
+}
+
+template <class T>
+cudaError_t launch_digit_sort(const SelectArguments& args, Grid grid) {
+  using Config = DigitSortConfig<sizeof(T)>;
+  static std::atomic<std::uint64_t> allowed;
+  grid.threads = Config::threads(args.k);
+  grid.shared_bytes = Config::shared_bytes(args.k);
+  grid.blocks = std::min(args.rows, std::int64_t{0x7fffffff});
+  return launch(&digit_sort_kernel<T>, allowed, grid, args);
+}
+
 /// Sorts the k results of each row by value. They are in `args.indices`, which must not be null, in ascending order of
 /// the index, and in `args.values` if that is not null.
 template <class T>
 cudaError_t launch_sort(const Plan&, const SelectArguments& args, const Grid& grid) {
   if (args.rows == 0) return cudaSuccess;
+  if constexpr (sizeof(T) <= 4) {
+    if (sorts_by_digits<T>(args, grid.device)) return launch_digit_sort<T>(args, grid);
+  }
   const SortLaunch config = sort_launch<sizeof(T)>(args.rows, args.cols, args.k);
   if (config.wide) {
     // Indices of 16-bit elements always fit.
