@@ -142,6 +142,52 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
   EXPECT_NE(family(problem_of(1 << 20, 1025, 8)), rtopk::Family::cuda_tournament);
 }
 
+// Odd numbers of columns have no alignment that 16-byte copies could use.
+TEST(CudaPlans, TakeRowsOffAlignmentWithConfigsOfTheirOwn) {
+  for (const rtopk::DType dtype : kDTypes) {
+    for (const std::int64_t cols : {61, 97, 201, 443, 701, 951}) {
+      Problem problem = problem_of(1 << 18, cols, 20);
+      problem.dtype = dtype;
+      Plan odd;
+      ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], odd).ok());
+      ASSERT_EQ(odd.family, rtopk::Family::cuda_warp) << describe(problem);
+      problem.cols = cols / 8 * 8;
+      Plan aligned;
+      ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], aligned).ok());
+      EXPECT_EQ(aligned.elements_per_lane % 8, 0) << rtopk::to_string(aligned);
+      EXPECT_NE(odd.elements_per_lane % 8, 0) << rtopk::to_string(odd);
+      // A lane must not read past the end of a shorter row.
+      odd.problem.cols = odd.problem.k = 20;
+      if (odd.elements_per_lane > 20) {
+        const rtopk::Status refusal = rtopk::run(odd, nullptr, {});
+        EXPECT_TRUE(std::string(refusal.text()).starts_with("plan.")) << refusal.text() << rtopk::to_string(odd);
+      }
+    }
+  }
+}
+
+TEST(CudaPlans, SearchRowsOffAlignmentForSmallKToo) {
+  const auto family = [](std::int64_t cols, rtopk::DType dtype, rtopk::Form form) {
+    Problem problem = problem_of(1 << 20, cols, 5);
+    problem.dtype = dtype;
+    problem.form = form;
+    Plan plan;
+    EXPECT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok()) << describe(problem);
+    return plan.family;
+  };
+  using rtopk::DType;
+  using rtopk::Form;
+  constexpr auto warp = rtopk::Family::cuda_warp;
+  constexpr auto tournament = rtopk::Family::cuda_tournament;
+  EXPECT_EQ(family(599, DType::f32, Form::pairs), warp);
+  EXPECT_EQ(family(600, DType::f32, Form::pairs), tournament);
+  EXPECT_EQ(family(201, DType::f32, Form::pairs), tournament);
+  EXPECT_EQ(family(201, DType::bf16, Form::pairs), warp);
+  EXPECT_EQ(family(202, DType::bf16, Form::pairs), tournament);
+  EXPECT_EQ(family(201, DType::f32, Form::dense), warp);
+  EXPECT_EQ(family(200, DType::f32, Form::dense), tournament);
+}
+
 TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   const Traits h200 = kGpus[2];
   const auto plan_of = [&h200](const Problem& problem) {

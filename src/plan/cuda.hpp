@@ -19,6 +19,9 @@ namespace rtopk::cuda {
 /// `wanted`: the family to use. Without it make_plan picks one.
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept;
 Status check_plan(const Plan& plan) noexcept;
+/// Changes a plan of cuda_warp for rows that would be aligned if the first one were. False if there is no such config, and
+/// the plan has to do.
+bool use_unaligned_rows(Plan& plan) noexcept;
 
 Status make_plan(const gnn::Aggregation& problem, gnn::AggregationPlan& plan) noexcept;
 Status check_plan(const gnn::AggregationPlan& plan) noexcept;

@@ -3,9 +3,11 @@
 Samples in Python run with the tests of the Python package: tests/python/test_package.py."""
 
 import json
+import math
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -155,12 +157,66 @@ def test_results_are_the_measured_ones():
         assert target.split(": ")[-1] == verdict, text
 
 
+def random_runs(file):
+    """Of each run the seed and the cells, without those of cuda_radix, whose design was another one then."""
+    content = json.loads((ROOT / "bench/results" / file).read_text())
+    for run in content.get("runs", [content]):
+        cells = [cell for cell in run["cells"] if not cell["plan"].startswith("cuda_radix")]
+        yield run["environment"]["seed"], cells
+
+
+def ratios_of(cells, matches):
+    """How many cells match, and their geometric mean, 90th percentile and worst."""
+    ratios = sorted(cell["ratios"]["floor"] for cell in cells if matches(cell))
+    percentile = ratios[math.ceil(0.9 * len(ratios)) - 1]
+    return [len(ratios), statistics.geometric_mean(ratios), percentile, ratios[-1]]
+
+
+def rounded(numbers):
+    return [round(number, 2) for number in numbers]
+
+
+RANDOM_SETS = {
+    "float32": "random_f32",
+    "float16 and bfloat16": "random_16",
+    "float64 and int32": "random_other",
+    "matrices below 64 MB": "random_small",
+}
+
+
 def test_random_problems_are_the_measured_ones():
-    summary = json.loads((ROOT / "bench/results/random-h200.json").read_text())["summary"]
-    rows = table_after(DOCS / "results.md", "| problems | number | geometric mean | 90th percentile | worst |")
-    measured = [[line["cells"], *(round(line[part], 2) for part in ("geometric_mean", "ninetieth", "worst"))]
-                for line in summary]  # fmt: skip
-    assert [[float(number) for number in row[1:]] for row in rows] == measured
+    runs = dict(random_runs("random-h200-3-seeds.json"))
+    rows = table_after(DOCS / "results.md", "| seed | problems | number | geometric mean | 90th percentile | worst |")
+    assert len(rows) == len(runs) * len(RANDOM_SETS)
+    for seed, problems, *numbers in rows:
+        measured = ratios_of(runs[int(seed)], lambda cell, name=problems: cell["set"] == RANDOM_SETS[name])
+        assert [float(number) for number in numbers] == rounded(measured), (seed, problems)
+
+
+def test_random_problems_before_and_now_are_the_measured_ones():
+    ((_, before),) = random_runs("random-h200.json")
+    ((_, now),) = random_runs("random-h200-same-seed.json")
+    header = "| problems | number | mean before | now | 90 % before | now | worst before | now |"
+    for problems, *numbers in table_after(DOCS / "results.md", header):
+        old, new = (
+            ratios_of(cells, lambda cell, name=problems: cell["set"] == RANDOM_SETS[name]) for cells in (before, now)
+        )
+        assert old[0] == new[0]
+        measured = [old[0], *(part for pair in zip(old[1:], new[1:], strict=True) for part in pair)]
+        assert [float(number) for number in numbers] == rounded(measured), problems
+
+
+def test_random_problems_of_families_are_the_measured_ones():
+    cells = [cell for _, cells in random_runs("random-h200-3-seeds.json") for cell in cells]
+    for family, *numbers in table_after(DOCS / "results.md", "| family | float32 | worst | 16 bits | worst |"):
+        measured = []
+        for dtypes in (["f32"], ["f16", "bf16"]):
+            mine = (family.strip("`"), dtypes)
+            _, mean, _, worst = ratios_of(
+                cells, lambda cell, of=mine: cell["plan"].split()[0] == of[0] and cell["dtype"] in of[1]
+            )
+            measured += [round(mean, 2), round(worst, 1)]
+        assert [float(number) for number in numbers] == measured, family
 
 
 def test_random_problems_on_a_cpu_are_the_measured_ones():

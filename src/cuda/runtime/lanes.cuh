@@ -49,6 +49,8 @@ __device__ unsigned within_quota(unsigned eligible, const int (&first)[kChunks],
 
 template <int G>
 struct LaneGroup {
+  static constexpr int kLanes = G;
+
   static __device__ int lane() { return static_cast<int>(threadIdx.x % G); }
   static __device__ int index_in_warp() { return static_cast<int>(threadIdx.x % 32) / G; }
   static __device__ unsigned members() {

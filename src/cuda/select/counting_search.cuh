@@ -19,7 +19,7 @@ struct Learnt {
   Real step = 0;        ///< The distance from one rank to the next there.
   float weight = 0.5f;  ///< Of the next row in the learnt average.
   bool known = false;
-  bool tied = false;  ///< The last row had more elements equal to its kth value than could be selected.
+  bool tied = false;  ///< The last row had many ties, or was unlike those before: interpolation would not help.
 };
 
 /// The first pass in which a search may take unusual steps. Most rows are done before. It is early if ties are likely.

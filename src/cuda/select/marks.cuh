@@ -61,6 +61,20 @@ struct Marks {
     }
   }
 
+  /// Clears the first mark, or the last, and returns its number, which is invalid if there was none.
+  __device__ int pop(bool first) {
+    int r = -1;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const int w = first ? i : kWords - 1 - i;
+      const int bit = first ? 31 - __clz(static_cast<int>(words[w])) : __ffs(static_cast<int>(words[w])) - 1;
+      const bool here = r < 0 && words[w] != 0;
+      words[w] ^= here ? 1u << bit : 0u;
+      r = here ? 32 * w + 31 - bit : r;
+    }
+    return r;
+  }
+
   /// Clears the last `number` marks.
   __device__ void drop_last(int number) {
 #pragma unroll
@@ -72,6 +86,9 @@ struct Marks {
 
   __device__ Marks operator|(const Marks& other) const {
     return with(other, [](unsigned a, unsigned b) { return a | b; });
+  }
+  __device__ Marks operator&(const Marks& other) const {
+    return with(other, [](unsigned a, unsigned b) { return a & b; });
   }
   /// The marks that `other` does not have.
   __device__ Marks without(const Marks& other) const {

@@ -40,6 +40,17 @@ struct ResultRow {
     }
   }
 
+  /// A written index; only if indices are wanted.
+  [[nodiscard]] __device__ std::int64_t index(std::int64_t position) const {
+    switch (index_type) {
+      case IndexType::i32: return static_cast<const std::int32_t*>(indices)[position];
+      case IndexType::i64: return static_cast<const std::int64_t*>(indices)[position];
+      case IndexType::u8: return static_cast<const std::uint8_t*>(indices)[position];
+      case IndexType::u16: return static_cast<const std::uint16_t*>(indices)[position];
+    }
+    return 0;
+  }
+
   __device__ void write(std::int64_t position, T value, std::int64_t index) const {
     if (values != nullptr) values[position] = value;
     if (indices == nullptr) return;

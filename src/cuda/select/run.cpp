@@ -13,6 +13,7 @@
 #include "cuda/select/expectation.hpp"
 #include "cuda/select/gather/launch.hpp"
 #include "cuda/select/launch.hpp"
+#include "plan/cuda.hpp"
 #include "plan/select/tuning_gather.hpp"
 #include "plan/select/workspace.hpp"
 
@@ -59,12 +60,21 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   return args;
 }
 
+/// A plan does not know the address of the first row.
+template <class T>
+cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, Grid grid) {
+  if (!args.bisection && args.access_bytes != 16 && use_unaligned_rows(plan)) {
+    grid.blocks = plan.blocks;
+    grid.shared_bytes = plan.shared_bytes;
+  }
+  args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
+  return launch_warp<T>(plan, args, grid);
+}
+
 template <class T>
 cudaError_t launch_family(const Plan& plan, SelectArguments& args, const Grid& grid) {
   switch (plan.family) {
-    case Family::cuda_warp:
-      args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
-      return launch_warp<T>(plan, args, grid);
+    case Family::cuda_warp: return launch_warp_rows<T>(plan, args, grid);
     case Family::cuda_tournament:
       args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
       return launch_tournament<T>(plan, args, grid);

@@ -39,36 +39,76 @@ std::int64_t tiles_per_warp(std::int64_t tiles, std::int64_t multiprocessors) {
 
 template <class Config>
 std::int64_t warp_shared_bytes(const Problem& problem) {
-  return static_cast<std::int64_t>(Config::shared_bytes(problem.k, problem.order == Order::by_value));
+  return static_cast<std::int64_t>(Config::shared_bytes(problem.cols, problem.k, problem.order == Order::by_value));
+}
+
+/// Sets a config of cuda_warp for batches of this many tiles; false if it does not take the problem.
+template <class Config, int G, int R>
+bool set_warp_config(std::int64_t batch, std::int64_t max_shared_bytes, Plan& plan) {
+  const Problem& problem = plan.problem;
+  if (!Config::takes(problem.cols) || warp_shared_bytes<Config>(problem) > max_shared_bytes) return false;
+  const std::int64_t tiles = std::max(core::ceil_div(problem.rows, std::int64_t{Config::kRows}), std::int64_t{1});
+  const std::int64_t blocks = core::ceil_div(tiles, batch * kWarpsPerBlock);
+  if (blocks > kMaxBlocks) return false;
+  plan.family = Family::cuda_warp;
+  plan.lanes_per_row = G;
+  plan.elements_per_lane = R;
+  plan.threads = 32 * kWarpsPerBlock;
+  plan.shared_bytes = static_cast<std::size_t>(warp_shared_bytes<Config>(problem));
+  plan.rows_per_block = batch * kWarpsPerBlock * Config::kRows;
+  plan.blocks = blocks;
+  return true;
+}
+
+/// Lanes list their results one after the other, and each sorts its own. With many results 8 lanes of 32 elements are
+/// faster than 4 of 64 (256 columns, bf16, k 128: 1.19 against 1.42 times the floor; k 32: 1.63 against 1.47).
+bool has_many_results(const Problem& problem, int lanes) {
+  constexpr std::int64_t kMaxResultsPerLane = 16;
+  return problem.k > kMaxResultsPerLane * lanes || problem.form == Form::dense || problem.form == Form::mask ||
+         problem.order == Order::by_value;
+}
+
+/// True if all rows begin and end at multiples of 16 bytes, provided that the first does.
+bool has_aligned_rows(const Problem& problem) {
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  return problem.cols * element % 16 == 0 && (problem.rows <= 1 || core::stride_of(problem) * element % 16 == 0);
+}
+
+template <class T>
+bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
+  return for_unaligned_variants<T>([&]<int G, int R>() {
+    if (G == 4 && R * sizeof(T) > 64 && has_many_results(plan.problem, G)) return false;
+    const std::int64_t tiles = core::ceil_div(plan.problem.rows, std::int64_t{32 / G});
+    return set_warp_config<UnalignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
+                                                           traits.shared_bytes_per_block, plan);
+  });
 }
 
 /// A warp, or some of its lanes, for each row.
 bool plan_warp(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return for_warp_variants<T>([&]<int G, int R>() {
-      using Config = WarpConfig<T, G, R>;
-      if (problem.cols > Config::kCols || warp_shared_bytes<Config>(problem) > traits.shared_bytes_per_block)
-        return false;
-      // Lanes list their results one after the other, and each sorts its own. With many results 8 lanes of 32 elements
-      // are faster than 4 of 64 (256 columns, bf16, k 128: 1.19 against 1.42 times the floor; k 32: 1.63 against 1.47).
-      constexpr std::int64_t kMaxResultsPerLane = 16;
-      const bool many = problem.k > kMaxResultsPerLane * G || problem.form == Form::dense ||
-                        problem.form == Form::mask || problem.order == Order::by_value;
-      if (G == 4 && R == 64 && many) return false;
-      const std::int64_t tiles = std::max(core::ceil_div(problem.rows, Config::kRows), std::int64_t{1});
-      const std::int64_t batch = tiles_per_warp(tiles, traits.multiprocessors);
-      if (core::ceil_div(tiles, batch * kWarpsPerBlock) > kMaxBlocks) return false;
-      plan.family = Family::cuda_warp;
-      plan.lanes_per_row = G;
-      plan.elements_per_lane = R;
-      plan.threads = 32 * kWarpsPerBlock;
-      plan.shared_bytes = static_cast<std::size_t>(warp_shared_bytes<Config>(problem));
-      plan.rows_per_block = batch * kWarpsPerBlock * Config::kRows;
-      plan.blocks = core::ceil_div(tiles, batch * kWarpsPerBlock);
-      return true;
+    if (!core::bisects(problem) && !has_aligned_rows(problem) && plan_unaligned_rows<T>(traits, plan)) return true;
+    return for_aligned_variants<T>([&]<int G, int R>() {
+      if (G == 4 && R == 64 && has_many_results(problem, G)) return false;
+      const std::int64_t tiles = core::ceil_div(problem.rows, std::int64_t{32 / G});
+      return set_warp_config<AlignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
+                                                           traits.shared_bytes_per_block, plan);
     });
   });
+}
+
+/// True if cuda_warp is faster for small k too. Its copies do not depend on the alignment of rows, nor does the way it
+/// writes dense rows and masks.
+bool prefers_warp(const Problem& problem) {
+  // Measured, cuda_warp against cuda_tournament, times the floor. Pairs: f32, 97 columns 2.2, 2.5; 310 columns 2.1, 1.8;
+  // 599 columns 1.7, 2.9. f16: 58 columns 3.8, 2.0; 95 columns 2.9, 3.2; 139 columns 2.7, 4.0; 558 columns 2.0, 4.6; but
+  // bf16 with an even number, 374 columns: 2.2, 1.9. Dense: f32, 73 columns 2.4, 2.7; 307 columns 1.1, 2.8; bf16, 628
+  // columns: 1.5, 5.6.
+  if (has_aligned_rows(problem)) return false;
+  const std::int64_t pitch = problem.cols | core::stride_of(problem);
+  if (problem.form == Form::dense || problem.form == Form::mask) return problem.cols >= 64;
+  return problem.cols >= (size_of(problem.dtype) == 2 && pitch % 2 != 0 ? 96 : 512);
 }
 
 /// For small k, also a warp or some of its lanes for each row, but without a search.
@@ -311,9 +351,9 @@ void pick_family(const Traits& traits, Plan& plan) {
     if (!takes(Family::cuda_warp)) takes(Family::cuda_scan);
     return;
   }
-  const bool planned = takes(Family::cuda_tournament) || takes(Family::cuda_warp) ||
-                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) || takes(Family::cuda_block) ||
-                       (prefers_cluster(problem) && takes(Family::cuda_cluster));
+  const bool planned = (prefers_warp(problem) && takes(Family::cuda_warp)) || takes(Family::cuda_tournament) ||
+                       takes(Family::cuda_warp) || (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
+                       takes(Family::cuda_block) || (prefers_cluster(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
 }
 
@@ -378,12 +418,16 @@ bool tiles_are_known(const Plan& plan) {
   bool known = false;
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
     if (plan.family == Family::cuda_warp) {
-      for_warp_variants<T>([&]<int G, int R>() {
-        using Config = WarpConfig<T, G, R>;
-        if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
-        known = tiles_fit<Config>(plan, kWarpsPerBlock, warp_shared_bytes<Config>(problem));
+      const auto fits = [&]<class Config>(int lanes, int elements) {
+        if (plan.lanes_per_row != lanes || plan.elements_per_lane != elements) return false;
+        known =
+            Config::takes(problem.cols) && tiles_fit<Config>(plan, kWarpsPerBlock, warp_shared_bytes<Config>(problem));
         return true;
-      });
+      };
+      for_aligned_variants<T>([&]<int G, int R>() { return fits.template operator()<AlignedConfig<T, G, R>>(G, R); });
+      if (core::bisects(problem)) return;
+      for_unaligned_variants<T>(
+          [&]<int G, int R>() { return fits.template operator()<UnalignedConfig<T, G, R>>(G, R); });
     } else {
       for_tournament_variants<T>([&]<int G, int R>() {
         using Config = TournamentConfig<T, G, R>;
@@ -488,6 +532,19 @@ Status check_config(const Plan& plan) {
 }
 
 }  // namespace
+
+bool use_unaligned_rows(Plan& plan) noexcept {
+  const Problem& problem = plan.problem;
+  const std::int64_t batch = plan.rows_per_block * plan.lanes_per_row / plan.threads;
+  return core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    return for_unaligned_variants<T>([&]<int G, int R>() {
+      using Config = UnalignedConfig<T, G, R>;
+      if (problem.order == Order::by_value && problem.k > Config::kSorted) return false;
+      if (G == 4 && R * sizeof(T) > 64 && has_many_results(problem, G)) return false;
+      return set_warp_config<Config, G, R>(batch, static_cast<std::int64_t>(plan.shared_bytes), plan);
+    });
+  });
+}
 
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept {
   if (traits.multiprocessors < 1 || traits.shared_bytes_per_block < std::int64_t{48} * 1024 ||

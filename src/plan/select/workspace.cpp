@@ -39,9 +39,9 @@ std::size_t sort_bytes(const Problem& problem) {
 std::int64_t max_sorted_by_warp(DType dtype, std::int32_t lanes_per_row) noexcept {
   std::int64_t most = 0;
   core::with_element_type(dtype, [&]<class T>(T*) {
-    for_warp_variants<T>([&]<int G, int R>() {
+    for_aligned_variants<T>([&]<int G, int R>() {
       if (G != lanes_per_row) return false;
-      most = WarpConfig<T, G, R>::kSorted;
+      most = AlignedConfig<T, G, R>::kSorted;  // the same for any R
       return true;
     });
   });

@@ -3,22 +3,34 @@
 
 #include "cuda/select/launch.hpp"
 #include "cuda/select/warp/select.cuh"
+#include "cuda/select/warp/unaligned_row.cuh"
 
 namespace rtopk::cuda {
+
+template <class Row>
+cudaError_t launch_rows(const SelectArguments& args, const Grid& grid) {
+  static std::atomic<std::uint64_t> allowed[2];
+  if (args.by_value) return launch(&warp_kernel<Row, WarpTask::select_in_order>, allowed[0], grid, args);
+  return launch(&warp_kernel<Row, WarpTask::select>, allowed[1], grid, args);
+}
 
 template <class T>
 cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Grid& grid) {
   cudaError_t error = cudaErrorInvalidValue;
-  for_warp_variants<T>([&]<int G, int R>() {
-    if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
-    static std::atomic<std::uint64_t> allowed[3];
-    if (args.bisection) {
-      error = launch(&warp_kernel<T, G, R, WarpTask::bisect>, allowed[0], grid, args);
-    } else if (args.by_value) {
-      error = launch(&warp_kernel<T, G, R, WarpTask::select_in_order>, allowed[1], grid, args);
-    } else {
-      error = launch(&warp_kernel<T, G, R, WarpTask::select>, allowed[2], grid, args);
-    }
+  const auto is_planned = [&](int lanes, int elements) {
+    return plan.lanes_per_row == lanes && plan.elements_per_lane == elements;
+  };
+  for_aligned_variants<T>([&]<int G, int R>() {
+    if (!is_planned(G, R)) return false;
+    static std::atomic<std::uint64_t> allowed;
+    using Row = AlignedRow<T, G, R>;
+    error = args.bisection ? launch(&warp_kernel<Row, WarpTask::bisect>, allowed, grid, args)
+                           : launch_rows<Row>(args, grid);
+    return true;
+  });
+  for_unaligned_variants<T>([&]<int G, int R>() {
+    if (!is_planned(G, R)) return false;
+    error = launch_rows<UnalignedRow<T, G, R>>(args, grid);
     return true;
   });
   return error;

@@ -6,31 +6,23 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/select/warp/row.cuh"
+#include "cuda/select/warp/results.cuh"
 
 namespace rtopk::cuda {
 
-template <class T, int G, int R>
+template <class Row>
 class WarpOrder {
  public:
-  using Row = WarpRow<T, G, R>;
+  using T = typename Row::Type;
   using Config = typename Row::Config;
   using Group = typename Row::Group;
-  using Word = typename Row::E::SortKey;
+  using Word = typename Element<T>::SortKey;
+  static constexpr int G = Group::kLanes;
 
   __device__ explicit WarpOrder(const Row& row) : row_(row), k_(row.k()) {}
 
   /// Sorts the list of the row's columns, largest element first.
   __device__ void order() const { order_up_to<std::max(1, Config::kSortedPerLane / 8)>(); }
-
-  /// The same with little code and few registers, for fallback rows: the network exchanges entries of the list.
-  __device__ void order_in_place() const {
-#pragma unroll 1
-    for (int size = 2; size < 2 * k_; size *= 2) {
-#pragma unroll 1
-      for (int stride = size; stride > 1; stride /= 2) exchange_in_list(stride, stride == size);
-    }
-  }
 
  private:
   static constexpr int kColumnBits = std::bit_width(static_cast<unsigned>(Config::kCols - 1));
@@ -108,9 +100,7 @@ class WarpOrder {
     }
   };
 
-  __device__ Word key(int column) const {
-    return static_cast<Word>(directed_key(row_.tile[Row::place(column)], row_.args.smallest));
-  }
+  __device__ Word key(int column) const { return static_cast<Word>(directed_key(row_.at(column), row_.args.smallest)); }
 
   /// At most the largest shift allowed.
   static __device__ int leading_zeros(Word word) {
@@ -141,20 +131,6 @@ class WarpOrder {
     return __any_sync(kFullWarp, exchanged);
   }
 
-  /// A step of the network: within every `span` ranks, compares those of the first half with those of the second, or
-  /// with their mirror images. Ranks at or above k count as smallest and are already last.
-  __device__ void exchange_in_list(int span, bool mirrored) const {
-#pragma unroll 1
-    for (int pair = Group::lane(); pair < k_; pair += G) {
-      const int within = pair & (span / 2 - 1);
-      const int begin = 2 * (pair - within);
-      const int first = begin + within;
-      const int second = mirrored ? begin + span - 1 - within : first + span / 2;
-      if (second < k_) exchange(first, second);
-    }
-    __syncwarp();
-  }
-
   /// Puts two ranks of the list in order. True if it exchanged them.
   __device__ bool exchange(int first, int second) const {
     const std::uint16_t first_column = row_.list[first];
@@ -171,21 +147,16 @@ class WarpOrder {
   int k_;
 };
 
-/// How results are sorted by value. `none`: not compiled in. `in_place`: for fallback rows, takes few registers.
-enum class Ordering { none, fast, in_place };
-
-/// Writes the selected elements of a row in the form that is wanted.
-template <Ordering kOrdering, class T, int G, int R>
-__device__ void write_chosen(const WarpRow<T, G, R>& row, const Marks<R>& chosen) {
+/// Writes the selected elements of a row in the form that is wanted. kOrders: results may have to be sorted by value.
+template <bool kOrders, class Row>
+__device__ void write_chosen(const Row& row, const typename Row::Marked& chosen) {
   if (row.args.form == Form::dense) return row.write_dense(chosen);
   if (row.args.form == Form::mask) return row.write_mask(chosen);
-  row.list_chosen(chosen);
-  if (kOrdering != Ordering::none && row.args.by_value) {
-    const WarpOrder<T, G, R> results(row);
-    if constexpr (kOrdering == Ordering::fast) results.order();
-    if constexpr (kOrdering == Ordering::in_place) results.order_in_place();
+  list_chosen(row, chosen);
+  if constexpr (kOrders) {
+    if (row.args.by_value) WarpOrder<Row>(row).order();
   }
-  row.write_list();
+  write_list(row);
 }
 
 }  // namespace rtopk::cuda

@@ -2,17 +2,21 @@
 // threshold between them.
 #pragma once
 
-#include "cuda/select/warp/row.cuh"
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/element.cuh"
+#include "cuda/select/marks.cuh"
 
 namespace rtopk::cuda {
 
-template <class T, int G, int R>
+template <class Row>
 class WarpRank {
  public:
-  using Row = WarpRow<T, G, R>;
+  using T = typename Row::Type;
   using Config = typename Row::Config;
   using E = Element<T>;
-  using Group = LaneGroup<G>;
+  using Group = typename Row::Group;
+  static constexpr int G = Group::kLanes;
+  static constexpr int R = Row::kElements;
   /// What is compared. 16-bit elements leave room for the slot's number, so that no two are equal.
   static constexpr bool kDistinct = sizeof(T) == 2;
   using Slot = std::conditional_t<kDistinct, std::uint32_t, typename E::Value>;

@@ -1,5 +1,4 @@
-// The search for fallback rows of select.cuh, and the paper's searches. Correct for every row; the fast search hands
-// few rows over.
+// The paper's searches, and the exact one by keys for rows that they do not decide.
 #pragma once
 
 #include "core/search.hpp"
@@ -9,16 +8,18 @@
 
 namespace rtopk::cuda {
 
-template <class T, int G, int R>
+template <class Row>
 struct WarpSearch {
-  using Row = WarpRow<T, G, R>;
+  using T = typename Row::Type;
   using Config = typename Row::Config;
   using E = Element<T>;
   using Value = typename E::Value;
   using Real = typename E::Real;
   using Key = core::KeyOf<T>;
   using Arithmetic = core::ArithmeticOf<T>;
-  using Group = LaneGroup<G>;
+  using Group = typename Row::Group;
+  static constexpr int G = Group::kLanes;
+  static constexpr int R = Row::kElements;
 
   struct Threshold {
     Key key;
@@ -28,7 +29,7 @@ struct WarpSearch {
   };
 
   /// Calls `f` with the number and the directed key of each of the lane's elements. Reads them from the tile every
-  /// time: the fast search of the same kernel needs the registers.
+  /// time: the bisection needs the registers.
   template <class F>
   static __device__ void for_each_key(const Row& row, F&& f) {
 #pragma unroll 1
@@ -127,19 +128,7 @@ struct WarpSearch {
       if (key == kth.key) tied.add(r);
     });
     if (!__any_sync(kFullWarp, kth.ties)) return chosen | tied;
-    return chosen | Row::first_in_index_order(tied, kth.ties ? row.k() - kth.count_above : Config::kCols);
-  }
-
-  /// Selects and writes the rows of the warp. `hint`: the kth value of the rows before, which rows with many equal
-  /// values often share.
-  template <Ordering kOrdering>
-  static __device__ void select(const Row& row, Key& hint) {
-    int passes = 0;
-    const Key above_hint = hint < core::max_key<T> ? static_cast<Key>(hint + 1) : hint;
-    const Threshold kth = search(row, row.k(), hint, above_hint, passes);
-    hint = kth.key;
-    write_chosen<kOrdering>(row, choose(row, kth));
-    if (row.args.passes != nullptr && Group::lane() == 0) row.args.passes[row.row] = passes;
+    return chosen | first_in_index_order<G>(tied, kth.ties ? row.k() - kth.count_above : Config::kCols);
   }
 
   // ------------------------------------------------------------------------------------------------------------------
@@ -204,8 +193,8 @@ struct WarpSearch {
     core::Bisection<Arithmetic, int> search(arithmetic(range.least, args.smallest),
                                             arithmetic(range.greatest, args.smallest), k, args.max_iter, args.epsilon);
     bool goes_on = finite && search.next();
-    Marks<R> counted = Marks<R>::none();            // the elements of the last pass,
-    Marks<R> fill = Row::marks_inside(row.cols());  // and those of the last pass with at least k
+    Marks<R> counted = Marks<R>::none();  // the elements of the last pass,
+    Marks<R> fill = row.inside();         // and those of the last pass with at least k
     while (__any_sync(kFullWarp, goes_on)) {
       const Marks<R> marks = marks_of<T>(x, least_at(search.middle(), args.smallest));
       const int number = Group::sum(marks.count());
@@ -219,7 +208,7 @@ struct WarpSearch {
     const core::Selection<Arithmetic> selection = search.selection();
     if (args.passes != nullptr && Group::lane() == 0) args.passes[row.row] = finite ? selection.passes : 0;
     const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), counted);
-    Marks<R> chosen = sure | Row::first_in_index_order(fill.without(sure), k - static_cast<int>(selection.count_sure));
+    Marks<R> chosen = sure | first_in_index_order<G>(fill.without(sure), k - static_cast<int>(selection.count_sure));
     const bool stops_early = args.max_iter > 0 || args.epsilon > 0;
     const bool suffices = stops_early || Group::sum(fill.count()) == k;  // if not, there are ties
     if (__any_sync(kFullWarp, !suffices || !finite)) {
@@ -228,7 +217,7 @@ struct WarpSearch {
       const Marks<R> exact = choose(row, kth);
       chosen = Marks<R>::either(suffices && finite, chosen, exact);
     }
-    write_chosen<Ordering::none>(row, chosen);
+    write_chosen<false>(row, chosen);
   }
 };
 

@@ -2,9 +2,10 @@
 // of each lane.
 //
 // A warp works through its batch tile by tile (tiles.cuh). In each row it looks for a threshold that exactly k elements
-// reach (counting_search.cuh). Fallback rows are deferred to the end of the batch and searched by keys (search.cuh).
+// reach: by what the rows before have taught (counting_search.cuh), and if that does not end soon, from the row alone.
 #pragma once
 
+#include "cuda/select/warp/aligned_row.cuh"
 #include "cuda/select/warp/lane.cuh"
 #include "cuda/select/warp/rank.cuh"
 #include "cuda/select/warp/search.cuh"
@@ -57,82 +58,61 @@ struct Interval {
   }
 };
 
-template <class T, int G, int R>
+template <class Row>
 class WarpSelect {
  public:
-  using Row = WarpRow<T, G, R>;
-  using Lane = WarpLane<T, G, R>;
+  using T = typename Row::Type;
+  using Lane = WarpLane<Row>;
   using E = Element<T>;
   using Value = typename E::Value;
   using Real = typename E::Real;
-  using Group = LaneGroup<G>;
-  using Bracket = ThresholdBracket<T>;
-  using Rank = WarpRank<T, G, R>;
+  using Group = typename Row::Group;
+  using Rank = WarpRank<Row>;
+  static constexpr int G = Group::kLanes;
+  static constexpr int R = Row::kElements;
 
-  /// Selects from the rows of the warp. False if they are fallback rows, to be deferred.
-  __device__ bool choose(const Row& row, Marks<R>& chosen) {
+  /// Selects from the rows of the warp.
+  __device__ Marks<R> choose(const Row& row) {
     const Lane lane(row);
     const int k = row.k();
     bool estimates = __any_sync(kFullWarp, !learnt_.known);
     Interval<Real, R> interval;
-    Marks<R> reached;
-    Real at;
-    int off;
     int first_off;
     int passes = 0;
     bool unfinished;
     while (true) {
       if (estimates) estimate(row, lane);
       interval.open(learnt_);
-      at = learnt_.kth;
-      reached = lane.marks(threshold_at(at));
-      off = Group::sum(reached.count()) - k;
+      Real at = learnt_.kth;
+      Marks<R> reached = lane.marks(threshold_at(at));
+      int off = Group::sum(reached.count()) - k;
       first_off = off;
       ++passes;
       unfinished = approach(lane, k, interval, at, reached, off, passes);
-      if (!unfinished || estimates || learnt_.tied) break;
+      if (!unfinished || estimates || estimates_fail_) break;
       // Rows differ too much from those before: estimate them by themselves.
       learnt_.known = false;
       ignore_history_ = true;
       estimates = true;
     }
-    bool many_ties = false;
+    bool unlike = false;  // neither the rows before nor an estimate tell where the kth value is
     Value kth;
-    if (!unfinished) {
-      if (__any_sync(kFullWarp, !is_finite(interval.low) || !is_finite(interval.high))) return defer();
+    Marks<R> chosen;
+    const bool finite = is_finite(interval.low) && is_finite(interval.high);
+    if (__any_sync(kFullWarp, unfinished || !finite)) {
+      ignore_history_ = false;
+      unlike = !estimates;
+      estimates_fail_ = true;
+      chosen = narrow(row, lane, interval, kth, passes);
+      first_off = 0;
+    } else {
       kth = threshold_at(interval.between(1));
       chosen = best_of(row, interval);
-    } else {
-      ignore_history_ = false;
-      kth = threshold_at(at);
-      chosen = reached;
-      Bracket bracket;
-      if (interval.has_low()) bracket.take(threshold_at(interval.low), static_cast<int>(interval.off_low));
-      if (interval.has_high()) bracket.take(threshold_at(interval.high), static_cast<int>(interval.off_high));
-      bool ties = false;
-      bool few = false;
-      if (!go_on(lane, k, bracket, kth, off, passes, chosen, ties, few)) return defer();
-      if (__any_sync(kFullWarp, ties)) chosen = with_ties(lane, kth, bracket, ties, k, chosen, many_ties);
-      if (__any_sync(kFullWarp, !is_finite(kth) || kth == E::least())) return defer();
-      if (__any_sync(kFullWarp, few)) {
-        interval.take(E::real(kth), 0, chosen);
-        if (few) {
-          interval.take(E::real(bracket.low), bracket.off_low, lane.marks(bracket.low));
-          interval.take(E::real(bracket.high), bracket.off_high, lane.marks(bracket.high));
-          kth = threshold_at(interval.between(1));
-          // The distance between ranks near the kth value. The way from the first guess tells less about it.
-          const Real step =
-              (interval.high - interval.low) * static_cast<Real>(reciprocal(static_cast<float>(interval.width())));
-          learnt_.step = step > 0 ? step : learnt_.step;
-          first_off = 0;
-        }
-        chosen = best_of(row, interval);
-      }
     }
-    learn<T>(learnt_, kth, first_off, passes, many_ties);
+    learn<T>(learnt_, kth, first_off, passes, unlike);
     if (ignore_history_) learnt_.known = false;
     if (row.args.passes != nullptr && Group::lane() == 0) row.args.passes[row.row] = passes;
-    return true;
+    return chosen;
   }
 
  private:
@@ -150,7 +130,7 @@ class WarpSelect {
   __device__ bool approach(const Lane& lane, int k, Interval<Real, R>& interval, Real& at, Marks<R>& reached, int& off,
                            int& passes) const {
     constexpr int kTooFar = 96;  // ranks: there are ties, or the values have another scale
-    constexpr int kMaxPasses = 5;
+    constexpr int kMaxPasses = 4;
     const int most = learnt_.tied || __any_sync(kFullWarp, abs(off) > kTooFar) ? 0 : passes + kMaxPasses;
     Real farther = 3;  // ranks
     while (true) {
@@ -167,56 +147,170 @@ class WarpSelect {
     }
   }
 
-  /// The search if interpolation alone does not end: there are ties, or values of another scale than the learnt one.
-  /// `few`: it ended with few elements in the bracket. Returns false for fallback rows.
-  __device__ bool go_on(const Lane& lane, int k, Bracket& bracket, Value& threshold, int& off, int& passes,
-                        Marks<R>& chosen, bool& ties, bool& few) const {
-    const int most_passes = passes + 40;
-    const int start = passes;
-    const int first_unusual = learnt_.tied ? 3 : 5;
-    Real at = E::real(threshold);
-    Real step = learnt_.step;
-    bracket.take(threshold, off);
-    // Invariant: too many elements reach bracket.low and too few reach bracket.high, as far as these are known. A row
-    // that is done has off == 0 and keeps its threshold and `chosen`.
-#pragma unroll 1
-    do {
-      const Real stepped = at + static_cast<Real>(off) * step;
-      step *= Real{4};  // so that the search reaches rows of another scale
-      if (off != 0) at = bracket.is_closed() ? bracket.between() : stepped;
-      Value next = threshold_at(at);
-      bool is_neighbour = false;
-      const int turn = passes - start + (learnt_.tied ? 1 : 3);
-      if (turn >= first_unusual) {
-        if (passes == most_passes) return false;
-        if (takes_neighbour(turn)) {
-          // NaN is at or above every threshold: without an upper threshold it would count as a tie.
-          const bool nan = lane.has_nan();
-          if (__any_sync(kFullWarp, off != 0 && !bracket.has_high() && nan)) return false;
-          next = lane.greatest_below(bracket.high, bracket.has_high());
-          is_neighbour = true;
-        } else if (takes_middle(turn) && (bracket.is_closed() || turn % 8 == 1)) {
-          next = Lane::nearest(bracket.middle_key());
-        }
-        at = off != 0 ? E::real(next) : at;
+  /// Some elements of a row between two thresholds, sorted: what is at a rank among them is near the same rank of all.
+  class Sample {
+   public:
+    using SortKey = typename E::SortKey;
+
+    __device__ Sample(const Row& row, Marks<R> between) {
+      const int mine = min(between.count(), kPerLane);
+      number_ = Group::sum(mine);
+#pragma unroll
+      for (int j = 0; j < kPerLane; ++j) {
+        // From either end, because the elements of a lane may be in order.
+        const int r = between.pop(j % 2 == 0);
+        const SortKey key = min(E::sort_key(row.value_at(j < mine ? r : 0)), E::sort_key(E::greatest()));
+        keys_[j] = j < mine ? key : 0;
       }
-      threshold = off != 0 ? next : threshold;
-      const int before = off;
-      const Marks<R> marks = lane.marks(threshold);
-      const bool found = ties || few;
-      chosen = Marks<R>::either(found, chosen, marks);
-      off = Group::sum(marks.count()) - k;
-      off = found ? 0 : off;
-      // The neighbour is the kth value, with ties: too many elements reach it, too few the threshold above it.
-      ties = ties || (is_neighbour && before != 0 && off > 0);
-      off = ties ? 0 : off;
-      bracket.take(threshold, off);
-      few = few || (off != 0 && bracket.is_closed() && bracket.off_low - bracket.off_high <= Rank::kRanked &&
-                    E::is_finite(bracket.low) && E::is_finite(bracket.high));
-      off = few ? 0 : off;
+      Group::sort_descending(keys_);
+    }
+
+    /// The thresholds that are likely to have the element of this rank, a share of all, between them. Both are elements,
+    /// or the upper one is the next value.
+    __device__ void around(float share, Value& low, Value& high) const {
+      const auto number = static_cast<float>(number_);
+      const float at = share * number - 0.5f;
+      const float margin = square_root(number * share * (1.0f - share)) + 0.5f;
+      low = value(static_cast<int>(ceilf(at + margin)));
+      high = value(static_cast<int>(floorf(at - margin)));
+      if (!(low < high)) high = low < E::greatest() ? Lane::next(low) : low;
+    }
+
+    /// `left`: the elements that it was taken from.
+    [[nodiscard]] __device__ bool is_small(int left) const { return 2 * number_ < min(left, G * kPerLane); }
+
+   private:
+    static constexpr int kPerLane = G >= 16 ? 32 / G : G == 8 ? 2 : 8 / G;
+
+    [[nodiscard]] __device__ Value value(int rank) const {
+      rank = max(0, min(rank, number_ - 1));
+      SortKey key = 0;
+#pragma unroll
+      for (int j = 0; j < kPerLane; ++j) {
+        const SortKey other = Group::from_lane(keys_[j], rank / kPerLane);
+        key = rank % kPerLane == j ? other : key;
+      }
+      return E::from_sort_key(key);
+    }
+
+    SortKey keys_[kPerLane];
+    int number_;
+  };
+
+  /// The search if interpolation did not end: there are ties, infinities, or values spread in an unusual way. Thresholds
+  /// come from a sample of what is left between the last two, so that only the order of the elements matters. They are
+  /// elements: each turn leaves fewer.
+  __device__ Marks<R> narrow(const Row& row, const Lane& lane, const Interval<Real, R>& interval, Value& kth,
+                             int& passes) {
+    const int k = row.k();
+    const bool was_exact = interval.width() == 0;
+    const bool has_low = was_exact || interval.has_low();
+    bool has_high = was_exact || interval.has_high();
+    // Invariant: `low` <= kth value, and < `high` if there is one.
+    ThresholdBracket<T> bracket;
+    bracket.low = has_low ? threshold_at(interval.low) : E::least();
+    bracket.off_low = has_low ? static_cast<int>(interval.off_low) : row.cols() - k;
+    bracket.high = threshold_at(interval.high);
+    bracket.off_high = has_high ? static_cast<int>(interval.off_high) : -k;
+    Marks<R> reached_low = lane.inside(row) & Marks<R>::either(has_low, interval.reached_low, Marks<R>::first(R));
+    Marks<R> reached_high = lane.inside(row) & Marks<R>::either(has_high, interval.reached_high, Marks<R>::none());
+    const auto count = [&](Value at, bool counts) {
+      const Marks<R> reached = lane.marks(at) & lane.inside(row);
+      const int off = Group::sum(reached.count()) - k;
       ++passes;
-    } while (__any_sync(kFullWarp, off != 0));
-    return true;
+      if (counts && off >= 0 && !(at < bracket.low)) {
+        bracket.low = at;
+        bracket.off_low = off;
+        reached_low = reached;
+      }
+      if (counts && off < 0 && !(has_high && bracket.high < at)) {
+        bracket.high = at;
+        bracket.off_high = off;
+        reached_high = reached;
+        has_high = true;
+      }
+    };
+    bool tied = false;
+    bool done = bracket.off_low == 0 || is_narrow(bracket);
+    while (__any_sync(kFullWarp, !done)) {
+      const Sample sample(row, reached_low.without(reached_high));
+      const float share = (static_cast<float>(-bracket.off_high) - 0.5f) *
+                          reciprocal(static_cast<float>(bracket.off_low - bracket.off_high));
+      Value low;
+      Value high;
+      sample.around(share, low, high);
+      // Where most of what is left belongs to few lanes, as in sorted rows, a sample tells little.
+      if (has_high && sample.is_small(bracket.off_low - bracket.off_high)) {
+        const Value even = threshold_at(bracket.between());
+        const Value middle = Lane::nearest(bracket.middle_key());
+        high = bracket.low < even && even < bracket.high ? even : high;
+        low = bracket.low < middle && middle < bracket.high ? middle : low;
+      }
+#pragma unroll 1
+      for (int side = 0; side < 2; ++side) count(side == 0 ? high : low, !done);
+      tied = has_high && !(Lane::next(bracket.low) < bracket.high);
+      done = bracket.off_low == 0 || tied || is_narrow(bracket) || !(bracket.low < E::greatest());
+    }
+    const bool exact = bracket.off_low == 0;
+    if (__any_sync(kFullWarp, !exact && !has_high)) count(E::greatest(), !exact && !has_high);
+    const bool top = !exact && !(bracket.low < E::greatest());  // the kth value is the greatest of all, or NaN
+    tied = tied && !exact && !top;
+    if (!exact && !tied && !top) {
+      const Real step = (E::real(bracket.high) - E::real(bracket.low)) *
+                        static_cast<Real>(reciprocal(static_cast<float>(bracket.off_low - bracket.off_high)));
+      if (step > 0 && E::is_finite(bracket.high)) learnt_.step = step;
+    }
+    const bool between = !exact && !tied && !top && E::is_finite(bracket.high);
+    kth = between ? threshold_at(bracket.between()) : bracket.low;
+    return chosen_of(row, lane, bracket.low, exact ? 0 : -bracket.off_high, reached_low,
+                     Marks<R>::either(exact, reached_low, reached_high), tied, top);
+  }
+
+  /// Few elements are left between the thresholds, and none of them is a NaN that was made the least value.
+  static __device__ bool is_narrow(const ThresholdBracket<T>& bracket) {
+    return bracket.off_low - bracket.off_high <= Rank::kRanked && E::is_finite(bracket.low);
+  }
+
+  /// What the search above found: the elements that reach the upper threshold, and `number` of those that reach `low`.
+  /// `tied`: these are all equal. `top`: they are the greatest value, or NaN.
+  static __device__ Marks<R> chosen_of(const Row& row, const Lane& lane, Value low, int number,
+                                       const Marks<R>& reached_low, const Marks<R>& reached_high, bool tied, bool top) {
+    const int k = row.k();
+    const Marks<R> none = Marks<R>::none();
+    const bool ties = tied || top;
+    Marks<R> above = reached_high;
+    Marks<R> equal = reached_low.without(above);
+    if (__any_sync(kFullWarp, top)) {
+      const Marks<R> nans = lane.nans();
+      const int count = Group::sum(nans.count());
+      const bool only = count >= k;
+      equal = Marks<R>::either(top, Marks<R>::either(only, nans, reached_low.without(nans)), equal);
+      above = Marks<R>::either(top, Marks<R>::either(only, none, nans), above);
+      number = top ? (only ? k : k - count) : number;
+    }
+    // For `smallest` NaN was made the least value, where it must come after infinities.
+    const bool bottom = tied && low == E::least() && row.args.smallest;
+    if (__any_sync(kFullWarp, bottom)) {
+      const Marks<R> nans = nans_of(row);
+      const int before = Group::sum(equal.without(nans).count());
+      const bool not_enough = bottom && before < number;
+      above = Marks<R>::either(not_enough, above | equal.without(nans), above);
+      equal = Marks<R>::either(bottom, Marks<R>::either(not_enough, equal & nans, equal.without(nans)), equal);
+      number -= not_enough ? before : 0;
+    }
+    const Marks<R> first = first_in_index_order<G>(Marks<R>::either(ties, equal, none), number);
+    if (!__any_sync(kFullWarp, !ties)) return above | first;
+    return above | first | Rank::best_of(row, Marks<R>::either(ties, none, equal), ties ? 0 : number);
+  }
+
+  /// NaN among the original elements.
+  static __device__ Marks<R> nans_of(const Row& row) {
+    Marks<R> nans = Marks<R>::none();
+    const Marks<R> inside = row.inside();
+    inside.for_each([&](int, int, int r) {
+      if (core::key_of(row.element_at(r)) == core::max_key<T>) nans.add(r);
+    });
+    return nans;
   }
 
   /// Sets the expectation for rows about which nothing was learnt.
@@ -226,68 +320,39 @@ class WarpSelect {
     if (!learnt_.known) learnt_ = own;
   }
 
-  __device__ bool defer() {
-    learnt_.known = false;
-    return false;
-  }
-
-  /// The elements above the ties, and the first of the ties.
-  static __device__ Marks<R> with_ties(const Lane& lane, Value threshold, const Bracket& bracket, bool ties, int k,
-                                       const Marks<R>& chosen, bool& many) {
-    const Marks<R> none = Marks<R>::none();
-    const Marks<R> over = Marks<R>::either(bracket.has_high(), lane.marks(bracket.high), none);
-    const Marks<R> above = Marks<R>::either(ties, over, chosen);
-    const Marks<R> equal = Marks<R>::either(ties, lane.marks(threshold).without(above), none);
-    many = __any_sync(kFullWarp, Group::sum(equal.count()) > Rank::kRanked);
-    return above | Row::first_in_index_order(equal, bracket.has_high() ? -bracket.off_high : k);
-  }
-
   Learnt<Real> learnt_;
   bool ignore_history_ = false;  ///< Rows differ too much: estimate each one by itself.
+  bool estimates_fail_ = false;  ///< They were too far off to help.
 };
 
-/// Searches the tiles that were deferred.
-template <class T, int G, int R, Ordering kOrdering>
-__device__ void search_tiles(const WarpTiles<T, G, R>& tiles, unsigned numbers) {
-  core::KeyOf<T> hint = core::max_key<T> / 2;
-  tiles.for_some(numbers,
-                 [&](const WarpRow<T, G, R>& row) { WarpSearch<T, G, R>::template select<kOrdering>(row, hint); });
-}
-
 /// Blocks on a multiprocessor of sm_90, by the registers that a kernel needs.
-template <class T, int G, int R, WarpTask kTask>
+template <class Row, WarpTask kTask>
 constexpr int blocks_per_multiprocessor() {
+  using T = typename Row::Type;
+  constexpr int R = Row::kElements;
   if (kTask == WarpTask::select_in_order) {
     // A lane sorts sixteen or eight words, beside what the search keeps meanwhile.
-    const int most = std::is_integral_v<T> && R == 32 ? 4 : sizeof(T) == 2 && R == 64 && G <= 8 ? 5 : 6;
-    return std::min(most, WarpConfig<T, G, R>::kBlocksPerMultiprocessor);
+    const bool many = sizeof(T) == 2 ? R > 48 && Row::Group::kLanes <= 16 : R > 24 && Row::Group::kLanes <= 8;
+    const int most = std::is_integral_v<T> && R > 24 ? 4 : many ? 5 : 6;
+    return std::min(most, Row::Config::kBlocksPerMultiprocessor);
   }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
-  return WarpConfig<T, G, R>::kBlocksPerMultiprocessor;
+  return Row::Config::kBlocksPerMultiprocessor;
 }
 
-template <class T, int G, int R, WarpTask kTask>
-__global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocessor<T, G, R, kTask>()))
+template <class Row, WarpTask kTask>
+__global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocessor<Row, kTask>()))
     warp_kernel(const __grid_constant__ SelectArguments args) {
   extern __shared__ __align__(128) char shared[];
-  const WarpTiles<T, G, R> tiles(args, shared);
-  tiles.pad();
+  const WarpTiles<Row> tiles(args, shared);
   if constexpr (kTask == WarpTask::bisect) {
-    tiles.for_each([&](const WarpRow<T, G, R>& row, int) { WarpSearch<T, G, R>::bisect(row); });
+    tiles.for_each([](const Row& row) { WarpSearch<Row>::bisect(row); });
   } else {
-    WarpSelect<T, G, R> rows;
-    unsigned deferred = 0;
-    constexpr bool kOrders = kTask == WarpTask::select_in_order;
-    tiles.for_each([&](const WarpRow<T, G, R>& row, int number) {
-      Marks<R> chosen;
-      // After three tiles with fallback rows the fast search is not tried any more.
-      if (__popc(deferred) >= 3 || !rows.choose(row, chosen)) {
-        deferred |= 1u << number;
-      } else {
-        write_chosen<kOrders ? Ordering::fast : Ordering::none>(row, chosen);
-      }
+    WarpSelect<Row> rows;
+    tiles.for_each([&](const Row& row) {
+      const typename Row::Marked chosen = rows.choose(row);
+      write_chosen<kTask == WarpTask::select_in_order>(row, chosen);
     });
-    if (deferred != 0) search_tiles<T, G, R, kOrders ? Ordering::in_place : Ordering::none>(tiles, deferred);
   }
 }
 

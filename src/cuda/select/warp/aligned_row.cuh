@@ -1,5 +1,5 @@
-// A row held by G lanes of a warp: where its elements lie, positions in index order, and how to write a
-// selection. select.cuh and search.cuh decide what to select.
+// A row that begins and ends at multiples of 16 bytes, held by G lanes of a warp: where its elements lie in shared memory,
+// and how dense rows and masks are written. Without that alignment the same layout works, but copies are slow.
 #pragma once
 
 #include <algorithm>
@@ -11,22 +11,29 @@
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/element.cuh"
 #include "cuda/select/marks.cuh"
-#include "cuda/select/result_row.cuh"
 #include "plan/select/tuning_warp.hpp"
 
 namespace rtopk::cuda {
 
 template <class T, int G, int R>
-struct WarpRow {
-  using Config = WarpConfig<T, G, R>;
+struct AlignedRow {
+  using Type = T;
+  static constexpr int kElements = R;  ///< Of a lane.
+  using Config = AlignedConfig<T, G, R>;
   using E = Element<T>;
   using Value = typename E::Value;
   using Group = LaneGroup<G>;
+  using Marked = Marks<R>;
 
   const SelectArguments& args;
   T* tile;              ///< The current rows, in shared memory.
   std::uint16_t* list;  ///< Columns of this group's row.
   std::int64_t row;
+
+  static __device__ int stage_bytes(const SelectArguments&) { return Config::kTileBytes; }
+
+  __device__ AlignedRow(const SelectArguments& arguments, char* stage, std::uint16_t* columns, std::int64_t number)
+      : args(arguments), tile(reinterpret_cast<T*>(stage)), list(columns), row(number) {}
 
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int k() const { return static_cast<int>(args.k); }
@@ -46,7 +53,20 @@ struct WarpRow {
     const int change = (number / Config::kSwizzleSpan & Config::kSwizzleMask) * Config::kVector;
     return (col ^ change) + group * Config::kCols;
   }
+  /// All that a lane holds is its own: no mark needs to be cleared.
+  struct Own {
+    static __device__ Marks<R> of(const Marks<R>& marks) { return marks; }
+    static __device__ Marks<R> inside_of(const AlignedRow& row) { return row.inside(); }
+  };
+  static __device__ Own own() { return {}; }
+  static __device__ bool has_foreign_first() { return false; }
+  static __device__ bool has_foreign_last() { return false; }
+  /// True if the lane's elements up to the r-th lie inside the row.
+  __device__ bool is_whole(int r) const { return col_of(r) < cols(); }
+
   static __device__ int col_of(int r) { return Group::lane() * R + r; }
+  __device__ T at(int col) const { return tile[place(col)]; }
+  __device__ T at(int col, int group, std::int64_t) const { return tile[place(col, group)]; }
 
   union Vector {
     uint4 bits;
@@ -81,6 +101,19 @@ struct WarpRow {
                  : "memory");
   }
 
+  /// The lane's elements, two of 16 bits in a word.
+  template <int kNumber>
+  __device__ void load_words(unsigned (&words)[kNumber]) const {
+#pragma unroll
+    for (int i = 0; i < Config::kVectors; ++i) {
+      const uint4 loaded = vector_at(i).bits;
+      words[4 * i] = loaded.x;
+      words[4 * i + 1] = loaded.y;
+      words[4 * i + 2] = loaded.z;
+      words[4 * i + 3] = loaded.w;
+    }
+  }
+
   /// The r-th element of this lane.
   __device__ T element_at(int r) const { return *static_cast<const T*>(__cvta_shared_to_generic(element_address(r))); }
   /// The same value as load() gives.
@@ -105,18 +138,54 @@ struct WarpRow {
 
   /// Fills the places past the end of a row with a value that is never selected. Copies do not touch them, so they are
   /// written once.
-  static __device__ void pad(T* tile, int cols, bool smallest) {
+  static __device__ void pad(const SelectArguments& args, char* stage) {
+    const int cols = static_cast<int>(args.cols);
+    if (cols == Config::kCols) return;
     using Bits = core::KeyOf<T>;
     Bits bits;
     if constexpr (core::is_floating<T>) {
       constexpr Bits infinity = core::ElementTraits<T>::infinity_bits;
-      bits = smallest ? infinity : static_cast<Bits>(infinity | (Bits{1} << (8 * sizeof(Bits) - 1)));
+      bits = args.smallest ? infinity : static_cast<Bits>(infinity | (Bits{1} << (8 * sizeof(Bits) - 1)));
     } else {
-      bits = smallest ? 0x7fffffffu : 0x80000000u;
+      bits = args.smallest ? 0x7fffffffu : 0x80000000u;
     }
-    auto* elements = reinterpret_cast<Bits*>(tile);
+    auto* elements = reinterpret_cast<Bits*>(stage);
 #pragma unroll 1
     for (int col = cols + Group::lane(); col < Config::kCols; col += G) elements[place(col)] = bits;
+  }
+
+  /// Starts to copy a row into the tile.
+  static __device__ void fetch(const SelectArguments& args, char* to, std::int64_t row) {
+    T* tile = reinterpret_cast<T*>(to);
+    const T* from = static_cast<const T*>(args.input) + row * args.stride;
+    if (args.access_bytes != 16) {
+      fetch_narrow(from, tile, static_cast<int>(args.cols), args.access_bytes);
+    } else if (args.cols < Config::kCols) {
+      fetch_vectors<true, false>(args, tile, from);
+    } else if (args.spares_cache) {
+      __syncwarp();  // makes the compiler branch here instead of predicating sixteen copies twice
+      fetch_vectors<false, true>(args, tile, from);
+    } else {
+      fetch_vectors<false, false>(args, tile, from);
+    }
+    commit_copies();
+  }
+
+  template <bool kShorter, bool kSparesCache>
+  static __device__ void fetch_vectors(const SelectArguments& args, T* tile, const T* from) {
+    const int first = Config::place_of_vector(Group::index_in_warp() * G * Config::kVectors + Group::lane());
+    const std::uint32_t mine = static_cast<std::uint32_t>(__cvta_generic_to_shared(tile)) + 16 * first;
+    from = opaque(from + Group::lane() * Config::kVector);  // one address, with distances known at compile time
+#pragma unroll
+    for (int i = 0; i < Config::kVectors; ++i) {
+      if (!kShorter || (i * G + Group::lane()) * Config::kVector < static_cast<int>(args.cols)) {
+        // As in vector_address: the bits of the lane's and the copy's index do not overlap.
+        const int distance = Config::place_of_vector(i * G);
+        const std::uint32_t address =
+            Config::kSwizzled ? (mine ^ (distance % 8 * 16)) + distance / 8 * 128 : mine + distance * 16;
+        copy_async_once<kSparesCache>(address, from + i * G * Config::kVector);
+      }
+    }
   }
 
   static __device__ void fetch_narrow(const T* from, T* to, int cols, int access_bytes) {
@@ -145,33 +214,12 @@ struct WarpRow {
   // The selected elements: one mark for each element of the lane, the first in the highest bit (marks.cuh).
 
   /// Marks of the elements before the end of the row.
-  static __device__ Marks<R> marks_inside(int cols) { return Marks<R>::first(cols - Group::lane() * R); }
-
-  /// The first `quota` of the elements in `eligible`, in index order.
-  static __device__ Marks<R> first_in_index_order(Marks<R> eligible, int quota) {
-    const int mine = eligible.count();
-    const int before = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
-    const int allowed = quota - before;
-    if (allowed <= 0) return Marks<R>::none();
-    eligible.drop_last(mine - allowed);
-    return eligible;
-  }
-
-  __device__ void list_chosen(const Marks<R>& chosen) const {
-    const int mine = chosen.count();
-    const int first = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine))) - mine;
-    auto next = static_cast<std::uint32_t>(__cvta_generic_to_shared(list + first));
-    chosen.for_each([&](int, int, int r) {
-      asm volatile("st.shared.u16 [%0], %1;" ::"r"(next), "h"(static_cast<std::uint16_t>(col_of(r))) : "memory");
-      next += 2;
-    });
-    __syncwarp();
-  }
+  __device__ Marks<R> inside() const { return Marks<R>::first(cols() - Group::lane() * R); }
 
   __device__ void write_dense(const Marks<R>& chosen) const {
     // Goes through the tile, so that neighbouring lanes write neighbouring vectors. The padding past the end of the row
     // must stay.
-    const Marks<R> kept = chosen | Marks<R>::first(R).without(marks_inside(cols()));
+    const Marks<R> kept = chosen | Marks<R>::first(R).without(inside());
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
       Vector out = vector_at(i);
@@ -214,85 +262,6 @@ struct WarpRow {
           if (col_of(r) < cols()) out_row[col_of(r)] = static_cast<std::uint8_t>(left >> 31);
         }
       }
-    }
-  }
-
-  __device__ void write_list() const {
-    with_indices(args, row, [&](auto* indices) {
-      using Index = std::remove_pointer_t<decltype(indices)>;
-      if constexpr (sizeof(Index) >= 4) {
-        if (args.writes_quads && k() >= 2 * G) {
-          return write_quads(static_cast<T*>(args.values) + row * args.k, indices);
-        }
-      }
-      // With many lanes for a row, the work of a lane matters more than coalescing across rows.
-      if constexpr (G > 8) {
-        write_row(static_cast<T*>(args.values) + row * args.k, indices);
-      } else {
-        write_rows<Index>();
-      }
-    });
-  }
-
-  template <class Index>
-  __device__ void write_row(T* values, Index* indices) const {
-#pragma unroll 1
-    for (int i = Group::lane(); i < k(); i += G) {
-      const int col = list[i];
-      if (args.values != nullptr) values[i] = tile[place(col)];
-      if (args.indices != nullptr) indices[i] = static_cast<Index>(col);
-    }
-  }
-
-  /// Writes the results of all rows of the tile. They are contiguous in memory, so that neighbouring lanes write
-  /// neighbouring results for any k.
-  template <class Index>
-  __device__ void write_rows() const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const std::int64_t first_row = __shfl_sync(kFullWarp, row, 0);
-    const int list_cols = Config::list_cols(args.k, args.by_value);
-    const std::uint16_t* lists = list - Group::index_in_warp() * list_cols;
-    T* values = static_cast<T*>(args.values) + first_row * args.k;
-    Index* indices = static_cast<Index*>(args.indices) + first_row * args.k;
-    // Groups past the last row repeat an earlier one.
-    const int rows = static_cast<int>(min(std::int64_t{Config::kRows}, args.rows - first_row));
-    int group = 0;
-    int i = lane;
-#pragma unroll 1
-    for (int at = lane; at < rows * k(); at += 32) {
-      while (i >= k()) {
-        i -= k();
-        ++group;
-      }
-      const int col = lists[group * list_cols + i];
-      if (args.values != nullptr) values[at] = tile[place(col, group)];
-      if (args.indices != nullptr) indices[at] = static_cast<Index>(col);
-      i += 32;
-    }
-  }
-
-  /// A lane writes four results at a time.
-  template <class Index>
-  __device__ void write_quads(T* values, Index* indices) const {
-    struct alignas(std::min(16, 4 * static_cast<int>(sizeof(T)))) Values {
-      T of[4];
-    };
-    struct alignas(16) Indices {
-      Index of[4];
-    };
-#pragma unroll 1
-    for (int i = 4 * Group::lane(); i < k(); i += 4 * G) {
-      const uint2 listed = *reinterpret_cast<const uint2*>(list + i);
-      const unsigned columns[4] = {listed.x & 0xffffu, listed.x >> 16, listed.y & 0xffffu, listed.y >> 16};
-      Values four_values;
-      Indices four_indices;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        four_values.of[j] = tile[place(static_cast<int>(columns[j]))];
-        four_indices.of[j] = static_cast<Index>(columns[j]);
-      }
-      *reinterpret_cast<Values*>(values + i) = four_values;
-      *reinterpret_cast<Indices*>(indices + i) = four_indices;
     }
   }
 };
