@@ -77,7 +77,7 @@ bool has_aligned_rows(const Problem& problem) {
 template <class T>
 bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
   return for_unaligned_variants<T>([&]<int G, int R>() {
-    if (G == 4 && R * sizeof(T) > 64 && has_many_results(plan.problem, G)) return false;
+    if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(plan.problem, G)) return false;
     const std::int64_t tiles = core::ceil_div(plan.problem.rows, std::int64_t{32 / G});
     return set_warp_config<UnalignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
                                                            traits.shared_bytes_per_block, plan);
@@ -540,7 +540,7 @@ bool use_unaligned_rows(Plan& plan) noexcept {
     return for_unaligned_variants<T>([&]<int G, int R>() {
       using Config = UnalignedConfig<T, G, R>;
       if (problem.order == Order::by_value && problem.k > Config::kSorted) return false;
-      if (G == 4 && R * sizeof(T) > 64 && has_many_results(problem, G)) return false;
+      if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
       return set_warp_config<Config, G, R>(batch, static_cast<std::int64_t>(plan.shared_bytes), plan);
     });
   });

@@ -38,7 +38,7 @@ struct DigitSortConfig {
   static constexpr int kMaxThreads = 1024;
   static constexpr std::int64_t kMinItems = 1024;   ///< Fewer are merged in less time than counters take.
   static constexpr std::int64_t kMaxItems = 65535;  ///< Places and ranks have 16 bits.
-  static constexpr int kTile = 8192;  ///< Of a longer row. A multiple of the tiles that are merged.
+  static constexpr int kTile = 8192;                ///< Of a longer row. A multiple of the tiles that are merged.
 
   static constexpr int kCounters = (1 << kMaxBits) * 32;  ///< Of each digit, for up to 32 warps.
   static constexpr std::size_t kCounterBytes = (kCounters + 32) * sizeof(std::uint32_t);  ///< With a sum for each warp.

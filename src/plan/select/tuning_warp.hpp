@@ -19,7 +19,7 @@ struct WarpLists {
   static constexpr int kSortedPerLane = std::max(2, std::min(16, 128 / G));
   static constexpr int kSorted = G * kSortedPerLane;  ///< The largest k that this kernel sorts by value.
   /// A search ends by ranking the last elements, up to this many. With few elements in a lane another pass costs less.
-  static constexpr int kRanked = G == 2 || R * sizeof(T) <= 64 ? 8 : 16;
+  static constexpr int kRanked = G == 2 || R * static_cast<int>(sizeof(T)) <= 64 ? 8 : 16;
 
   /// Columns that the list of a row's results has room for.
   static constexpr int list_cols(std::int64_t k, bool by_value) {
@@ -62,7 +62,7 @@ struct AlignedConfig : WarpLists<T, G, R> {
 
   static constexpr std::size_t shared_bytes(std::int64_t, std::int64_t k, bool by_value) {
     return std::size_t{kWarpsPerBlock} *
-           (AlignedConfig::kStages * kTileBytes + AlignedConfig::lists_bytes(k, by_value));
+           static_cast<std::size_t>(AlignedConfig::kStages * kTileBytes + AlignedConfig::lists_bytes(k, by_value));
   }
   static constexpr bool takes(std::int64_t cols) { return cols <= kCols; }
 };

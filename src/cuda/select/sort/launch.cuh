@@ -13,7 +13,8 @@ namespace rtopk::cuda {
 template <class T>
 bool digits_fit(std::int64_t items, int device) {
   int most = 0;
-  return sizeof(T) <= 4 && cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
+  return sizeof(T) <= 4 &&
+         cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
          DigitSortConfig<sizeof(T)>::shared_bytes(items) <= static_cast<std::size_t>(most);
 }
 
