@@ -120,7 +120,6 @@ struct LaneGroup {
     return __shfl_sync(kFullWarp, x, source, G);
   }
   static __device__ unsigned vote(bool x) { return __ballot_sync(kFullWarp, x) & members(); }
-  static __device__ bool any(bool x) { return vote(x) != 0; }
 
   /// Sorts G * C keys, largest first; rank r ends up in keys[r % C] of lane r / C. Each lane sorts its own keys. Then a
   /// bitonic network merges them, in the form in which every exchange leaves the larger key at the lower rank.
