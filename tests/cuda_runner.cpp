@@ -260,7 +260,9 @@ void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& trait
 /// Makes three chunks, the last one shorter, from what would be one.
 void split_chunks(rtopk::Plan& plan) {
   plan.chunk_rows = (plan.problem.rows + 2) / 3;
-  if (plan.family == rtopk::Family::cuda_cluster) plan.blocks = plan.chunk_rows * plan.parts;
+  if (plan.family == rtopk::Family::cuda_cluster || plan.family == rtopk::Family::cuda_block) {
+    plan.blocks = plan.chunk_rows * plan.parts;
+  }
 }
 
 /// Runs the family that make_plan picks, or a given one. `splits`: in several chunks, where rows are copied in one.

@@ -42,8 +42,7 @@ struct SelectArguments {
   std::int32_t mask_access_bytes = 0;
   bool writes_quads = false;  ///< Values and indices are both wanted, and four results can be written in one access.
   bool spares_cache = false;  ///< The input is small: its loads should not evict other data from the cache.
-  /// Length of a worker's batch. cuda_warp, cuda_tournament: tiles of a warp; cuda_block: rows of a block.
-  std::int64_t batch_length = 1;
+  std::int64_t batch_length = 1;  ///< Tiles of a warp of cuda_warp or cuda_tournament.
 
   Expectation expectation;
 };

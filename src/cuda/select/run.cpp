@@ -78,7 +78,7 @@ cudaError_t launch_family(const Plan& plan, SelectArguments& args, const Grid& g
     case Family::cuda_tournament:
       args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
       return launch_tournament<T>(plan, args, grid);
-    case Family::cuda_block: args.batch_length = plan.rows_per_block; return launch_block<T>(plan, args, grid);
+    case Family::cuda_block: return launch_block<T>(plan, args, grid);
     case Family::cuda_filter: return launch_filter<T>(plan, args, grid);
     case Family::cuda_cluster: return launch_cluster<T>(plan, args, grid);
     case Family::cuda_scan: return launch_scan<T>(plan, args, grid);

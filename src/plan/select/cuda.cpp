@@ -19,7 +19,6 @@ namespace rtopk::cuda {
 namespace {
 
 constexpr std::int64_t kMaxBlocks = 0x7fffffff;
-constexpr std::int64_t kMaxRowsPerBlock = 0x7fffffff;
 constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
 
 /// Units (tiles or rows) in a worker's batch: enough that a row learns from those before it and that copies run ahead,
@@ -139,43 +138,23 @@ bool plan_tournament(const Traits& traits, Plan& plan) {
   });
 }
 
-/// Config of cuda_block for rows of `cols` elements; threads is 0 if the rows are too long for this device.
-struct BlockLaunch {
-  std::int32_t threads = 0;
-  std::size_t shared_bytes = 0;
-  std::int32_t blocks_per_multiprocessor = 1;
-  std::int64_t cols = 0;  ///< The longest row.
-};
-
-BlockLaunch block_launch(DType dtype, std::int64_t cols, std::int64_t k, std::int64_t shared_bytes_per_block) {
-  BlockLaunch config;
-  core::with_element_type(dtype, [&]<class T>(T*) {
-    for_block_variants([&]<int W>() {
-      using Config = BlockConfig<T, W>;
-      if (cols > Config::kCols || Config::shared_bytes(k) > shared_bytes_per_block) return false;
-      config = {Config::kThreads, static_cast<std::size_t>(Config::shared_bytes(k)), Config::kBlocksPerMultiprocessor,
-                Config::kCols};
-      return true;
-    });
-  });
-  return config;
+BlockLayout block_layout(const Problem& problem) {
+  BlockLayout layout{};
+  core::with_element_type(problem.dtype,
+                          [&]<class T>(T*) { layout = BlockConfig<T>::layout(problem.cols, problem.k); });
+  return layout;
 }
 
 /// A block for each row.
 bool plan_block(const Traits& traits, Plan& plan) {
-  constexpr std::int64_t kLongestBatch = 16;
-  const Problem& problem = plan.problem;
-  const BlockLaunch config = block_launch(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block);
-  if (config.threads == 0) return false;
-  const std::int64_t workers = std::int64_t{config.blocks_per_multiprocessor} * traits.multiprocessors;
-  const std::int64_t batch = batch_length(problem.rows, workers, kLongestBatch);
-  if (core::ceil_div(problem.rows, batch) > kMaxBlocks) return false;
+  const BlockLayout layout = block_layout(plan.problem);
+  if (layout.chunks == 0 || layout.shared_bytes > traits.shared_bytes_per_block) return false;
+  if (plan.problem.rows > kMaxBlocks) return false;
   plan.family = Family::cuda_block;
-  plan.threads = config.threads;
-  plan.lanes_per_row = config.threads;
-  plan.shared_bytes = config.shared_bytes;
-  plan.rows_per_block = batch;
-  plan.blocks = std::max(core::ceil_div(problem.rows, batch), std::int64_t{1});
+  plan.threads = layout.threads;
+  plan.lanes_per_row = layout.threads;
+  plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+  plan.blocks = std::max(plan.problem.rows, std::int64_t{1});
   return true;
 }
 
@@ -255,22 +234,17 @@ FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_byte
   return config;
 }
 
-/// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.
+/// True if cuda_filter is the fastest: there are many long rows, and a small share of each is selected.
 bool prefers_filter(const Traits& traits, const Problem& problem) {
-  constexpr std::int64_t kMinCols = 2048;
-  constexpr std::int64_t kMaxBlockCols = 8192;           // dense rows and masks: up to here cuda_block writes them well
   constexpr std::int64_t kMaxK = 2048;                   // the list of candidates must leave room for other warps
   constexpr std::int64_t kMinRowsPerMultiprocessor = 8;  // with fewer, too few copies are in flight
-  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
-  if (writes_rows && problem.cols <= kMaxBlockCols &&
-      block_launch(problem.dtype, problem.cols, problem.k, traits.shared_bytes_per_block).threads != 0) {
+  // Where two blocks of cuda_block fit on a multiprocessor, one selects while the other copies.
+  constexpr std::int64_t kBlocks = 2;
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
+  const BlockLayout block = block_layout(problem);
+  if (block.chunks != 0 && kBlocks * (block.shared_bytes + kReservedBytes) <= traits.shared_bytes_per_block)
     return false;
-  }
-  if (problem.cols < kMinCols || problem.k > kMaxK) return false;
-  // Measured, f32, times the floor, cuda_filter against cuda_block: 2048 columns, k 64: 1.37, 1.67; k 256: 1.58, 1.52;
-  // 4096 columns, k 512: 1.26, 1.42; 8192 columns, k 2048: 1.77, 1.29. pick_family asks cuda_warp first, which takes
-  // rows of 2048 columns of every type but f64.
-  if (problem.k > problem.cols / (problem.cols < 4096 ? 10 : 8)) return false;
+  if (problem.k > std::min(kMaxK, problem.cols / 8)) return false;
   if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
   return filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block).blocks_per_multiprocessor >= 2;
 }
@@ -385,7 +359,7 @@ const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament: return "k up to 8 and rows of up to 1024 columns, not of f64";
-    case Family::cuda_block: return "rows that fit twice into the shared memory of a block, up to 16384 columns";
+    case Family::cuda_block: return "rows that fit into the shared memory of a block";
     case Family::cuda_filter:
       return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";
     default:
@@ -499,23 +473,12 @@ Status check_config(const Plan& plan) {
     return {};
   }
   if (plan.family == Family::cuda_block) {
-    // The kernel multiplies it by a block's index.
-    if (plan.rows_per_block > kMaxRowsPerBlock) {
-      return core::invalid("plan.rows_per_block", plan.rows_per_block, "1 to 2147483647 for cuda_block");
-    }
-    const BlockLaunch most = block_launch(problem.dtype, problem.cols, problem.k, std::int64_t{1} << 30);
-    if (plan.threads < most.threads || plan.threads > 512 || (plan.threads & (plan.threads - 1)) != 0 ||
-        most.threads == 0) {
-      return core::invalid("plan.threads", plan.threads, "what make_plan gave");
-    }
-    const BlockLaunch config =
-        block_launch(problem.dtype, most.cols / most.threads * plan.threads, problem.k, std::int64_t{1} << 30);
-    if (plan.shared_bytes < config.shared_bytes) {
+    const BlockLayout layout = block_layout(problem);
+    if (plan.threads != layout.threads) return core::invalid("plan.threads", plan.threads, "what make_plan gave");
+    if (plan.blocks != rows) return core::invalid("plan.blocks", plan.blocks, "one for each row");
+    if (static_cast<std::int64_t>(plan.shared_bytes) < layout.shared_bytes) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
                            "at least what make_plan gave");
-    }
-    if (plan.blocks < core::ceil_div(rows, plan.rows_per_block)) {
-      return core::invalid("plan.blocks", plan.blocks, "enough for all rows");
     }
     return {};
   }

@@ -1,43 +1,91 @@
-// The configs of cuda_block's kernel, for the plan and for the kernel.
+// The config of cuda_block's kernel, for the plan and for the kernel.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+
+#include "core/sizes.hpp"
 
 namespace rtopk::cuda {
 
-/// W warps share a row; each lane holds R elements of it.
-template <class T, int W>
-struct BlockConfig {
-  static constexpr int kThreads = 32 * W;
-  static constexpr int kElements = sizeof(T) == 8 ? 16 : 32;        ///< Of a lane: R.
-  static constexpr int kVector = 16 / static_cast<int>(sizeof(T));  ///< Neighbouring elements of a lane: one load.
-  static constexpr int kChunks = kElements / kVector;               ///< Loads of a lane.
-  static constexpr int kChunkCols = kVector * kThreads;             ///< Elements that one load of all lanes covers.
-  static constexpr int kCols = kElements * kThreads;                ///< The longest row.
-  static constexpr int kRowBytes = kCols * static_cast<int>(sizeof(T));
-  static constexpr int kStages = 2;  ///< The current row and the next one, which is being copied.
-  static constexpr int kPartials = 2 * W + kChunks * W + (kChunks * W % 2);
-  static constexpr int kNoteBytes = 64;
-  static constexpr int kMinListBytes = 1024;  ///< Between rows the list's memory has other uses.
+inline constexpr int kBlockBins = 256;
+inline constexpr int kBlockMaxSmall = 32;  ///< Candidates that one warp sorts.
 
-  /// The list holds the columns of the k selected elements.
-  static constexpr std::int64_t list_bytes(std::int64_t k) {
-    return std::max(std::int64_t{kMinListBytes}, (2 * std::min(k, std::int64_t{kCols}) + 15) / 16 * 16);
-  }
-  static constexpr std::int64_t shared_bytes(std::int64_t k) {
-    return std::int64_t{kStages} * kRowBytes + list_bytes(k) + std::int64_t{4} * kPartials + kNoteBytes;
-  }
-  /// What the registers of a multiprocessor of sm_90 allow, and its shared memory if k is small.
-  static constexpr int kWarpsPerMultiprocessor = sizeof(T) == 8 ? 20 : 24;
-  static constexpr int kBlocksPerMultiprocessor = W == 16 ? 1 : kWarpsPerMultiprocessor / W;
+/// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
+/// lies between the two for about 99 rows of a hundred.
+struct BlockSample {
+  std::int32_t log_size;
+  std::int32_t better_rank;  ///< Negative: no threshold on that side. Then all that reach the other one are candidates.
+  std::int32_t worse_rank;   ///< Past the end: all elements reach it.
+  std::int64_t candidates;   ///< Elements between the two, rarely more.
 };
 
-/// Calls `f.template operator()<W>()` for the variants that are compiled, shortest rows first, until it returns true.
-template <class F>
-constexpr bool for_block_variants(F&& f) {
-  return f.template operator()<2>() || f.template operator()<4>() || f.template operator()<8>() ||
-         f.template operator()<16>();
+/// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
+inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes) {
+  constexpr double kMargin = 2.5;  // in standard deviations of the rank
+  // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
+  constexpr std::int64_t kOneThreshold = 8;
+  BlockSample sample{};
+  sample.log_size = cols < 4096 ? 6 : cols < 8192 || element_bytes == 8 ? 7 : 8;
+  const double size = 1 << sample.log_size;
+  const double share = static_cast<double>(k) / static_cast<double>(std::max(cols, std::int64_t{1}));
+  const double rank = share * size;
+  const double margin = kMargin * std::sqrt(rank * (1 - share)) + 1;
+  sample.better_rank = k <= cols / kOneThreshold ? -1 : static_cast<std::int32_t>(std::floor(rank - margin));
+  sample.worse_rank = static_cast<std::int32_t>(std::ceil(rank + margin));
+  const double ranks = sample.worse_rank - std::max(sample.better_rank, -1);
+  const double most = (ranks + 3 * std::sqrt(ranks) + 2) / size * static_cast<double>(cols) + 32;
+  sample.candidates = static_cast<std::int64_t>(std::min(most, static_cast<double>(cols)));
+  return sample;
 }
+
+/// Threads of a block, and its shared memory: state, elements, list of element numbers.
+struct BlockLayout {
+  std::int64_t list_capacity;  ///< Elements.
+  std::int64_t shared_bytes;
+  std::int32_t threads;
+  std::int32_t chunks;  ///< Of a thread. 0: the row is too long.
+};
+
+template <class T>
+struct BlockConfig {
+  static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+  /// A thread reads neighbouring words, in chunks of 32. Of the last chunk it has 31: an odd stride between threads
+  /// avoids bank conflicts.
+  static constexpr int kWordBytes = sizeof(T) == 8 ? 8 : 4;
+  static constexpr int kPerWord = kWordBytes / static_cast<int>(sizeof(T));
+  static constexpr int kChunkWords = 32;
+  static constexpr int stride(int chunks) { return chunks * kChunkWords - 1; }
+  static constexpr int kMaxThreads = 512;
+
+  static constexpr int kStateBytes = 3072;
+  /// The last thread reads a whole chunk, past the end of the row.
+  static constexpr int kPaddingBytes = kChunkWords * kWordBytes;
+  /// The most vectors of 16 bytes that a row touches, wherever it begins.
+  static constexpr std::int64_t vectors(std::int64_t cols) { return (cols + 2 * kVector - 2) / kVector; }
+  static constexpr std::int64_t elements_bytes(std::int64_t cols) { return vectors(cols) * 16 + kPaddingBytes; }
+
+  static BlockLayout layout(std::int64_t cols, std::int64_t k) {
+    // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
+    constexpr std::int64_t kThreadsOfOneChunk = 256;
+    constexpr std::int64_t kMaxElements = 65535;  // the list has 16 bits for each
+    BlockLayout layout{};
+    const std::int64_t elements = vectors(cols) * kVector;
+    if (elements > kMaxElements) return layout;
+    const std::int64_t words = vectors(cols) * 16 / kWordBytes;
+    const auto threads_for = [&](int chunks) { return core::ceil_div(words, std::int64_t{32} * stride(chunks)) * 32; };
+    const int chunks = threads_for(1) <= kThreadsOfOneChunk ? 1 : 2;
+    if (threads_for(chunks) > kMaxThreads) return layout;
+    layout.chunks = chunks;
+    layout.threads = static_cast<std::int32_t>(threads_for(chunks));
+    // Results are listed too.
+    const std::int64_t listed = std::max(k, block_sample(cols, k, sizeof(T)).candidates);
+    layout.list_capacity = core::ceil_div(std::min(listed, elements), std::int64_t{8}) * 8;
+    layout.shared_bytes = kStateBytes + elements_bytes(cols) + 2 * layout.list_capacity;
+    return layout;
+  }
+};
 
 }  // namespace rtopk::cuda

@@ -39,8 +39,9 @@ inline constexpr std::int64_t kMaxChunkRows = 0x7fffffff;
   Plan chunk = plan;
   chunk.problem = core::tight(plan.problem, rows);
   chunk.chunk_rows = 0;
-  // The only family whose grid must match the rows; in the others, blocks without rows stay idle.
-  if (chunk.family == Family::cuda_cluster && rows < plan.chunk_rows) chunk.blocks = rows * plan.parts;
+  // The families whose grid must match the rows; in the others, blocks without rows stay idle.
+  const bool matches = chunk.family == Family::cuda_block || chunk.family == Family::cuda_cluster;
+  if (matches && rows < plan.chunk_rows) chunk.blocks = rows * plan.parts;
   return chunk;
 }
 

@@ -1,345 +1,407 @@
-// cuda_block: rows of up to 16384 elements (8192 of f64), one for each block, in the registers of its threads.
+// cuda_block: a block for each row, which stays in shared memory.
 //
-// A block works through its batch row by row and copies the next row to shared memory meanwhile. It looks for a
-// threshold that exactly k elements reach (counting_search.cuh). A fallback row is searched by keys (search.cuh).
+// A sample of the row, sorted while the row is being copied, gives a threshold that a little more than k elements reach.
+// One pass over the row lists these, and the kth value is looked for in the list. Where more than an eighth of the row is
+// selected, a second threshold, above the kth value, keeps the list short, and a second pass marks what is selected. The
+// sample goes by rank alone, so it does not matter how the elements are distributed; only where many are equal, or the
+// sample misled, there are more passes.
 #pragma once
 
-#include "cuda/runtime/async_copy.cuh"
-#include "cuda/select/block/search.cuh"
+#include <cstdint>
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/block/arguments.hpp"
+#include "cuda/select/block/kth.cuh"
+#include "cuda/select/block/marks.cuh"
+#include "cuda/select/block/row.cuh"
+#include "cuda/select/block/sample.cuh"
+#include "cuda/select/block_sums.cuh"
 #include "cuda/select/result_row.cuh"
 
 namespace rtopk::cuda {
 
-template <class T, int W>
-class BlockSelect : BlockOfThreads<T, W> {
- public:
-  using Config = BlockConfig<T, W>;
-  using E = Element<T>;
-  using Value = typename E::Value;
-  using Real = typename E::Real;
-  using Key = core::KeyOf<T>;
-  using Warp = LaneGroup<32>;
-  static constexpr int R = Config::kElements;
+/// What the threads of a block share.
+template <class Key>
+struct BlockState {
+  KthMemory<Key> kth;
+  std::uint32_t of_warps[2][32];  ///< Counts of the warps, in alternation.
+  SampledRange<Key> from_sample;
+  std::uint64_t copied;  ///< A barrier for the copy of the row.
+};
 
-  __device__ BlockSelect(const SelectArguments& args, char* shared)
-      : Base(reinterpret_cast<std::uint16_t*>(shared + Config::kStages * Config::kRowBytes),
-             reinterpret_cast<int*>(shared + Config::kStages * Config::kRowBytes + Config::list_bytes(args.k))),
-        args_(args),
-        k_(static_cast<int>(args.k)),
-        cols_(static_cast<int>(args.cols)),
-        rows_(reinterpret_cast<T*>(shared)),
-        note_(reinterpret_cast<Note*>(shared + Config::shared_bytes(args.k) - Config::kNoteBytes)) {}
+template <class T, int kChunks>
+class BlockSelect {
+ public:
+  using Config = BlockConfig<T>;
+  using Chunk = BlockChunk<T>;
+  using Threshold = BlockThreshold<T>;
+  using Key = WideKey<T>;
+  using State = BlockState<Key>;
+  static_assert(sizeof(State) <= Config::kStateBytes);
+
+  __device__ BlockSelect(const BlockArguments& args, char* shared)
+      : args_(args),
+        state_(*reinterpret_cast<State*>(shared)),
+        row_(args, blockIdx.x, shared + Config::kStateBytes),
+        list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
+        search_(state_.kth) {}
 
   __device__ void run() {
-    const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * args_.batch_length;
-    const std::int64_t end = min(args_.rows, begin + args_.batch_length);
-    if (begin >= end) return;
-    if (threadIdx.x == 0) note_->hint = core::max_key<T> / 2;
-    pad();
-    fetch(begin, 0);
-    int stage = 0;
-    for (std::int64_t number = begin; number < end; ++number) {
-      wait_for_copies<0>();
-      __syncthreads();
-      if (number + 1 < end) fetch(number + 1, stage ^ 1);
-      number_ = number;
-      row_ = rows_ + stage * Config::kCols;
-      select();
-      __syncthreads();  // the list and the row are free again
-      stage ^= 1;
+    const BulkCopy copy(&state_.copied);
+    row_.fetch(copy, args_.spares_cache);
+    search_.clear();
+    if (warp_number() == 0) {
+      const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row_.in_global_memory());
+      if (lane_number() == 0) state_.from_sample = range;
     }
+    find_own_elements();
+    __syncthreads();
+    copy.wait();
+    select();
+    if (args_.passes != nullptr && threadIdx.x == 0) args_.passes[blockIdx.x] = passes_;
   }
 
  private:
-  using Base = BlockOfThreads<T, W>;
-  using Base::col_of;
-  using Base::first_in_index_order;
-  using Base::list_;
-  using Base::partials_;
-  using Base::positions;
-  using Base::positions_of;
-  using Base::sum;
-  using Base::warp;
-  using Seldom = BlockSearch<T, W>;
-  using Note = typename Seldom::Note;
-  static_assert(sizeof(Note) <= Config::kNoteBytes);
+  using Warp = LaneGroup<32>;
+  static constexpr Key kTop = core::max_key<T>;
+  static constexpr int kWords = Chunk::kMarkWords;
+  static constexpr int kChunkElements = 32 * kWords;
+  static constexpr int kOwn = Config::stride(kChunks) * Config::kPerWord;  ///< Elements of a thread.
 
-  __device__ typename Seldom::Row row() const { return {row_, cols_, k_, args_.smallest}; }
-
-  __device__ Learnt<Real> expected() {
-    Seldom::expect(row(), list_, partials_, args_.expectation, note_);
-    return note_->expected;
-  }
-
-  __device__ void fetch(std::int64_t number, int stage) const {
-    const T* from = static_cast<const T*>(args_.input) + number * args_.stride;
-    T* to = rows_ + stage * Config::kCols;
-    if (args_.access_bytes == 16) {
-      copy_pieces<16>(from, to, cols_);
-    } else if (args_.access_bytes == 8) {
-      copy_pieces<8>(from, to, cols_);
-    } else if (args_.access_bytes == 4) {
-      copy_pieces<4>(from, to, cols_);
-    } else {
-      for (int col = static_cast<int>(threadIdx.x); col < cols_; col += Config::kThreads) to[col] = from[col];
-    }
-    commit_copies();
-  }
-
-  template <int kBytes>
-  static __device__ void copy_pieces(const T* from, T* to, int cols) {
-    constexpr int kPiece = kBytes / static_cast<int>(sizeof(T));
-    if constexpr (kPiece >= 1) {
-#pragma unroll 4
-      for (int col = static_cast<int>(threadIdx.x) * kPiece; col < cols; col += Config::kThreads * kPiece) {
-        copy_async<kBytes>(to + col, from + col);
-      }
-    }
-  }
-
-  union Chunk {
-    uint4 bits;
-    T raw[Config::kVector];
+  /// Numbers of elements: at or above the low end of a range, above its high end.
+  struct Counts {
+    int reach;
+    int above;
   };
 
-  /// Fills the places past the end of a row with a value that is never selected. Copies do not touch them, so they are
-  /// written once.
-  __device__ void pad() const {
-    using Bits = core::KeyOf<T>;
-    Bits bits;
-    if constexpr (core::is_floating<T>) {
-      constexpr Bits infinity = core::ElementTraits<T>::infinity_bits;
-      bits = args_.smallest ? infinity : static_cast<Bits>(infinity | (Bits{1} << (8 * sizeof(Bits) - 1)));
-    } else {
-      bits = args_.smallest ? 0x7fffffffu : 0x80000000u;
-    }
-    auto* elements = reinterpret_cast<Bits*>(rows_);
-    for (int col = cols_ + static_cast<int>(threadIdx.x); col < Config::kCols; col += Config::kThreads) {
-      elements[col] = bits;
-      elements[Config::kCols + col] = bits;
+  [[nodiscard]] static __device__ int threads() { return static_cast<int>(blockDim.x); }
+  [[nodiscard]] static __device__ int thread() { return static_cast<int>(threadIdx.x); }
+  [[nodiscard]] __device__ int k() const { return static_cast<int>(args_.k); }
+  [[nodiscard]] __device__ Key key_of(int number) const {
+    return directed_key(row_.elements()[number], args_.smallest);
+  }
+
+  /// Marks the elements of this thread's words that belong to the row, and to no other thread.
+  __device__ void find_own_elements() {
+    const int first = thread() * kOwn;
+    const int end = min(row_.end(), first + kOwn);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        const int base = first + c * kChunkElements + w * 32;
+        own_[c][w] = first_marks(end - base) & ~first_marks(row_.begin() - base);
+      }
     }
   }
 
-  __device__ void load(Value (&x)[R]) const {
+  /// Marks all elements by the ends of a range, and counts. `kTwo`: also those above its high end; otherwise none are.
+  template <bool kTwo>
+  __device__ Counts mark(KeyRange<Key> range) {
+    const Threshold low(static_cast<core::KeyOf<T>>(range.low), false, args_.smallest);
+    const Threshold high(static_cast<core::KeyOf<T>>(range.high), true, args_.smallest);
+    const auto from = static_cast<std::uint32_t>(__cvta_generic_to_shared(row_.elements())) +
+                      static_cast<std::uint32_t>(thread() * kOwn * static_cast<int>(sizeof(T)));
+    int reach = 0;
+    int above = 0;
 #pragma unroll
-    for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      Chunk loaded;
-      loaded.bits = *reinterpret_cast<const uint4*>(row_ + col_of(chunk, 0));
+    for (int c = 0; c < kChunks; ++c) {
 #pragma unroll
-      for (int j = 0; j < Config::kVector; ++j) x[chunk * Config::kVector + j] = E::value(loaded.raw[j]);
+      for (int w = 0; w < kWords; ++w) reach_[c][w] = above_[c][w] = 0;
+      if (thread() * kOwn + c * kChunkElements >= row_.end()) continue;
+      Chunk::template at_most<kTwo>(from + static_cast<std::uint32_t>(c * Config::kChunkWords * Config::kWordBytes),
+                                    low.bound(), high.bound(), reach_[c], above_[c]);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        reach_[c][w] = low.marks(reach_[c][w]) & own_[c][w];
+        reach += __popc(reach_[c][w]);
+        above_[c][w] = kTwo ? high.marks(above_[c][w]) & own_[c][w] : 0u;
+        if constexpr (kTwo) above += __popc(above_[c][w]);
+      }
     }
-    if (args_.smallest) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) x[r] = E::reversed(x[r]);
-    }
+    ++passes_;
+    return count(static_cast<std::uint32_t>(reach) | static_cast<std::uint32_t>(above) << 16);
   }
 
-  /// Counts the elements of the row at or above the threshold. `counts`: those in each of this thread's chunks.
-  __device__ int count(const Value (&x)[R], Value threshold, float (&counts)[Config::kChunks]) {
-    return sum(__float2int_rz(count_mine<T>(x, threshold, counts)));
+  /// Sums over the block of two counts in one word: a row has fewer than 2^16 elements. Also over the threads before.
+  __device__ Counts count(std::uint32_t mine) {
+    const std::uint32_t up_to_here = Warp::inclusive_sum(mine);
+    const Sums sums = sums_of_warps(Warp::from_lane(up_to_here, 31));
+    before_ = sums.before + up_to_here - mine;
+    return unpacked(sums.total);
+  }
+  struct Sums {
+    std::uint32_t before;
+    std::uint32_t total;
+  };
+  __device__ Sums sums_of_warps(std::uint32_t mine) {
+    std::uint32_t* of_warps = state_.of_warps[turn_];
+    turn_ ^= 1;
+    if (lane_number() == 0) of_warps[warp_number()] = mine;
+    __syncthreads();
+    const std::uint32_t there = lane_number() < warps_of_block() ? of_warps[lane_number()] : 0;
+    return {__reduce_add_sync(kFullWarp, lane_number() < warp_number() ? there : 0u),
+            __reduce_add_sync(kFullWarp, there)};
+  }
+  static __device__ Counts unpacked(std::uint32_t both) {
+    return {static_cast<int>(both & 0xffffu), static_cast<int>(both >> 16)};
   }
 
-  /// How far the selection of a row has come. `fallback`: hand it to BlockSearch.
-  enum class Outcome { fallback, chosen, listed };
-
-  // The writing code stands here once: inlined after each search, it would cost registers.
   __device__ void select() {
-    int passes = 0;
-    unsigned chosen = 0;
-    Outcome outcome = Outcome::chosen;
-    if (k_ >= cols_) {
-      chosen = everything();
-    } else {
-      outcome = select_by_counting(passes, chosen);
+    range_ = {0, kTop};
+    counts_ = {static_cast<int>(args_.cols), 0};
+    const SampledRange<Key> sampled = state_.from_sample;
+    const bool one_threshold = args_.better_rank < 0;
+    bool marked = one_threshold ? narrow<false>(sampled) : narrow<true>(sampled);
+    // Perhaps many elements are equal to an end of the range.
+    const auto is_long = [&] {
+      return range_.low < range_.high && counts_.reach - counts_.above > args_.list_capacity;
+    };
+    if (marked && is_long()) {
+      marked = narrow<true>({range_.low, range_.low});
+      if (!marked && is_long()) marked = narrow<true>({range_.high, range_.high});
     }
-    if (outcome == Outcome::fallback) {
-      learnt_.known = false;
-      chosen = Seldom::choose(row(), list_, partials_, note_);
-      passes += note_->passes;
+    const int between = counts_.reach - counts_.above;
+    if (range_.low == range_.high) {
+      if (!marked) mark<true>(range_);
+      return write_marked(k() - counts_.above);
     }
-    if (args_.form == Form::dense) {
-      write_dense(chosen);
-    } else if (args_.form == Form::mask) {
-      write_mask(chosen);
-    } else {
-      if (outcome != Outcome::listed) list_chosen(chosen);
-      write_list();
-    }
-    if (args_.passes != nullptr && threadIdx.x == 0) args_.passes[number_] = passes;
+    const bool lists = marked && between <= args_.list_capacity;
+    if (lists) list_between();
+    const int number = lists ? between : row_.end() - row_.begin();
+    __syncthreads();
+    const Key kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above, [&](auto&& f) {
+#pragma unroll 2
+      for (int i = thread(); i < number; i += threads()) f(key_of(lists ? list_[i] : row_.begin() + i));
+    });
+    const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
+    if (lists && one_threshold && !writes_rows) return write_listed(kth, between);
+    const int reach = mark<false>({kth, kth}).reach;
+    if (reach == k()) return write_marked(k());
+    write_marked(k() - mark<true>({kth, kth}).above);
   }
 
-  __device__ unsigned everything() const {
-    unsigned chosen = 0;
+  /// Tries a range. True if it holds the kth value, and is marked. If not, the kth value is known to lie on one side.
+  template <bool kTwo>
+  __device__ bool narrow(KeyRange<Key> tried) {
+    const Counts there = mark<kTwo>(tried);
+    if (there.above >= k()) {
+      range_.low = tried.high + 1;
+      counts_.reach = there.above;
+      return false;
+    }
+    if (there.reach < k()) {
+      range_.high = tried.low - 1;
+      counts_.above = there.reach;
+      return false;
+    }
+    range_ = tried;
+    counts_ = there;
+    return true;
+  }
+
+  /// Lists the elements in the range, in order.
+  __device__ void list_between() {
+    const Counts before = unpacked(before_);
+    std::uint16_t* to = list_ + (before.reach - before.above);
+    for_each([&](int c, int w) { return reach_[c][w] & ~above_[c][w]; },
+             [&](int number) { *to++ = static_cast<std::uint16_t>(number); });
+  }
+
+  /// Calls f with the numbers of the elements that `marks(c, w)` marks, in order.
+  template <class M, class F>
+  __device__ void for_each(M&& marks, F&& f) const {
 #pragma unroll
-    for (int r = 0; r < R; ++r) chosen |= col_of(r) < cols_ ? 1u << r : 0u;
-    return chosen;
-  }
-
-  __device__ Outcome select_by_counting(int& passes, unsigned& chosen) {
-    constexpr int kMaxPasses = 40;
-    Value x[R];
-    load(x);
-    if (!learnt_.known) learnt_ = expected();
-    float counts[Config::kChunks];
-    Real at = learnt_.kth;
-    Real step = learnt_.step;
-    Value kth = E::from_real(at);
-    int off = count(x, kth, counts) - k_;
-    const int first_off = off;
-    passes = 1;
-    ThresholdBracket<T> bracket;
-    bool ties = false;
-    // Invariant: too many elements reach bracket.low and too few reach bracket.high, as far as these are known.
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        const int base = thread() * kOwn + c * kChunkElements + w * 32;
 #pragma unroll 1
-    while (off != 0 && !ties) {
-      bracket.take(kth, off);
-      if (passes == 2 && !bracket.is_closed() && abs(off) > 64) {
-        // The row is unlike those before: estimate it by itself.
-        at = expected().kth;
-        step = note_->expected.step;
-      } else {
-        at = bracket.is_closed() ? bracket.between() : at + static_cast<Real>(off) * step;
-        step *= Real{1.5};
-      }
-      kth = E::from_real(at);
-      bool is_neighbour = false;
-      if (passes >= first_unusual_pass<T>(learnt_.tied)) {
-        if (passes == kMaxPasses) return Outcome::fallback;
-        if (takes_neighbour(passes)) {
-          Seldom::find_neighbour(row(), list_, partials_, bracket.high, bracket.has_high(), note_);
-          // NaN is at or above every threshold: without an upper threshold it would count as a tie.
-          if (!bracket.has_high() && note_->nan != 0) return Outcome::fallback;
-          kth = note_->neighbour;
-          is_neighbour = true;
-        } else if (takes_middle(passes)) {
-          kth = bracket.middle_key();
+        for (unsigned left = marks(c, w); left != 0;) {
+          const int place = __clz(static_cast<int>(left));
+          left ^= 0x80000000u >> place;
+          f(base + place);
         }
-        at = E::real(kth);
-      }
-      off = count(x, kth, counts) - k_;
-      ++passes;
-      // The neighbour is the kth value, with ties: too many elements reach it, too few the threshold above it.
-      ties = is_neighbour && off > 0;
-    }
-    if (!E::is_finite(kth) || kth == E::least()) return Outcome::fallback;
-    learn<T>(learnt_, kth, first_off, passes, ties);
-    if (ties) {
-      const int quota = bracket.has_high() ? -bracket.off_high : k_;
-      if constexpr (sizeof(T) == 2) {
-        // Half of all rows of 16-bit elements have ties at the kth value, so it pays to keep the elements in registers.
-        unsigned tied = 0;
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-          chosen |= bracket.has_high() && E::at_least(x[r], bracket.high) ? 1u << r : 0u;
-          tied |= x[r] == kth ? 1u << r : 0u;
-        }
-        chosen |= first_in_index_order(tied, quota);
-      } else {
-        chosen = Seldom::choose_ties(row(), list_, partials_, kth, bracket.high, bracket.has_high(), quota);
-      }
-      return Outcome::chosen;
-    }
-    if (args_.form == Form::dense || args_.form == Form::mask) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) chosen |= E::at_least(x[r], kth) ? 1u << r : 0u;
-      return Outcome::chosen;
-    }
-    unsigned chosen_counts[Config::kChunks];
-#pragma unroll
-    for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      chosen_counts[chunk] = static_cast<unsigned>(__float2int_rz(counts[chunk]));
-    }
-    int first[Config::kChunks];
-    positions(chosen_counts, first);
-    const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(list_));
-#pragma unroll
-    for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      std::uint32_t next = list + 2 * static_cast<std::uint32_t>(first[chunk]);
-#pragma unroll
-      for (int j = 0; j < Config::kVector; ++j) {
-        E::push_if_at_least(x[chunk * Config::kVector + j], kth, next, col_of(0, 0), chunk * Config::kChunkCols + j);
       }
     }
-    return Outcome::listed;
   }
 
   // ------------------------------------------------------------------------------------------------------------------
-  // Writing.
+  // Results.
 
-  __device__ void list_chosen(unsigned chosen) {
-    int first[Config::kChunks];
-    positions_of(chosen, first);
-    const auto list = static_cast<std::uint32_t>(__cvta_generic_to_shared(list_));
-#pragma unroll
-    for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      std::uint32_t next = list + 2 * static_cast<std::uint32_t>(first[chunk]);
-#pragma unroll
-      for (int j = 0; j < Config::kVector; ++j) {
-        push_if((chosen & 1u << (chunk * Config::kVector + j)) != 0, next, col_of(0, 0),
-                chunk * Config::kChunkCols + j);
+  /// Writes the listed elements above the kth value, and the first of those equal to it. Each warp has a part of the list.
+  __device__ void write_listed(Key kth, int listed) {
+    const int part = (listed + threads() - 1) / threads() * 32;
+    const int first = warp_number() * part;
+    const int last = min(listed, first + part);
+    int reach = 0;
+    int above = 0;
+    for (int i = first + lane_number(); i < last; i += 32) {
+      const Key key = key_of(list_[i]);
+      reach += key >= kth ? 1 : 0;
+      above += key > kth ? 1 : 0;
+    }
+    const auto both = static_cast<std::uint32_t>(reach) | static_cast<std::uint32_t>(above) << 16;
+    const Sums sums = sums_of_warps(__reduce_add_sync(kFullWarp, both));
+    const Counts all = unpacked(sums.total);
+    const Counts before = unpacked(sums.before);
+    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + blockIdx.x * args_.k;
+    const unsigned earlier = (1u << lane_number()) - 1u;
+    with_indices(args_, blockIdx.x, [&](auto* indices) {
+      using Index = std::remove_reference_t<decltype(*indices)>;
+      // `selected` decides, for all lanes, which of them are.
+      const auto write = [&](int place, auto&& selected) {
+#pragma unroll 1
+        for (int line = first; line < last; line += 32) {
+          const int i = line + lane_number();
+          const int number = list_[min(i, last - 1)];
+          const T raw = row_.elements()[number];
+          const unsigned chosen = selected(static_cast<Key>(directed_key(raw, args_.smallest)), i < last);
+          if ((chosen >> lane_number() & 1u) != 0) {
+            const int at = place + __popc(chosen & earlier);
+            if (values != nullptr) values[at] = raw;
+            if (args_.indices != nullptr) indices[at] = static_cast<Index>(row_.column(number));
+          }
+          place += __popc(chosen);
+        }
+      };
+      if (all.reach == k()) {
+        return write(before.reach,
+                     [&](Key key, bool exists) { return __ballot_sync(kFullWarp, exists && key >= kth); });
       }
+      const int quota = k() - all.above;
+      int places = quota - (before.reach - before.above);
+      write(before.above + min(before.reach - before.above, quota), [&](Key key, bool exists) {
+        const unsigned equal = __ballot_sync(kFullWarp, exists && key == kth);
+        const bool taken = key == kth && __popc(equal & earlier) < places;
+        places -= __popc(equal);
+        return __ballot_sync(kFullWarp, exists && (key > kth || taken));
+      });
+    });
+  }
+
+  /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.
+  __device__ void write_marked(int quota) {
+    const Counts before = unpacked(before_);
+    const int ties_before = before.reach - before.above;
+    const int first_result = before.above + min(ties_before, quota);
+    int places = quota - ties_before;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        unsigned ties = reach_[c][w] & ~above_[c][w];
+        const int number = __popc(ties);
+        // The last one is in the lowest bit.
+#pragma unroll 1
+        for (int surplus = number - max(places, 0); surplus > 0; --surplus) ties &= ties - 1;
+        places -= number;
+        above_[c][w] |= ties;
+      }
+    }
+    if (args_.form == Form::dense) {
+      write_dense();
+    } else if (args_.form == Form::mask) {
+      write_mask();
+    } else {
+      write_pairs(first_result);
     }
   }
 
-  /// Writes the listed elements.
-  __device__ void write_list() {
+  __device__ void write_pairs(int first_result) {
+    std::uint16_t* to = list_ + first_result;
+    __syncthreads();  // the list may still be read
+    for_each([&](int c, int w) { return above_[c][w]; },
+             [&](int number) { *to++ = static_cast<std::uint16_t>(number); });
     __syncthreads();
-    T* values = static_cast<T*>(args_.values) + number_ * args_.k;
-    with_indices(args_, number_, [&](auto* indices) {
-      using Index = std::remove_pointer_t<decltype(indices)>;
-      for (int i = static_cast<int>(threadIdx.x); i < k_; i += Config::kThreads) {
-        const int col = list_[i];
-        if (args_.values != nullptr) values[i] = row_[col];
-        if (args_.indices != nullptr) indices[i] = static_cast<Index>(col);
+    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + blockIdx.x * args_.k;
+    with_indices(args_, blockIdx.x, [&](auto* indices) {
+      using Index = std::remove_reference_t<decltype(*indices)>;
+      const bool wants_indices = args_.indices != nullptr;
+#pragma unroll 2
+      for (int i = thread(); i < k(); i += threads()) {
+        const int number = list_[i];
+        if (values != nullptr) values[i] = row_.elements()[number];
+        if (wants_indices) indices[i] = static_cast<Index>(row_.column(number));
       }
     });
   }
 
-  __device__ void write_dense(unsigned chosen) const {
-    T* out_row = static_cast<T*>(args_.dense) + number_ * args_.cols;
+  /// Clears what is not selected, then copies the row.
+  __device__ void write_dense() {
+    T* elements = row_.elements();
+    for_each([&](int c, int w) { return own_[c][w] & ~above_[c][w]; }, [&](int number) { elements[number] = T{}; });
+    __syncthreads();
+    write_out(static_cast<T*>(args_.dense) + blockIdx.x * args_.cols - row_.begin(), elements);
+  }
+
+  /// The marks as bytes, in the memory of the elements.
+  __device__ void write_mask() {
+    __syncthreads();  // all have read the elements
+    std::uint8_t* out = args_.mask + blockIdx.x * args_.cols - row_.begin();
+    // As far from a multiple of 16 bytes as in global memory.
+    auto* bytes = reinterpret_cast<std::uint8_t*>(row_.elements()) + reinterpret_cast<std::uintptr_t>(out) % 16;
 #pragma unroll
-    for (int chunk = 0; chunk < Config::kChunks; ++chunk) {
-      const int col = col_of(chunk, 0);
-      Chunk out;
-      out.bits = *reinterpret_cast<const uint4*>(row_ + col);
+    for (int c = 0; c < kChunks; ++c) {
 #pragma unroll
-      for (int j = 0; j < Config::kVector; ++j) {
-        if ((chosen >> (chunk * Config::kVector + j) & 1u) == 0) out.raw[j] = T{};
-      }
-      if (args_.dense_access_bytes == 16) {
-        if (col < cols_) *reinterpret_cast<uint4*>(out_row + col) = out.bits;
-      } else {
-#pragma unroll
-        for (int j = 0; j < Config::kVector; ++j) {
-          if (col + j < cols_) out_row[col + j] = out.raw[j];
+      for (int w = 0; w < kWords; ++w) {
+        std::uint8_t* to = bytes + thread() * kOwn + c * kChunkElements + w * 32;
+#pragma unroll 8
+        for (int j = 0; j < 32; ++j) {
+          if ((own_[c][w] << j & 0x80000000u) != 0) to[j] = static_cast<std::uint8_t>(above_[c][w] >> (31 - j) & 1u);
         }
       }
     }
+    __syncthreads();
+    write_out(out, bytes);
   }
 
-  __device__ void write_mask(unsigned chosen) const {
-    std::uint8_t* out_row = args_.mask + number_ * args_.cols;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (col_of(r) < cols_) out_row[col_of(r)] = static_cast<std::uint8_t>(chosen >> r & 1u);
+  /// Copies a row's elements, as vectors if both sides are aligned in the same way.
+  template <class X>
+  __device__ void write_out(X* to, const X* from) const {
+    constexpr int kOf = 16 / static_cast<int>(sizeof(X));
+    const int begin = row_.begin();
+    const int end = row_.end();
+    const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(from + begin));
+    if ((static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to + begin)) - shared) % 16 != 0) {
+#pragma unroll 4
+      for (int i = begin + thread(); i < end; i += threads()) to[i] = from[i];
+      return;
     }
+    // Elements before the first whole vector, and after the last one.
+    const int first = min(begin + static_cast<int>((16 - shared % 16) % 16 / sizeof(X)), end);
+    const int whole = (end - first) / kOf * kOf;
+#pragma unroll 2
+    for (int i = first + thread() * kOf; i < first + whole; i += threads() * kOf) {
+      *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from + i);
+    }
+    if (begin + thread() < first) to[begin + thread()] = from[begin + thread()];
+    if (first + whole + thread() < end) to[first + whole + thread()] = from[first + whole + thread()];
   }
 
-  const SelectArguments& args_;
-  int k_;
-  int cols_;
-  T* rows_;  ///< The current row and the next one.
-  Note* note_;
-  std::int64_t number_ = 0;  ///< Index of the current row.
-  const T* row_ = nullptr;
-  Learnt<Real> learnt_;
+  const BlockArguments& args_;
+  State& state_;
+  BlockRow<T> row_;
+  std::uint16_t* list_;  ///< Numbers of elements.
+  KthSearch<T> search_;
+
+  KeyRange<Key> range_;  ///< Holds the kth value;
+  Counts counts_;        ///< the counts of its ends.
+  unsigned own_[kChunks][kWords];
+  unsigned reach_[kChunks][kWords];
+  unsigned above_[kChunks][kWords];
+  std::uint32_t before_ = 0;  ///< The last counts, of the threads before this one.
+  int turn_ = 0;
+  int passes_ = 0;
 };
 
-template <class T, int W>
-__global__ void __launch_bounds__(32 * W, (BlockConfig<T, W>::kBlocksPerMultiprocessor))
-    block_kernel(const __grid_constant__ SelectArguments args) {
+template <class T, int kChunks>
+__global__ void __launch_bounds__(kChunks == 1 ? 256 : BlockConfig<T>::kMaxThreads, sizeof(T) == 8 ? 1
+                                                                                    : kChunks == 1 ? 5
+                                                                                                   : 2)
+    block_kernel(const __grid_constant__ BlockArguments args) {
   extern __shared__ __align__(16) char shared[];
-  BlockSelect<T, W>(args, shared).run();
+  BlockSelect<T, kChunks>(args, shared).run();
 }
 
 }  // namespace rtopk::cuda

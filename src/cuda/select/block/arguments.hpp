@@ -1,0 +1,19 @@
+// Kernel arguments of cuda_block.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/select/arguments.hpp"
+
+namespace rtopk::cuda {
+
+/// See BlockLayout and BlockSample in plan/select/tuning_block.hpp.
+struct BlockArguments : SelectArguments {
+  std::int32_t list_at = 0;  ///< In shared memory, in bytes.
+  std::int32_t list_capacity = 0;
+  std::int32_t log_sample = 0;
+  std::int32_t better_rank = 0;
+  std::int32_t worse_rank = 0;
+};
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,61 @@
+// A row in shared memory. It lies there as in global memory, copied as aligned vectors of 16 bytes, so its first element
+// may be anywhere in the first vector.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/runtime/bulk_copy.cuh"
+#include "cuda/select/arguments.hpp"
+#include "plan/select/tuning_block.hpp"
+
+namespace rtopk::cuda {
+
+/// Elements are numbered from the beginning of the first vector: the row is numbers begin() to end().
+template <class T>
+class BlockRow {
+ public:
+  static constexpr int kVector = BlockConfig<T>::kVector;
+
+  __device__ BlockRow(const SelectArguments& args, std::int64_t row, char* shared)
+      : row_(static_cast<const T*>(args.input) + row * args.stride), elements_(reinterpret_cast<T*>(shared)) {
+    begin_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(row_) % 16 / sizeof(T));
+    end_ = begin_ + static_cast<int>(args.cols);
+    begins_outside_ = row == 0 && begin_ > 0;
+    ends_outside_ = row == args.rows - 1 && end_ % kVector != 0;
+  }
+
+  [[nodiscard]] __device__ int begin() const { return begin_; }
+  [[nodiscard]] __device__ int end() const { return end_; }
+  [[nodiscard]] __device__ int column(int number) const { return number - begin_; }
+  [[nodiscard]] __device__ T* elements() const { return elements_; }
+  [[nodiscard]] __device__ const T* in_global_memory() const { return row_; }
+
+  /// Starts to copy the row. Vectors are copied whole, because what lies around a row is mostly other rows. The first
+  /// vector of the matrix and the last one may reach outside of it: they are copied element by element.
+  __device__ void fetch(const BulkCopy& copy, bool spares_cache) const {
+    const T* from = row_ - begin_;
+    const int first = begins_outside_ ? 1 : 0;
+    const int last = (ends_outside_ ? end_ : end_ + kVector - 1) / kVector;
+    if (spares_cache) {
+      copy.start<true>(elements_ + first * kVector, from + first * kVector, max(last - first, 0));
+    } else {
+      copy.start<false>(elements_ + first * kVector, from + first * kVector, max(last - first, 0));
+    }
+    const int number = static_cast<int>(threadIdx.x);
+    if ((begins_outside_ || ends_outside_) && number < kVector) {
+      if (begins_outside_ && number >= begin_ && number < end_) elements_[number] = from[number];
+      const int of_last = end_ / kVector * kVector + number;
+      if (ends_outside_ && of_last >= begin_ && of_last < end_) elements_[of_last] = from[of_last];
+    }
+  }
+
+ private:
+  const T* row_;
+  T* elements_;
+  int begin_;
+  int end_;
+  bool begins_outside_;
+  bool ends_outside_;
+};
+
+}  // namespace rtopk::cuda

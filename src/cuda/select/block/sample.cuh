@@ -1,0 +1,82 @@
+// The first two thresholds of a row, from a sorted sample of it. They depend on ranks alone, so the distribution of the
+// elements does not matter.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/block/arguments.hpp"
+#include "cuda/select/element.cuh"
+
+namespace rtopk::cuda {
+
+/// A directed key as a word that arithmetic does not promote.
+template <class T>
+using WideKey = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+template <class Key>
+struct KeyRange {
+  Key low;
+  Key high;
+};
+
+/// A range of keys that most likely holds the kth value, and a key that few exceed.
+template <class Key>
+struct SampledRange : KeyRange<Key> {
+  Key usual_high;
+};
+
+/// All lanes of a warp call this. Reads the row from global memory, so that it can run while the row is being copied.
+template <class T>
+class RangeFromSample {
+ public:
+  using Key = WideKey<T>;
+
+  /// Not inlined, so that it costs the passes no registers.
+  static __device__ __noinline__ SampledRange<Key> draw(const BlockArguments& args, const T* row) {
+    if (args.log_sample == 6) return draw_of<2>(args, row);
+    if (sizeof(T) == 8 || args.log_sample == 7) return draw_of<4>(args, row);
+    return draw_of < sizeof(T) == 8 ? 4 : 8 > (args, row);
+  }
+
+ private:
+  using Warp = LaneGroup<32>;
+
+  /// C elements for each lane, one from each of 32 * C equal parts of the row, at a place that has no pattern.
+  template <int C>
+  static __device__ SampledRange<Key> draw_of(const BlockArguments& args, const T* row) {
+    constexpr unsigned kPart = 0x80000000u / (16 * C);
+    Key keys[C];
+#pragma unroll
+    for (int i = 0; i < C; ++i) {
+      const unsigned number = static_cast<unsigned>(i * 32) + threadIdx.x % 32;
+      const unsigned hash = (number + 1) * 0x9e3779b9u;
+      const unsigned place = number * kPart + (hash ^ hash >> 15) % kPart;
+      keys[i] = directed_key(row[__umulhi(place, static_cast<unsigned>(args.cols))], args.smallest);
+    }
+    Warp::sort_descending(keys);
+    constexpr Key kTop = core::max_key<T>;
+    const Key low = args.worse_rank >= 32 * C ? Key{0} : at_rank(keys, args.worse_rank);
+    if (args.better_rank >= 0) {
+      const Key high = at_rank(keys, args.better_rank);
+      return {{low, high}, high};
+    }
+    // As far above the best of the sample as that is above the low end.
+    const Key best = at_rank(keys, 0);
+    return {{low, kTop}, best + min(best - low, kTop - best)};
+  }
+
+  template <int C>
+  static __device__ Key at_rank(const Key (&keys)[C], int rank) {
+    Key found = Warp::from_lane(keys[0], rank / C);
+#pragma unroll
+    for (int i = 1; i < C; ++i) {
+      const Key other = Warp::from_lane(keys[i], rank / C);
+      if (rank % C == i) found = other;
+    }
+    return found;
+  }
+};
+
+}  // namespace rtopk::cuda
