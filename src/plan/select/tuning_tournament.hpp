@@ -75,12 +75,15 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
     return stride < kWords ? stride : kWords;
   }
 
+  static constexpr int kMaxGap = 16;  ///< Bytes between rows that may be copied with them.
+  /// Copies of a lane for a tile that is one stretch, at most.
+  static constexpr int kCopies = (kRows * (R * G * kBytes + kMaxGap) + 15 + 511) / 512;
   /// True if a tile is copied as one stretch. Else each row has a slot of its own: gaps between rows would be copied too,
   /// or rows would begin in the same few banks.
   static constexpr bool is_one_stretch(std::int64_t cols, std::int64_t stride) {
-    constexpr std::int64_t kMaxGap = 16 / kBytes;
     constexpr int kMostConflicts = 4;  // what slots, which begin at multiples of 16 bytes, have too
-    return stride - cols <= kMaxGap && (kRows <= kMostConflicts || stride % (2 * kMostConflicts * kPerWord) != 0);
+    return stride - cols <= kMaxGap / kBytes &&
+           (kRows <= kMostConflicts || stride % (2 * kMostConflicts * kPerWord) != 0);
   }
   /// An odd number of vectors. A row may begin anywhere in the first.
   static constexpr int slot_vectors(std::int64_t cols) {

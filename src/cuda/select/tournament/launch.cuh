@@ -15,11 +15,12 @@ cudaError_t launch_unaligned_tournament(const Plan& plan, SelectArguments args, 
     using Config = UnalignedTournamentConfig<T, G, R>;
     if (!Config::takes(args.cols)) return false;
     args.batch_length = plan.rows_per_block / (kTournamentWarps * Config::kRows);
+    const auto more = UnalignedTournamentArguments::of<Config>(args, tournament_list(args.k));
     static std::atomic<std::uint64_t> allowed[3];
     switch (tournament_list(args.k)) {
-      case 2: error = launch(&unaligned_tournament_kernel<T, G, R, 2>, allowed[0], grid, args); break;
-      case 4: error = launch(&unaligned_tournament_kernel<T, G, R, 4>, allowed[1], grid, args); break;
-      default: error = launch(&unaligned_tournament_kernel<T, G, R, 8>, allowed[2], grid, args); break;
+      case 2: error = launch(&unaligned_tournament_kernel<T, G, R, 2>, allowed[0], grid, more); break;
+      case 4: error = launch(&unaligned_tournament_kernel<T, G, R, 4>, allowed[1], grid, more); break;
+      default: error = launch(&unaligned_tournament_kernel<T, G, R, 8>, allowed[2], grid, more); break;
     }
     return true;
   });

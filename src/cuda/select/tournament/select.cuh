@@ -97,7 +97,8 @@ class TournamentSelect {
 
  private:
   /// Not inlined, so that the other path can use all registers.
-  static __device__ __noinline__ void select_directed(const SelectArguments& args, int stage, std::int64_t first_row) {
+  static __device__ __noinline__ void select_directed(const typename Tile::Arguments& args, int stage,
+                                                      std::int64_t first_row) {
     select_as<false>(Tile(args, stage, first_row));
   }
 
@@ -268,7 +269,7 @@ __global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G,
 /// Rows at any address.
 template <class T, int G, int R, int K>
 __global__ void __launch_bounds__(32 * kTournamentWarps, (UnalignedTournamentConfig<T, G, R>::kBlocksPerMultiprocessor))
-    unaligned_tournament_kernel(const __grid_constant__ SelectArguments args) {
+    unaligned_tournament_kernel(const __grid_constant__ UnalignedTournamentArguments args) {
   using Tile = UnalignedTournamentTile<T, G, R, K>;
   constexpr int kRows = Tile::Config::kRows;
   constexpr int kAhead = Tile::Config::kStages - 1;

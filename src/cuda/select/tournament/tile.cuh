@@ -19,6 +19,7 @@ namespace rtopk::cuda {
 template <class T, int G, int R, int K>
 struct TournamentTile {
   using Type = T;
+  using Arguments = SelectArguments;
   using Config = TournamentConfig<T, G, R>;
   using Results = TournamentResults<T, G, R, K>;
   using E = TournamentElement<T>;

@@ -18,6 +18,33 @@
 
 namespace rtopk::cuda {
 
+/// With what depends on the number of columns and the stride alone: in a kernel, constants.
+struct UnalignedTournamentArguments : SelectArguments {
+  int lane_words;    ///< From one lane's first word to the next one's.
+  int slot_vectors;  ///< Of a row, or 0 if the rows of a tile are one stretch.
+  int row_bytes;   ///< From a row to the next one, in shared memory, but for the places of rows in their first vectors.
+  int lead_bytes;  ///< From a row's place in its first vector to the next one's, modulo 16.
+  int tile_bytes;  ///< Of a tile that is one stretch.
+  int stage_bytes;
+  int warp_bytes;
+
+  template <class Config>
+  static UnalignedTournamentArguments of(const SelectArguments& args, int most_k) {
+    const bool one_stretch = Config::is_one_stretch(args.cols, args.stride);
+    const auto cols = static_cast<int>(args.cols);
+    const auto stride = static_cast<int>(args.stride % (1 << 16));  // of one stretch, all of it
+    UnalignedTournamentArguments result{args};
+    result.lane_words = Config::stride_words(cols);
+    result.slot_vectors = one_stretch ? 0 : Config::slot_vectors(cols);
+    result.row_bytes = one_stretch ? stride * Config::kBytes : 16 * result.slot_vectors;
+    result.lead_bytes = one_stretch ? 0 : stride * Config::kBytes % 16;
+    result.tile_bytes = ((Config::kRows - 1) * stride + cols) * Config::kBytes;
+    result.stage_bytes = Config::stage_bytes(args.cols, args.stride);
+    result.warp_bytes = Config::warp_bytes(most_k, args.cols, args.stride);
+    return result;
+  }
+};
+
 /// Copies rows to shared memory.
 template <class T>
 struct TournamentCopies {
@@ -127,6 +154,7 @@ struct TournamentMatrix {
 template <class T, int G, int R, int K>
 struct UnalignedTournamentTile {
   using Type = T;
+  using Arguments = UnalignedTournamentArguments;
   using Config = UnalignedTournamentConfig<T, G, R>;
   using Results = TournamentResults<T, G, R, K>;
   using E = TournamentElement<T>;
@@ -139,7 +167,7 @@ struct UnalignedTournamentTile {
   static constexpr int kUnit = Config::kUnit;
   static constexpr int kUnitElements = kUnit * kPerWord;
 
-  const SelectArguments& args;
+  const UnalignedTournamentArguments& args;
   int stage;
   std::int64_t first_row;
   int at;          ///< The lane's first word in shared memory.
@@ -148,21 +176,21 @@ struct UnalignedTournamentTile {
   int full_units;  ///< Of the lane.
   int rest_words;  ///< The most words past the full units that any lane has.
 
-  __device__ UnalignedTournamentTile(const SelectArguments& arguments, int number, std::int64_t row)
+  __device__ UnalignedTournamentTile(const UnalignedTournamentArguments& arguments, int number, std::int64_t row)
       : args(arguments), stage(number), first_row(row) {
     // Lanes without a row look at the last one again.
     const int own_row = min(lane() / G, rows() - 1);
     const int row_at = stage_at(args, stage) + place_of(own_row);
-    const int stride = Config::stride_words(cols());
-    const int begin = lane() % G * stride;
-    at = row_at / 4 * 4 + begin * 4;
-    first_col = begin * kPerWord - row_at % 4 / kBytes;
+    const int begin = lane() % G * args.lane_words;
+    at = (row_at & ~3) + begin * 4;
+    first_col = begin * kPerWord - (row_at & 3) / kBytes;
     elements = cols() - first_col;
     if constexpr (G == 1) {
-      full_units = cols() / kUnitElements;
-      rest_words = Config::row_words(cols() % kUnitElements);
+      const auto units = static_cast<unsigned>(cols()) / kUnitElements;
+      full_units = static_cast<int>(units);
+      rest_words = Config::row_words(cols() - full_units * kUnitElements);
     } else {
-      elements = max(0, min(elements, stride * kPerWord));
+      elements = max(0, min(elements, args.lane_words * kPerWord));
       if (elements == 0) at = warp_at(args);
       full_units = elements / kUnitElements;
       rest_words = __reduce_max_sync(kFullWarp, (elements % kUnitElements + kPerWord - 1) / kPerWord);
@@ -173,7 +201,7 @@ struct UnalignedTournamentTile {
   __device__ int k() const { return static_cast<int>(args.k); }
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int rows() const { return rows_from(args, first_row); }
-  static __device__ int rows_from(const SelectArguments& args, std::int64_t row) {
+  static __device__ int rows_from(const UnalignedTournamentArguments& args, std::int64_t row) {
     const std::int64_t left = args.rows - row;
     return left < Config::kRows ? static_cast<int>(left) : Config::kRows;
   }
@@ -181,44 +209,42 @@ struct UnalignedTournamentTile {
   // Places in shared memory, in bytes from its beginning.
 
   /// The warp's part begins with the padding.
-  static __device__ int warp_at(const SelectArguments& args) {
-    return static_cast<int>(threadIdx.x / 32) * Config::warp_bytes(K, args.cols, args.stride);
+  static __device__ int warp_at(const UnalignedTournamentArguments& args) {
+    return static_cast<int>(threadIdx.x / 32) * args.warp_bytes;
   }
-  static __device__ int stage_at(const SelectArguments& args, int stage) {
-    return warp_at(args) + Config::stages_at(K) + stage * Config::stage_bytes(args.cols, args.stride);
+  static __device__ int stage_at(const UnalignedTournamentArguments& args, int stage) {
+    return warp_at(args) + Config::stages_at(K) + stage * args.stage_bytes;
   }
   /// The place of a row in its stage.
   __device__ int place_of(int row) const {
-    const auto pitch = static_cast<std::uint32_t>(args.stride) * static_cast<std::uint32_t>(kBytes);
     const std::uint32_t first = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(args.input)) +
-                                static_cast<std::uint32_t>(first_row) * pitch;
-    if (Config::is_one_stretch(args.cols, args.stride)) {
-      return static_cast<int>(first % 16 + static_cast<std::uint32_t>(row) * pitch);
-    }
-    return row * Config::slot_vectors(args.cols) * 16 +
-           static_cast<int>((first + static_cast<std::uint32_t>(row) * pitch) % 16);
+                                static_cast<std::uint32_t>(first_row) * static_cast<std::uint32_t>(args.stride) *
+                                    static_cast<std::uint32_t>(kBytes);
+    return row * args.row_bytes + static_cast<int>((first + static_cast<std::uint32_t>(row * args.lead_bytes)) % 16);
   }
 
   // ------------------------------------------------------------------------------------------------------------------
   // From global memory.
 
-  static __device__ void fetch(const SelectArguments& args, int stage, std::int64_t row) {
+  static __device__ void fetch(const UnalignedTournamentArguments& args, int stage, std::int64_t row) {
     constexpr int kRows = Config::kRows;
     const char* from = static_cast<const char*>(args.input) + row * args.stride * kBytes;
-    const bool one_stretch = Config::is_one_stretch(args.cols, args.stride);
     // With a whole tile before it and another behind it, no vector of this one reaches outside of the matrix.
-    if (one_stretch && row > 0 && row + 2 * kRows <= args.rows) {
+    if (args.slot_vectors == 0 && row > 0 && row + 2 * kRows <= args.rows) {
       const auto lead = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % 16);
-      const int end = lead + ((kRows - 1) * static_cast<int>(args.stride) + static_cast<int>(args.cols)) * kBytes;
-      const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(tournament_memory() + stage_at(args, stage)));
-#pragma unroll 4
-      for (int i = lane() * 16; i < end; i += 32 * 16) {
-        copy_async_once<false>(to + static_cast<std::uint32_t>(i), from - lead + i);
+      const int end = lead + args.tile_bytes - lane() * 16;
+      // Once for all copies, not again for each.
+      const auto to = opaque(static_cast<std::uint32_t>(
+          __cvta_generic_to_shared(tournament_memory() + stage_at(args, stage) + lane() * 16)));
+      const char* mine = opaque(from + (lane() * 16 - lead));
+#pragma unroll
+      for (int i = 0; i < Config::kCopies; ++i) {
+        if (i * 512 < end) copy_async_once<false>(to + i * 512, mine + i * 512);
       }
     } else {
       const auto* first = static_cast<const char*>(args.input);
       TournamentCopies<T>::fetch(stage_at(args, stage), from, args.stride * kBytes, rows_from(args, row),
-                                 static_cast<int>(args.cols), one_stretch ? 0 : Config::slot_vectors(args.cols), first,
+                                 static_cast<int>(args.cols), args.slot_vectors, first,
                                  first + ((args.rows - 1) * args.stride + args.cols) * kBytes);
     }
   }
@@ -236,7 +262,7 @@ struct UnalignedTournamentTile {
   }
 
   /// Writes the unit that lanes read whose row has ended.
-  static __device__ void pad(const SelectArguments& args) {
+  static __device__ void pad(const UnalignedTournamentArguments& args) {
     if (G > 1 && lane() < kUnit) {
       reinterpret_cast<std::uint32_t*>(tournament_memory() + warp_at(args))[lane()] = padding(args.smallest);
     }
@@ -255,7 +281,7 @@ struct UnalignedTournamentTile {
   }
 
   /// The most full units of any lane.
-  __device__ int units() const { return G == 1 ? full_units : Config::stride_words(cols()) / kUnit; }
+  __device__ int units() const { return G == 1 ? full_units : args.lane_words / kUnit; }
   __device__ int unit_at(int unit) const {
     return G == 1 || unit < full_units ? at + unit * Config::kUnitBytes : warp_at(args);
   }
