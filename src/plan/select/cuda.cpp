@@ -110,20 +110,50 @@ bool prefers_warp(const Problem& problem) {
   return problem.cols >= (size_of(problem.dtype) == 2 && pitch % 2 != 0 ? 96 : 512);
 }
 
+/// The shared memory of a block of cuda_tournament for rows at any address.
+template <class T>
+int unaligned_tournament_bytes(const Problem& problem) {
+  int bytes = 0;
+  for_unaligned_tournament_variants<T>([&]<int G, int R>() {
+    using Config = UnalignedTournamentConfig<T, G, R>;
+    if (!Config::takes(problem.cols)) return false;
+    bytes = Config::shared_bytes(tournament_list(problem.k), problem.cols, core::stride_of(problem));
+    return true;
+  });
+  return bytes;
+}
+
+/// Calls `f.template operator()<G, R>(shared_bytes)` for the config of cuda_tournament that takes the problem; false if
+/// none does, or if `f` is.
+template <class T, class F>
+bool with_tournament_config(const Problem& problem, F&& f) {
+  const std::int64_t unaligned = unaligned_tournament_bytes<T>(problem);
+  if (has_aligned_rows(problem)) {
+    return for_tournament_variants<T>([&]<int G, int R>() {
+      using Config = TournamentConfig<T, G, R>;
+      // The first row may be off alignment.
+      const auto bytes = std::int64_t{Config::shared_bytes(tournament_list(problem.k))};
+      return problem.cols <= Config::kCols && f.template operator()<G, R>(std::max(bytes, unaligned));
+    });
+  }
+  return for_unaligned_tournament_variants<T>([&]<int G, int R>() {
+    return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) && f.template operator()<G, R>(unaligned);
+  });
+}
+
 /// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   if (problem.k > kTournamentMaxK) return false;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return for_tournament_variants<T>([&]<int G, int R>() {
+    return with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes) {
       // In a batch copies run ahead, but long batches leave the device idle at the end. Of 1 to 16 tiles three were
       // best, and one if there are few tiles.
       constexpr std::int64_t kWarpsPerMultiprocessor = 160;
       constexpr std::int64_t kLongestBatch = 3;
-      using Config = TournamentConfig<T, G, R>;
-      const std::int64_t shared_bytes = Config::shared_bytes(tournament_list(problem.k));
-      if (problem.cols > Config::kCols || shared_bytes > traits.shared_bytes_per_block) return false;
-      const std::int64_t tiles = std::max(core::ceil_div(problem.rows, Config::kRows), std::int64_t{1});
+      constexpr std::int64_t kRows = 32 / G;
+      if (shared_bytes > traits.shared_bytes_per_block) return false;
+      const std::int64_t tiles = std::max(core::ceil_div(problem.rows, kRows), std::int64_t{1});
       const std::int64_t batch = batch_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestBatch);
       if (core::ceil_div(tiles, batch * kTournamentWarps) > kMaxBlocks) return false;
       plan.family = Family::cuda_tournament;
@@ -131,7 +161,7 @@ bool plan_tournament(const Traits& traits, Plan& plan) {
       plan.elements_per_lane = R;
       plan.threads = 32 * kTournamentWarps;
       plan.shared_bytes = static_cast<std::size_t>(shared_bytes);
-      plan.rows_per_block = batch * kTournamentWarps * Config::kRows;
+      plan.rows_per_block = batch * kTournamentWarps * kRows;
       plan.blocks = core::ceil_div(tiles, batch * kTournamentWarps);
       return true;
     });
@@ -377,13 +407,11 @@ Status plan_wanted(const Traits& traits, Family wanted, Plan& plan) {
                       name(plan.problem.dtype), limits_of(wanted));
 }
 
-/// True if blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of this config.
-template <class Config>
-bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t shared_bytes) {
-  const std::int64_t unit = warps * Config::kRows;
-  return plan.problem.cols <= Config::kCols && plan.threads == 32 * warps &&
-         static_cast<std::int64_t>(plan.shared_bytes) >= shared_bytes && plan.rows_per_block % unit == 0 &&
-         plan.rows_per_block / unit <= kMaxTilesPerWarp;
+/// True if blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of `rows`.
+bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t rows, std::int64_t shared_bytes) {
+  const std::int64_t unit = warps * rows;
+  return plan.threads == 32 * warps && static_cast<std::int64_t>(plan.shared_bytes) >= shared_bytes &&
+         plan.rows_per_block % unit == 0 && plan.rows_per_block / unit <= kMaxTilesPerWarp;
 }
 
 /// True if there is a kernel of cuda_warp or cuda_tournament for the plan's tiles.
@@ -394,8 +422,8 @@ bool tiles_are_known(const Plan& plan) {
     if (plan.family == Family::cuda_warp) {
       const auto fits = [&]<class Config>(int lanes, int elements) {
         if (plan.lanes_per_row != lanes || plan.elements_per_lane != elements) return false;
-        known =
-            Config::takes(problem.cols) && tiles_fit<Config>(plan, kWarpsPerBlock, warp_shared_bytes<Config>(problem));
+        known = Config::takes(problem.cols) &&
+                tiles_fit(plan, kWarpsPerBlock, Config::kRows, warp_shared_bytes<Config>(problem));
         return true;
       };
       for_aligned_variants<T>([&]<int G, int R>() { return fits.template operator()<AlignedConfig<T, G, R>>(G, R); });
@@ -403,10 +431,9 @@ bool tiles_are_known(const Plan& plan) {
       for_unaligned_variants<T>(
           [&]<int G, int R>() { return fits.template operator()<UnalignedConfig<T, G, R>>(G, R); });
     } else {
-      for_tournament_variants<T>([&]<int G, int R>() {
-        using Config = TournamentConfig<T, G, R>;
+      with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
-        known = tiles_fit<Config>(plan, kTournamentWarps, Config::shared_bytes(tournament_list(problem.k)));
+        known = tiles_fit(plan, kTournamentWarps, 32 / G, shared_bytes);
         return true;
       });
     }

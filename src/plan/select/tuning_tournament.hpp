@@ -7,14 +7,26 @@ namespace rtopk::cuda {
 
 inline constexpr int kTournamentWarps = 4;          ///< Of a block.
 inline constexpr std::int64_t kTournamentMaxK = 8;  ///< The work grows with k: above this, a search is faster.
+inline constexpr int kTournamentMaxCols = 1024;
 
-/// G lanes share a row; each owns R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile.
+/// The results of a tile, which are written together: values, then columns.
+template <class T, int G>
+struct TournamentLists {
+  static constexpr int kRows = 32 / G;  ///< Rows of a tile.
+  static constexpr int values_bytes(int most_k) {
+    return (kRows * most_k * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
+  }
+  static constexpr int lists_bytes(int most_k) { return values_bytes(most_k) + (kRows * most_k * 4 + 15) / 16 * 16; }
+};
+
+/// G lanes share a row; each owns R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile. Rows begin
+/// and end at multiples of 16 bytes.
 template <class T, int G, int R>
-struct TournamentConfig {
+struct TournamentConfig : TournamentLists<T, G> {
+  using TournamentLists<T, G>::kRows;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));  ///< Elements of one access.
   static constexpr int kVectors = R / kVector;                      ///< Accesses to a lane's elements.
   static constexpr int kCols = R * G;                               ///< The longest row.
-  static constexpr int kRows = 32 / G;                              ///< Rows of a tile.
   /// Columns of a lane: as few as the row needs, in units of 8 registers, so that fewer padding elements are compared.
   static constexpr int kUnit = sizeof(T) == 2 ? 16 : 8;
   static constexpr int share(int cols) { return (cols + G * kUnit - 1) / (G * kUnit) * kUnit; }
@@ -25,12 +37,8 @@ struct TournamentConfig {
   static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(T));
   static constexpr int kStages = 2;  ///< One is searched while the other is being filled.
 
-  /// Results of a tile, which are written together: values, then columns.
-  static constexpr int kValuesAt = kStages * kTileBytes;
-  static constexpr int columns_at(int most_k) {
-    return kValuesAt + (kRows * most_k * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
-  }
-  static constexpr int warp_bytes(int most_k) { return columns_at(most_k) + (kRows * most_k * 4 + 15) / 16 * 16; }
+  static constexpr int kListsAt = kStages * kTileBytes;
+  static constexpr int warp_bytes(int most_k) { return kListsAt + TournamentConfig::lists_bytes(most_k); }
   static constexpr int shared_bytes(int most_k) { return kTournamentWarps * warp_bytes(most_k); }
   /// What shared memory (of sm_90, with the 1 KiB that every block needs besides) and registers allow.
   static constexpr int blocks_per_multiprocessor(int most_k) {
@@ -39,6 +47,66 @@ struct TournamentConfig {
     const int by_registers = 65536 / (32 * kTournamentWarps * kRegisters);
     return by_shared < by_registers ? by_shared : by_registers;
   }
+};
+
+/// Rows at any address. They lie in shared memory as they do in memory, copied as aligned vectors of 16 bytes. Lanes read
+/// words of 4 bytes; of a row of 16-bit elements, half of the first word and half of the last may be foreign.
+template <class T, int G, int R>
+struct UnalignedTournamentConfig : TournamentLists<T, G> {
+  using TournamentLists<T, G>::kRows;
+  static constexpr int kBytes = static_cast<int>(sizeof(T));
+  static constexpr int kPerWord = 4 / kBytes;
+  static constexpr int kWords = R / kPerWord;  ///< The most words of a lane.
+  static constexpr int kUnit = 8;              ///< Words that are searched at a time.
+  static constexpr int kUnitBytes = 4 * kUnit;
+  static constexpr int kStages = 2;
+
+  /// Words of a row, wherever it begins.
+  static constexpr int row_words(int cols) { return kPerWord == 2 ? cols / 2 + 1 : cols; }
+  /// With many lanes, only if their stride is odd. The longest rows of 32 bits have no config with more lanes.
+  static constexpr bool takes(std::int64_t cols) {
+    constexpr int kMostWords = G <= 4 || (G == 32 && kPerWord == 1) ? kWords : kWords - 1;
+    return cols <= kTournamentMaxCols && row_words(static_cast<int>(cols)) <= G * kMostWords;
+  }
+  /// Words from one lane's first to the next one's. If it is odd, lanes of a row have no bank conflicts.
+  static constexpr int stride_words(int cols) {
+    if (G == 1) return row_words(cols);
+    const int stride = ((row_words(cols) + G - 1) / G) | 1;
+    return stride < kWords ? stride : kWords;
+  }
+
+  static constexpr int kMaxGap = 16;  ///< Bytes between rows that may be copied with them.
+  /// Copies of a lane for a tile that is one stretch, at most.
+  static constexpr int kCopies = (kRows * (R * G * kBytes + kMaxGap) + 15 + 511) / 512;
+  /// True if a tile is copied as one stretch. Else each row has a slot of its own: gaps between rows would be copied too,
+  /// or rows would begin in the same few banks.
+  static constexpr bool is_one_stretch(std::int64_t cols, std::int64_t stride) {
+    constexpr int kMostConflicts = 4;  // what slots, which begin at multiples of 16 bytes, have too
+    return stride - cols <= kMaxGap / kBytes &&
+           (kRows <= kMostConflicts || stride % (2 * kMostConflicts * kPerWord) != 0);
+  }
+  /// An odd number of vectors. A row may begin anywhere in the first.
+  static constexpr int slot_vectors(std::int64_t cols) {
+    return ((static_cast<int>(cols) * kBytes + (16 - kBytes) + 15) / 16) | 1;
+  }
+  /// A unit that begins in a row may be read past its end, and so past the last row's.
+  static constexpr int stage_bytes(std::int64_t cols, std::int64_t stride) {
+    const int rows = is_one_stretch(cols, stride) ? (kRows * static_cast<int>(stride) * kBytes + 15) / 16 * 16 + 16
+                                                  : kRows * slot_vectors(cols) * 16;
+    return rows + kUnitBytes;
+  }
+
+  // A warp's shared memory: a unit of padding, for lanes whose row has ended; the lists; the stages.
+
+  static constexpr int kListsAt = kUnitBytes;
+  static constexpr int stages_at(int most_k) { return kListsAt + UnalignedTournamentConfig::lists_bytes(most_k); }
+  static constexpr int warp_bytes(int most_k, std::int64_t cols, std::int64_t stride) {
+    return stages_at(most_k) + kStages * stage_bytes(cols, stride);
+  }
+  static constexpr int shared_bytes(int most_k, std::int64_t cols, std::int64_t stride) {
+    return kTournamentWarps * warp_bytes(most_k, cols, stride);
+  }
+  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * 64);  ///< 64 registers.
 };
 
 /// Calls `f.template operator()<G, R>()` for the compiled configs, shortest rows first, until it returns true. A lane's
@@ -53,6 +121,17 @@ constexpr bool for_tournament_variants(F&& f) {
            f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
   } else {
     return false;  // two registers for each element: no gain over cuda_warp
+  }
+}
+
+/// The same for rows at any address. A row of 16-bit elements may have one word more, and lanes use an odd number of words:
+/// the longest rows need more lanes.
+template <class T, class F>
+constexpr bool for_unaligned_tournament_variants(F&& f) {
+  if constexpr (sizeof(T) == 2) {
+    return for_tournament_variants<T>(f) || f.template operator()<32, 64>();
+  } else {
+    return for_tournament_variants<T>(f);
   }
 }
 

@@ -39,29 +39,32 @@ struct TournamentElement<float> {
   // pipes. The sign is clear for equal values, and for infinity minus infinity, which is the NaN without a sign. It is
   // also clear for two zeros of any signs, if the sign of a zero kth value is chosen well.
 
-  /// A bit for each of 32 elements, the first in the highest bit: set if the element is at or above the kth value.
-  static __device__ unsigned at_least(const Word (&x)[32], Word kth) {
+  /// A bit for each of up to 32 elements, the first in the highest bit: set if the element is at or above the kth value.
+  template <int N>
+  static __device__ unsigned at_least(const Word (&x)[N], Word kth) {
     const float negated = __fadd_rn(-kth, 0.0f);  // of zero: +0
     unsigned less = 0;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) less = __funnelshift_l(__float_as_uint(__fadd_rn(x[i], negated)), less, 1);
-    return ~less;
+    for (int i = 0; i < N; ++i) less = __funnelshift_l(__float_as_uint(__fadd_rn(x[i], negated)), less, 1);
+    return ~less << (32 - N);
   }
   /// The same for elements above the kth value.
-  static __device__ unsigned above(const Word (&x)[32], Word kth) {
+  template <int N>
+  static __device__ unsigned above(const Word (&x)[N], Word kth) {
     const float positive = __fadd_rn(kth, 0.0f);
     unsigned greater = 0;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) greater = __funnelshift_l(__float_as_uint(__fadd_rn(positive, -x[i])), greater, 1);
-    return greater;
+    for (int i = 0; i < N; ++i) greater = __funnelshift_l(__float_as_uint(__fadd_rn(positive, -x[i])), greater, 1);
+    return greater << (32 - N);
   }
-  static __device__ unsigned is_nan(const Word (&x)[32]) {
+  template <int N>
+  static __device__ unsigned is_nan(const Word (&x)[N]) {
     unsigned marks = 0;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 0; i < N; ++i) {
       marks = __funnelshift_l((__float_as_uint(x[i]) & 0x7fffffffu) + 0x007fffffu, marks, 1);  // a carry into the sign
     }
-    return marks;
+    return marks << (32 - N);
   }
 };
 
@@ -79,19 +82,24 @@ struct TournamentElement<std::int32_t> {
   static __device__ bool has_nan(Word) { return false; }
   static __device__ bool is_infinite(Word) { return false; }
 
-  static __device__ unsigned at_least(const Word (&x)[32], Word kth) {
+  template <int N>
+  static __device__ unsigned at_least(const Word (&x)[N], Word kth) {
     unsigned marks = 0;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) marks |= x[i] >= kth ? 0x80000000u >> i : 0u;
+    for (int i = 0; i < N; ++i) marks |= x[i] >= kth ? 0x80000000u >> i : 0u;
     return marks;
   }
-  static __device__ unsigned above(const Word (&x)[32], Word kth) {
+  template <int N>
+  static __device__ unsigned above(const Word (&x)[N], Word kth) {
     unsigned marks = 0;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) marks |= x[i] > kth ? 0x80000000u >> i : 0u;
+    for (int i = 0; i < N; ++i) marks |= x[i] > kth ? 0x80000000u >> i : 0u;
     return marks;
   }
-  static __device__ unsigned is_nan(const Word (&)[32]) { return 0; }
+  template <int N>
+  static __device__ unsigned is_nan(const Word (&)[N]) {
+    return 0;
+  }
 };
 
 /// Two elements of 16 bits in a word, with the operations of `Pair`.
@@ -114,15 +122,18 @@ struct TournamentPairs {
   static __device__ bool is_infinite(Word kth) { return (bits(kth) & 0x7fffu) == (Pair::kInfinity & 0x7fffu); }
   static __device__ Word halves_swapped(Word x) { return from_bits(__byte_perm(bits(x), 0, 0x1032)); }
 
-  static __device__ unsigned at_least(const Word (&x)[16], Word kth) {
+  template <int N>
+  static __device__ unsigned at_least(const Word (&x)[N], Word kth) {
     const Word negated = __hadd2_rn(__hneg2(kth), zero());
-    return ~signs(x, [&](Word one) { return bits(__hadd2_rn(one, negated)); });
+    return ~signs(x, [&](Word one) { return bits(__hadd2_rn(one, negated)); }) & (~0u << (32 - 2 * N));
   }
-  static __device__ unsigned above(const Word (&x)[16], Word kth) {
+  template <int N>
+  static __device__ unsigned above(const Word (&x)[N], Word kth) {
     const Word positive = __hadd2_rn(kth, zero());
     return signs(x, [&](Word one) { return bits(__hsub2_rn(positive, one)); });
   }
-  static __device__ unsigned is_nan(const Word (&x)[16]) {
+  template <int N>
+  static __device__ unsigned is_nan(const Word (&x)[N]) {
     return signs(x, [](Word one) { return nan_signs(one); });
   }
 
@@ -132,17 +143,18 @@ struct TournamentPairs {
     return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);
   }
 
-  /// The signs of 32 differences, the first in the highest bit. Four signs at a time are spread to bytes, 0 or -1. A
+  /// The signs of up to 32 differences, the first in the highest bit. Four signs at a time are spread to bytes, 0 or -1. A
   /// dot product of four bytes puts them in their places; the sum stays negated until the end.
-  template <class Difference>
-  static __device__ unsigned signs(const Word (&x)[16], Difference difference) {
+  template <int N, class Difference>
+  static __device__ unsigned signs(const Word (&x)[N], Difference difference) {
+    static_assert(N % 4 == 0);
     std::uint32_t sum = 0;
 #pragma unroll
-    for (int i = 0; i < 16; i += 4) {
+    for (int i = 0; i < N; i += 4) {
       sum = add_signs<0x10204080u>(sum * 256, difference(x[i]), difference(x[i + 1]));
       sum = add_signs<0x01020408u>(sum, difference(x[i + 2]), difference(x[i + 3]));
     }
-    return 0u - sum;
+    return (0u - sum) << (32 - 2 * N);
   }
   template <std::uint32_t kPlaces>
   static __device__ std::uint32_t add_signs(std::uint32_t sum, std::uint32_t first, std::uint32_t second) {

@@ -10,6 +10,7 @@
 
 #include "cuda/select/tournament/element.cuh"
 #include "cuda/select/tournament/tile.cuh"
+#include "cuda/select/tournament/unaligned_tile.cuh"
 
 namespace rtopk::cuda {
 
@@ -73,16 +74,17 @@ struct TournamentList {
   }
 };
 
-template <class T, int G, int R, int K>
+template <class Tile>
 class TournamentSelect {
  public:
+  using T = typename Tile::Type;
   using E = TournamentElement<T>;
   using Word = typename E::Word;
+  static constexpr int G = Tile::kLanes;
+  static constexpr int K = Tile::kList;
+  static constexpr int kMasks = Tile::kMasks;
   using List = TournamentList<E, K>;
-  using Tile = TournamentTile<T, G, R, K>;
   using Group = LaneGroup<G>;
-  static constexpr int kWords = R / E::kPerWord;
-  static constexpr int kMasks = R / 32;
 
   __device__ explicit TournamentSelect(const SelectArguments& args) : plain_(!args.smallest) {}
 
@@ -95,8 +97,9 @@ class TournamentSelect {
 
  private:
   /// Not inlined, so that the other path can use all registers.
-  static __device__ __noinline__ void select_directed(const SelectArguments& args, int stage, std::int64_t first_row) {
-    select_as<false>(Tile{args, stage, first_row});
+  static __device__ __noinline__ void select_directed(const typename Tile::Arguments& args, int stage,
+                                                      std::int64_t first_row) {
+    select_as<false>(Tile(args, stage, first_row));
   }
 
   /// Compares elements as they are (kPlain) or directed. False, with nothing written, if they must be directed.
@@ -116,57 +119,25 @@ class TournamentSelect {
     return true;
   }
 
-  /// Loads this lane's words from number `first` on.
-  template <bool kPlain, int N>
-  static __device__ void load(const Tile& tile, int first, Word (&x)[N]) {
-    const auto* from = reinterpret_cast<const uint4*>(tile.elements_of(Tile::lane())) + first / 4;
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-      const uint4 four = from[i / 4];
-      x[i] = E::from_bits(four.x);
-      x[i + 1] = E::from_bits(four.y);
-      x[i + 2] = E::from_bits(four.z);
-      x[i + 3] = E::from_bits(four.w);
-    }
-    if constexpr (!kPlain) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] = E::directed(x[i], tile.args.smallest);
-    }
-  }
-
   /// Finds the kth value. True if this lane has a NaN, which makes the result invalid.
   template <bool kPlain>
   static __device__ bool find_kth(const Tile& tile, Word& kth) {
-    constexpr int kUnit = 8;
-    const int words = tile.share() / E::kPerWord;
     Word magnitudes = E::zero();
     Word best[K];
+    tile.template for_each_list<kPlain>([&](Word(&list)[K], int number) {
+      if constexpr (kPlain) {
 #pragma unroll
-    for (int unit = 0; unit < kWords; unit += kUnit) {
-      if (unit == 0 || unit < words) {
-        Word x[kUnit];
-        load<kPlain>(tile, unit, x);
-        if constexpr (kPlain) {
-#pragma unroll
-          for (int i = 0; i < kUnit; ++i) magnitudes = E::add_magnitude(magnitudes, x[i]);
-        }
-#pragma unroll
-        for (int part = 0; part < kUnit; part += K) {
-          const int first = unit + part;
-          Word list[K];
-#pragma unroll
-          for (int i = 0; i < K; ++i) list[i] = x[part + i];
-          List::sort(list);
-          if (first == 0) {
-#pragma unroll
-            for (int i = 0; i < K; ++i) best[i] = list[i];
-          } else {
-            if (first > K) List::tidy(best);
-            List::take_greatest(best, list);
-          }
-        }
+        for (int i = 0; i < K; ++i) magnitudes = E::add_magnitude(magnitudes, list[i]);
       }
-    }
+      List::sort(list);
+      if (number == 0) {
+#pragma unroll
+        for (int i = 0; i < K; ++i) best[i] = list[i];
+      } else {
+        if (number > 1) List::tidy(best);
+        List::take_greatest(best, list);
+      }
+    });
     Word other[K];
 #pragma unroll
     for (int distance = 1; distance < G; distance *= 2) {
@@ -189,17 +160,7 @@ class TournamentSelect {
   static __device__ void mark(const Tile& tile, Word kth, unsigned (&marks)[kMasks], Marks f) {
     // Loads the elements again: keeping them in registers would halve the number of warps that fit.
     asm volatile("" ::: "memory");
-#pragma unroll
-    for (int i = 0; i < kMasks; ++i) {
-      marks[i] = 0;
-      if (i == 0 || i * 32 < tile.share()) {
-        Word x[32 / E::kPerWord];
-        load<kPlain>(tile, i * 32 / E::kPerWord, x);
-        // Places past this lane's columns are not elements, whatever the kth value is.
-        const int left = tile.own_cols() - i * 32;
-        marks[i] = f(x, kth) & (left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left));
-      }
-    }
+    tile.template mark<kPlain>(marks, [&](const auto& x) { return f(x, kth); });
   }
 
   static __device__ unsigned count(const unsigned (&marks)[kMasks]) {
@@ -262,6 +223,7 @@ class TournamentSelect {
   bool plain_;  ///< True if elements are compared as they are.
 };
 
+/// Rows that begin and end at multiples of 16 bytes.
 template <class T, int G, int R, int K>
 __global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G, R>::blocks_per_multiprocessor(K)))
     tournament_kernel(const __grid_constant__ SelectArguments args) {
@@ -273,7 +235,7 @@ __global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G,
   const std::int64_t first_row = warp * args.batch_length * Config::kRows;
   const std::int64_t rows = max(std::int64_t{0}, min(args.rows - first_row, args.batch_length * Config::kRows));
   const int tiles = static_cast<int>((rows + Config::kRows - 1) / Config::kRows);
-  const bool without_gaps = args.access_bytes == 16 && args.cols == Config::kCols && args.stride == Config::kCols;
+  const bool without_gaps = args.cols == Config::kCols && args.stride == Config::kCols;
   const int whole_tiles = without_gaps ? static_cast<int>(rows / Config::kRows) : 0;
   const T* from = static_cast<const T*>(args.input) + first_row * Config::kCols + Tile::lane() * Config::kVector;
   const auto fetch = [&](int number) {
@@ -293,13 +255,44 @@ __global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G,
   }
 #pragma unroll 1
   for (int number = 0; number < kAhead; ++number) fetch(number);
-  TournamentSelect<T, G, R, K> rows_of_tile(args);
+  TournamentSelect<Tile> rows_of_tile(args);
 #pragma unroll 1
   for (int number = 0; number < tiles; ++number) {
     fetch(number + kAhead);
     wait_for_copies<kAhead>();
     __syncwarp();
     rows_of_tile.select(Tile{args, number % Config::kStages, first_row + number * Config::kRows});
+    __syncwarp();
+  }
+}
+
+/// Rows at any address.
+template <class T, int G, int R, int K>
+__global__ void __launch_bounds__(32 * kTournamentWarps, (UnalignedTournamentConfig<T, G, R>::kBlocksPerMultiprocessor))
+    unaligned_tournament_kernel(const __grid_constant__ UnalignedTournamentArguments args) {
+  using Tile = UnalignedTournamentTile<T, G, R, K>;
+  constexpr int kRows = Tile::Config::kRows;
+  constexpr int kAhead = Tile::Config::kStages - 1;
+
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kTournamentWarps + threadIdx.x / 32;
+  const std::int64_t first_row = warp * args.batch_length * kRows;
+  const std::int64_t rows = max(std::int64_t{0}, min(args.rows - first_row, args.batch_length * kRows));
+  const int tiles = static_cast<int>((rows + kRows - 1) / kRows);
+  const auto fetch = [&](int number) {
+    if (number < tiles) Tile::fetch(args, number % Tile::Config::kStages, first_row + number * kRows);
+    commit_copies();
+  };
+
+  Tile::pad(args);
+#pragma unroll 1
+  for (int number = 0; number < kAhead; ++number) fetch(number);
+  TournamentSelect<Tile> rows_of_tile(args);
+#pragma unroll 1
+  for (int number = 0; number < tiles; ++number) {
+    fetch(number + kAhead);
+    wait_for_copies<kAhead>();
+    __syncwarp();
+    rows_of_tile.select(Tile(args, number % Tile::Config::kStages, first_row + number * kRows));
     __syncwarp();
   }
 }

@@ -1,5 +1,5 @@
-// The rows of a warp of cuda_tournament in shared memory, and how results are written. select.cuh decides what to
-// select.
+// The rows of a warp of cuda_tournament in shared memory, and how their elements are loaded and written, if rows begin and
+// end at multiples of 16 bytes. select.cuh decides what to select.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 #include "cuda/runtime/async_copy.cuh"
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/arguments.hpp"
-#include "cuda/select/element.cuh"
+#include "cuda/select/tournament/element.cuh"
+#include "cuda/select/tournament/results.cuh"
 #include "plan/select/tuning_tournament.hpp"
 
 namespace rtopk::cuda {
@@ -17,7 +18,14 @@ namespace rtopk::cuda {
 /// neighbouring ones, which are contiguous in shared memory.
 template <class T, int G, int R, int K>
 struct TournamentTile {
+  using Type = T;
+  using Arguments = SelectArguments;
   using Config = TournamentConfig<T, G, R>;
+  using Results = TournamentResults<T, G, R, K>;
+  using E = TournamentElement<T>;
+  using Word = typename E::Word;
+  static constexpr int kLanes = G;
+  static constexpr int kList = K;
   static constexpr int kMasks = R / 32;
 
   const SelectArguments& args;
@@ -36,22 +44,11 @@ struct TournamentTile {
     return left < Config::kRows ? static_cast<int>(left) : Config::kRows;
   }
 
-  // Parts of the warp's shared memory. Each is derived from its beginning, so that the compiler always knows the
-  // address space.
-
-  static __device__ char* shared_of_warp() {
-    extern __shared__ __align__(16) char shared[];
-    return shared + threadIdx.x / 32 * Config::warp_bytes(K);
+  static __device__ int warp_at() { return static_cast<int>(threadIdx.x / 32) * Config::warp_bytes(K); }
+  __device__ int elements_at(int owner) const {
+    return warp_at() + stage * Config::kTileBytes + owner * Config::kPitch * static_cast<int>(sizeof(T));
   }
-  static __device__ T* elements_of_stage(int stage) {
-    return reinterpret_cast<T*>(shared_of_warp() + stage * Config::kTileBytes);
-  }
-  __device__ T* elements_of(int owner) const { return elements_of_stage(stage) + owner * Config::kPitch; }
-  /// Results of the tile's rows, k for each, row after row.
-  static __device__ T* values() { return reinterpret_cast<T*>(shared_of_warp() + Config::kValuesAt); }
-  static __device__ std::int32_t* columns() {
-    return reinterpret_cast<std::int32_t*>(shared_of_warp() + Config::columns_at(K));
-  }
+  __device__ T* elements_of(int owner) const { return reinterpret_cast<T*>(tournament_memory() + elements_at(owner)); }
 
   // ------------------------------------------------------------------------------------------------------------------
   // From global memory.
@@ -65,71 +62,39 @@ struct TournamentTile {
     }
   }
 
-  /// Rows of any length, stride and alignment.
+  /// Rows of any length and stride.
   __device__ void fetch_any() const {
     const T* from = static_cast<const T*>(args.input) + first_row * args.stride;
-    fetch_rows(stage, from, args.stride, rows(), cols(), args.access_bytes);
+    fetch_rows(elements_at(0), from, args.stride, rows(), cols());
   }
 
-  // Functions that are not inlined can use all registers and cost the others none. They take their inputs by value:
-  // inside them the compiler would load a kernel's arguments from memory instead of using constants.
-
-  static __device__ __noinline__ void fetch_rows(int stage, const T* from, std::int64_t stride, int rows, int cols,
-                                                 int access_bytes) {
-    T* to = elements_of_stage(stage);
-    if (access_bytes == 16) return fetch_pieces<16>(to, from, stride, rows, cols);
-    if (access_bytes == 8) return fetch_pieces<8>(to, from, stride, rows, cols);
-    if (access_bytes == 4) return fetch_pieces<4>(to, from, stride, rows, cols);
-    fetch_pieces<sizeof(T)>(to, from, stride, rows, cols);
-  }
-
-  /// Neighbouring lanes copy neighbouring pieces, across the ends of rows.
-  template <int kBytes>
-  static __device__ void fetch_pieces(T* all, const T* from, std::int64_t stride, int rows, int cols) {
-    constexpr unsigned kPiece = kBytes / sizeof(T);
-    // Pieces too small to copy asynchronously are loaded several at a time before the first is stored.
-    constexpr int kAtOnce = kBytes >= 4 ? 1 : 8;
-    const unsigned pieces = static_cast<unsigned>(cols) / kPiece;
-    const unsigned of_lane = static_cast<unsigned>(Config::share(cols)) / kPiece;
+  /// Neighbouring lanes copy neighbouring vectors, across the ends of rows.
+  static __device__ __noinline__ void fetch_rows(int to, const T* from, std::int64_t stride, int rows, int cols) {
+    constexpr unsigned kVector = Config::kVector;
+    T* all = reinterpret_cast<T*>(tournament_memory() + to);
+    const unsigned vectors = static_cast<unsigned>(cols) / kVector;
+    const unsigned of_lane = static_cast<unsigned>(Config::share(cols)) / kVector;
     // Fixed-point reciprocals, exact for quotients of numbers below 1024 if one of the two is below 64.
-    const unsigned over_pieces = 65536u / pieces + 1;
+    const unsigned over_vectors = 65536u / vectors + 1;
     const unsigned over_of_lane = 65536u / of_lane + 1;
-    const unsigned step_rows = 32 * over_pieces >> 16;
-    const unsigned step = 32 - step_rows * pieces;
-    unsigned row = static_cast<unsigned>(lane()) * over_pieces >> 16;
-    unsigned piece = static_cast<unsigned>(lane()) - row * pieces;
-    const auto count = static_cast<unsigned>(rows);
+    const unsigned step_rows = 32 * over_vectors >> 16;
+    const unsigned step = 32 - step_rows * vectors;
+    unsigned row = static_cast<unsigned>(lane()) * over_vectors >> 16;
+    unsigned vector = static_cast<unsigned>(lane()) - row * vectors;
     from += row * stride;
     const std::int64_t step_from = step_rows * stride;
 #pragma unroll 1
-    while (row < count) {
-      T held[kAtOnce];
-      int to[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const bool exists = i == 0 || row < count;
-        const unsigned owner = piece * over_of_lane >> 16;
-        const unsigned place = (row * G + owner) * Config::kPitch + (piece - owner * of_lane) * kPiece;
-        to[i] = exists ? static_cast<int>(place) : -1;
-        if constexpr (kBytes >= 4) {
-          copy_async<kBytes>(all + place, from + piece * kPiece);
-        } else if (exists) {
-          held[i] = from[piece];
-        }
-        row += step_rows;
-        from += step_from;
-        piece += step;
-        if (piece >= pieces) {
-          piece -= pieces;
-          ++row;
-          from += stride;
-        }
-      }
-      if constexpr (kBytes < 4) {
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (to[i] >= 0) all[to[i]] = held[i];
-        }
+    while (row < static_cast<unsigned>(rows)) {
+      const unsigned owner = vector * over_of_lane >> 16;
+      const unsigned place = (row * G + owner) * Config::kPitch + (vector - owner * of_lane) * kVector;
+      copy_async<16>(all + place, from + vector * kVector);
+      row += step_rows;
+      from += step_from;
+      vector += step;
+      if (vector >= vectors) {
+        vector -= vectors;
+        ++row;
+        from += stride;
       }
     }
   }
@@ -155,6 +120,64 @@ struct TournamentTile {
   }
 
   // ------------------------------------------------------------------------------------------------------------------
+  // This lane's elements.
+
+  /// Loads words from number `first` on.
+  template <bool kPlain, int N>
+  __device__ void load(int first, Word (&x)[N]) const {
+    const auto* from = reinterpret_cast<const uint4*>(elements_of(lane())) + first / 4;
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      const uint4 four = from[i / 4];
+      x[i] = E::from_bits(four.x);
+      x[i + 1] = E::from_bits(four.y);
+      x[i + 2] = E::from_bits(four.z);
+      x[i + 3] = E::from_bits(four.w);
+    }
+    if constexpr (!kPlain) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = E::directed(x[i], args.smallest);
+    }
+  }
+
+  /// Calls `f` for K words after K words, with the number of calls before.
+  template <bool kPlain, class F>
+  __device__ void for_each_list(F f) const {
+    constexpr int kUnit = 8;
+    const int words = share() / E::kPerWord;
+#pragma unroll
+    for (int unit = 0; unit < R / E::kPerWord; unit += kUnit) {
+      if (unit == 0 || unit < words) {
+        Word x[kUnit];
+        load<kPlain>(unit, x);
+#pragma unroll
+        for (int part = 0; part < kUnit; part += K) {
+          Word list[K];
+#pragma unroll
+          for (int i = 0; i < K; ++i) list[i] = x[part + i];
+          f(list, (unit + part) / K);
+        }
+      }
+    }
+  }
+
+  /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit.
+  template <bool kPlain, class F>
+  __device__ void mark(unsigned (&marks)[kMasks], F f) const {
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      marks[i] = 0;
+      if (i == 0 || i * 32 < share()) {
+        Word x[32 / E::kPerWord];
+        load<kPlain>(i * 32 / E::kPerWord, x);
+        // Places past this lane's columns are not elements, whatever the kth value is.
+        const int left = own_cols() - i * 32;
+        marks[i] = f(x) & (left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left));
+      }
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------------------------
   // To global memory.
 
   /// Writes the elements marked in their lanes, the first element's mark in the highest bit. `before`: marked elements
@@ -164,133 +187,8 @@ struct TournamentTile {
     if (args.form == Form::dense || args.form == Form::mask) {
       return write_matrix(args, stage, first_row, marks[0], marks[kMasks - 1]);
     }
-    const std::int64_t first = first_row * args.k;
-    T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + first;
-    char* indices = static_cast<char*>(args.indices);
-    if (indices != nullptr) indices += first * bytes_of(args.index_type);
-    write_pairs(stage, first_col(), marks[0], marks[kMasks - 1], lane() / G * k() + before, values, indices,
-                args.index_type, rows() * k(), args.by_value ? k() : 0, args.smallest);
-  }
-
-  static __device__ int bytes_of(IndexType type) {
-    return type == IndexType::i64 ? 8 : type == IndexType::i32 ? 4 : type == IndexType::u16 ? 2 : 1;
-  }
-
-  /// `ordered`: k if the results must be sorted by value, else 0.
-  static __device__ __noinline__ void write_pairs(int stage, int first_col, unsigned first_marks, unsigned last_marks,
-                                                  int position, T* values_to, char* indices_to, IndexType index_type,
-                                                  int count, int ordered, bool smallest) {
-    unsigned marks[kMasks];
-    marks[kMasks - 1] = last_marks;
-    marks[0] = first_marks;
-    list(elements_of_stage(stage) + lane() * Config::kPitch, first_col, marks, position);
-    __syncwarp();
-    if (ordered != 0) order_results(ordered, smallest);
-    if (values_to != nullptr) write_values(values_to, count);
-    if (indices_to == nullptr) return;
-    switch (index_type) {
-      case IndexType::i32: write_columns(reinterpret_cast<std::int32_t*>(indices_to), count); break;
-      case IndexType::i64: write_columns(reinterpret_cast<std::int64_t*>(indices_to), count); break;
-      case IndexType::u8: write_columns(reinterpret_cast<std::uint8_t*>(indices_to), count); break;
-      case IndexType::u16: write_columns(reinterpret_cast<std::uint16_t*>(indices_to), count); break;
-    }
-  }
-
-  /// Lists marked elements and their columns in index order, from `position` on.
-  static __device__ void list(const T* elements, int first_col, unsigned (&marks)[kMasks], int position) {
-    T* value = values() + position;
-    std::int32_t* column = columns() + position;
-#pragma unroll 1
-    while (true) {
-      int at;
-      if constexpr (kMasks == 1) {
-        if (marks[0] == 0) break;
-        at = __clz(static_cast<int>(marks[0]));
-        marks[0] &= ~(0x80000000u >> at);
-      } else {
-        if ((marks[0] | marks[1]) == 0) break;
-        const bool second = marks[0] == 0;
-        const int bit = __clz(static_cast<int>(second ? marks[1] : marks[0]));
-        const unsigned cleared = 0x80000000u >> bit;
-        marks[1] = second ? marks[1] & ~cleared : marks[1];
-        marks[0] = marks[0] & ~cleared;
-        at = second ? bit + 32 : bit;
-      }
-      *value++ = elements[at];
-      *column++ = first_col + at;
-    }
-  }
-
-  // Write the results of all rows together, in accesses as wide as the address allows.
-
-  static __device__ void write_values(T* to, int count) {
-    if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && count % Config::kVector == 0) {
-#pragma unroll 1
-      for (int i = lane() * Config::kVector; i < count; i += 32 * Config::kVector) {
-        *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(values() + i);
-      }
-    } else {
-#pragma unroll 1
-      for (int i = lane(); i < count; i += 32) to[i] = values()[i];
-    }
-  }
-
-  template <class Index>
-  static __device__ void write_columns(Index* to, int count) {
-    constexpr unsigned kAlignment = sizeof(Index) == 8 ? 16 : 4 * sizeof(Index);
-    if (reinterpret_cast<std::uintptr_t>(to) % kAlignment == 0 && count % 4 == 0) {
-#pragma unroll 1
-      for (int i = lane() * 4; i < count; i += 128) {
-        const int4 four = *reinterpret_cast<const int4*>(columns() + i);
-        if constexpr (sizeof(Index) == 8) {
-          *reinterpret_cast<longlong2*>(to + i) = make_longlong2(four.x, four.y);
-          *reinterpret_cast<longlong2*>(to + i + 2) = make_longlong2(four.z, four.w);
-        } else if constexpr (sizeof(Index) == 4) {
-          *reinterpret_cast<int4*>(to + i) = four;
-        } else if constexpr (sizeof(Index) == 2) {
-          *reinterpret_cast<uint2*>(to + i) =
-              make_uint2(static_cast<unsigned>(four.x | four.y << 16), static_cast<unsigned>(four.z | four.w << 16));
-        } else {
-          *reinterpret_cast<unsigned*>(to + i) =
-              static_cast<unsigned>(four.x | four.y << 8 | four.z << 16 | four.w << 24);
-        }
-      }
-    } else {
-#pragma unroll 1
-      for (int i = lane(); i < count; i += 32) to[i] = static_cast<Index>(columns()[i]);
-    }
-  }
-
-  /// Sorts the results of every row, largest first: the rank of a result is the number of results before it. K
-  /// neighbouring lanes hold those of a row.
-  static __device__ void order_results(int k, bool smallest) {
-    const int number = lane() % K;
-#pragma unroll 1
-    for (int first = 0; first < Config::kRows; first += 32 / K) {
-      const int row = first + lane() / K;
-      const bool exists = number < k && row < Config::kRows;
-      T value{};
-      std::int32_t column = 0;
-      std::uint32_t key = 0;
-      if (exists) {
-        value = values()[row * k + number];
-        column = columns()[row * k + number];
-        key = Element<T>::sort_key(Element<T>::value(value));
-        if (smallest) key = ~key;
-      }
-      int rank = 0;
-#pragma unroll
-      for (int i = 0; i < K; ++i) {
-        const std::uint32_t other = __shfl_sync(kFullWarp, key, i, K);
-        rank += other > key || (other == key && i < number) ? 1 : 0;
-      }
-      __syncwarp();
-      if (exists) {
-        values()[row * k + rank] = value;
-        columns()[row * k + rank] = column;
-      }
-    }
-    __syncwarp();
+    Results::write(args, first_row, rows(), elements_at(lane()), warp_at() + Config::kListsAt, first_col(), marks,
+                   before);
   }
 
   static __device__ __noinline__ void write_matrix(const SelectArguments& args, int stage, std::int64_t first_row,
