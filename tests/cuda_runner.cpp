@@ -261,7 +261,7 @@ void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& trait
 void split_chunks(rtopk::Plan& plan) {
   plan.chunk_rows = (plan.problem.rows + 2) / 3;
   if (plan.family == rtopk::Family::cuda_cluster || plan.family == rtopk::Family::cuda_block) {
-    plan.blocks = plan.chunk_rows * plan.parts;
+    plan.blocks = plan.chunk_rows * std::max<std::int64_t>(plan.parts, 1);
   }
 }
 

@@ -11,7 +11,8 @@
 namespace rtopk::cuda {
 
 inline constexpr int kBlockBins = 256;
-inline constexpr int kBlockMaxSmall = 32;  ///< Candidates that one warp sorts.
+inline constexpr int kBlockMaxSorted = 128;  ///< Results that the kernel sorts by value, not of f64.
+inline constexpr int kBlockMaxSmall = 32;    ///< Candidates that one warp sorts.
 
 /// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
 /// lies between the two for about 99 rows of a hundred.
@@ -58,7 +59,15 @@ struct BlockConfig {
   static constexpr int kPerWord = kWordBytes / static_cast<int>(sizeof(T));
   static constexpr int kChunkWords = 32;
   static constexpr int stride(int chunks) { return chunks * kChunkWords - 1; }
-  static constexpr int kMaxThreads = 512;
+  static constexpr int kThreadsOfOneChunk = 256;
+  /// Enough for the longest row that the list can number, or that fits into shared memory.
+  static constexpr int max_threads(int chunks) {
+    return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? 1024 : 512;
+  }
+  /// Limits registers to 48 of a thread with one chunk, 64 with two; f64 needs more.
+  static constexpr int min_blocks(int chunks) {
+    return sizeof(T) == 8 ? 1 : chunks == 1 ? 5 : 1024 / max_threads(chunks);
+  }
 
   static constexpr int kStateBytes = 3072;
   /// The last thread reads a whole chunk, past the end of the row.
@@ -68,16 +77,15 @@ struct BlockConfig {
   static constexpr std::int64_t elements_bytes(std::int64_t cols) { return vectors(cols) * 16 + kPaddingBytes; }
 
   static BlockLayout layout(std::int64_t cols, std::int64_t k) {
-    // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
-    constexpr std::int64_t kThreadsOfOneChunk = 256;
     constexpr std::int64_t kMaxElements = 65535;  // the list has 16 bits for each
     BlockLayout layout{};
     const std::int64_t elements = vectors(cols) * kVector;
     if (elements > kMaxElements) return layout;
     const std::int64_t words = vectors(cols) * 16 / kWordBytes;
     const auto threads_for = [&](int chunks) { return core::ceil_div(words, std::int64_t{32} * stride(chunks)) * 32; };
+    // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
     const int chunks = threads_for(1) <= kThreadsOfOneChunk ? 1 : 2;
-    if (threads_for(chunks) > kMaxThreads) return layout;
+    if (threads_for(chunks) > max_threads(chunks)) return layout;
     layout.chunks = chunks;
     layout.threads = static_cast<std::int32_t>(threads_for(chunks));
     // Results are listed too.

@@ -41,7 +41,7 @@ inline constexpr std::int64_t kMaxChunkRows = 0x7fffffff;
   chunk.chunk_rows = 0;
   // The families whose grid must match the rows; in the others, blocks without rows stay idle.
   const bool matches = chunk.family == Family::cuda_block || chunk.family == Family::cuda_cluster;
-  if (matches && rows < plan.chunk_rows) chunk.blocks = rows * plan.parts;
+  if (matches && rows < plan.chunk_rows) chunk.blocks = rows * std::max(plan.parts, std::int64_t{1});
   return chunk;
 }
 

@@ -4,6 +4,7 @@
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
 #include "core/sizes.hpp"
+#include "plan/select/tuning_block.hpp"
 #include "plan/select/tuning_filter.hpp"
 #include "plan/select/tuning_radix.hpp"
 #include "plan/select/tuning_sort.hpp"
@@ -54,6 +55,7 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
   if (plan.family == Family::cuda_tournament) return false;
   if (plan.family == Family::cuda_filter) return problem.k > kFilterMaxSorted;
+  if (plan.family == Family::cuda_block) return problem.k > kBlockMaxSorted || size_of(problem.dtype) == 8;
   return plan.family != Family::cuda_warp || core::bisects(problem) ||
          problem.k > max_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }

@@ -27,6 +27,7 @@ struct BlockState {
   std::uint32_t of_warps[2][32];  ///< Counts of the warps, in alternation.
   SampledRange<Key> from_sample;
   std::uint64_t copied;  ///< A barrier for the copy of the row.
+  std::uint16_t selected[kBlockMaxSorted];
 };
 
 template <class T, int kChunks>
@@ -162,6 +163,10 @@ class BlockSelect {
       if (!marked && is_long()) marked = narrow<true>({range_.high, range_.high});
     }
     const int between = counts_.reach - counts_.above;
+    if (!marked && between <= args_.list_capacity) {
+      mark<true>(range_);
+      marked = true;
+    }
     if (range_.low == range_.high) {
       if (!marked) mark<true>(range_);
       return write_marked(k() - counts_.above);
@@ -259,8 +264,12 @@ class BlockSelect {
           const unsigned chosen = selected(static_cast<Key>(directed_key(raw, args_.smallest)), i < last);
           if ((chosen >> lane_number() & 1u) != 0) {
             const int at = place + __popc(chosen & earlier);
-            if (values != nullptr) values[at] = raw;
-            if (args_.indices != nullptr) indices[at] = static_cast<Index>(row_.column(number));
+            if (args_.by_value) {
+              state_.selected[at] = static_cast<std::uint16_t>(number);
+            } else {
+              if (values != nullptr) values[at] = raw;
+              if (args_.indices != nullptr) indices[at] = static_cast<Index>(row_.column(number));
+            }
           }
           place += __popc(chosen);
         }
@@ -278,6 +287,10 @@ class BlockSelect {
         return __ballot_sync(kFullWarp, exists && (key > kth || taken));
       });
     });
+    if (args_.by_value) {
+      __syncthreads();
+      write_sorted(state_.selected);
+    }
   }
 
   /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.
@@ -314,6 +327,7 @@ class BlockSelect {
     for_each([&](int c, int w) { return above_[c][w]; },
              [&](int number) { *to++ = static_cast<std::uint16_t>(number); });
     __syncthreads();
+    if (args_.by_value) return write_sorted(list_);
     T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + blockIdx.x * args_.k;
     with_indices(args_, blockIdx.x, [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
@@ -323,6 +337,43 @@ class BlockSelect {
         const int number = list_[i];
         if (values != nullptr) values[i] = row_.elements()[number];
         if (wants_indices) indices[i] = static_cast<Index>(row_.column(number));
+      }
+    });
+  }
+
+  /// Sorts up to kBlockMaxSorted results by value, and by column where they are equal. One warp does it.
+  __device__ void write_sorted(const std::uint16_t* numbers) {
+    if (warp_number() != 0) return;
+    if (k() <= 32) {
+      sort_and_write<1>(args_, row_, numbers);
+    } else {
+      sort_and_write<kBlockMaxSorted / 32>(args_, row_, numbers);
+    }
+  }
+  /// Not inlined, so that it costs the passes no registers.
+  template <int C>
+  static __device__ __noinline__ void sort_and_write(const BlockArguments& args, const BlockRow<T>& row,
+                                                     const std::uint16_t* numbers) {
+    std::uint64_t entries[C];
+    const int k = static_cast<int>(args.k);
+#pragma unroll
+    for (int i = 0; i < C; ++i) {
+      const int place = i * 32 + lane_number();
+      const int number = numbers[min(place, k - 1)];
+      const std::uint64_t key = directed_key(row.elements()[number], args.smallest);
+      entries[i] = place < k ? key << 32 | static_cast<std::uint32_t>(~number) : 0;
+    }
+    Warp::sort_descending(entries);
+    T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + blockIdx.x * args.k;
+    with_indices(args, blockIdx.x, [&](auto* indices) {
+      using Index = std::remove_reference_t<decltype(*indices)>;
+#pragma unroll
+      for (int i = 0; i < C; ++i) {
+        const int place = lane_number() * C + i;
+        if (place >= k) continue;
+        const int number = static_cast<int>(~static_cast<std::uint32_t>(entries[i]));
+        if (values != nullptr) values[place] = row.elements()[number];
+        if (args.indices != nullptr) indices[place] = static_cast<Index>(row.column(number));
       }
     });
   }
@@ -396,9 +447,7 @@ class BlockSelect {
 };
 
 template <class T, int kChunks>
-__global__ void __launch_bounds__(kChunks == 1 ? 256 : BlockConfig<T>::kMaxThreads, sizeof(T) == 8 ? 1
-                                                                                    : kChunks == 1 ? 5
-                                                                                                   : 2)
+__global__ void __launch_bounds__(BlockConfig<T>::max_threads(kChunks), BlockConfig<T>::min_blocks(kChunks))
     block_kernel(const __grid_constant__ BlockArguments args) {
   extern __shared__ __align__(16) char shared[];
   BlockSelect<T, kChunks>(args, shared).run();
