@@ -239,7 +239,7 @@ struct UnalignedTournamentTile {
       const char* mine = opaque(from + (lane() * 16 - lead));
 #pragma unroll
       for (int i = 0; i < Config::kCopies; ++i) {
-        if (i * 512 < end) copy_async_once<false>(to + i * 512, mine + i * 512);
+        if (i * 512 < end) copy_async_once<false>(to + static_cast<std::uint32_t>(i * 512), mine + i * 512);
       }
     } else {
       const auto* first = static_cast<const char*>(args.input);
