@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 namespace rtopk_test {
 namespace {
@@ -110,6 +111,38 @@ TEST_P(Rows, TiesComeAndGo) {
           if (!conforms(problem, matrix, random_layout(random))) return;
         }
       }
+    }
+  }
+}
+
+// Most elements of a row are equal and not selected; some of the selected ones are the best that there are. Thresholds
+// from a sample are then often an end of the order, or the value of the ties, and in some rows the sample misleads.
+TEST_P(Rows, TiesAtTheEndsOfTheOrder) {
+  Random random = random_for(26);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::int64_t rows = scaled(1200);
+  for (const rtopk::Direction direction : kDirections) {
+    const bool smallest = direction == rtopk::Direction::smallest;
+    const double top = smallest ? -infinity : GetParam() == rtopk::DType::i32 ? infinity : std::nan("");
+    for (const std::int64_t cols : {2100, 4500}) {
+      const std::int64_t k = cols / random.between(8, 30);
+      std::vector<double> elements;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const double share = (0.9 + 0.9 * random.uniform()) * static_cast<double>(k) / static_cast<double>(cols);
+        const double best = random.uniform() * share * 0.5;
+        for (std::int64_t i = 0; i < cols; ++i) {
+          const double where = random.uniform();
+          const double away = 1 + 1000 * random.uniform();
+          elements.push_back(where >= share ? 0.0 : where < best ? top : smallest ? -away : away);
+        }
+      }
+      Matrix matrix = make_row(GetParam(), elements);
+      matrix.rows = rows;
+      matrix.cols = cols;
+      rtopk::Problem problem = problem_for(matrix, k);
+      problem.direction = direction;
+      problem.order = rtopk::Order::by_index;
+      if (!conforms(problem, matrix)) return;
     }
   }
 }

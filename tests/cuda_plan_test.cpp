@@ -166,26 +166,27 @@ TEST(CudaPlans, TakeRowsOffAlignmentWithConfigsOfTheirOwn) {
   }
 }
 
-TEST(CudaPlans, SearchRowsOffAlignmentForSmallKToo) {
-  const auto family = [](std::int64_t cols, rtopk::DType dtype, rtopk::Form form) {
-    Problem problem = problem_of(1 << 20, cols, 5);
-    problem.dtype = dtype;
-    problem.form = form;
-    Plan plan;
-    EXPECT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok()) << describe(problem);
-    return plan.family;
-  };
-  using rtopk::DType;
-  using rtopk::Form;
-  constexpr auto warp = rtopk::Family::cuda_warp;
-  constexpr auto tournament = rtopk::Family::cuda_tournament;
-  EXPECT_EQ(family(599, DType::f32, Form::pairs), warp);
-  EXPECT_EQ(family(600, DType::f32, Form::pairs), tournament);
-  EXPECT_EQ(family(201, DType::f32, Form::pairs), tournament);
-  EXPECT_EQ(family(201, DType::bf16, Form::pairs), warp);
-  EXPECT_EQ(family(202, DType::bf16, Form::pairs), tournament);
-  EXPECT_EQ(family(201, DType::f32, Form::dense), warp);
-  EXPECT_EQ(family(200, DType::f32, Form::dense), tournament);
+TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
+  const Traits h200 = kGpus[2];
+  for (const rtopk::DType dtype : kDTypes) {
+    const auto element = static_cast<std::int64_t>(size_of(dtype));
+    for (const std::int64_t cols : {16384 / element, 65536 / element, 98304 / element}) {
+      for (const std::int64_t k : {std::int64_t{1}, cols / 100, cols / 4, cols / 2}) {
+        for (const rtopk::Form form : {rtopk::Form::pairs, rtopk::Form::dense, rtopk::Form::mask}) {
+          Problem problem = problem_of(65536, cols, k);
+          problem.dtype = dtype;
+          problem.form = form;
+          Plan plan;
+          ASSERT_TRUE(rtopk::make_plan(problem, h200, plan).ok());
+          // With half of a row selected the list of results needs room too.
+          if (k == cols / 2 && cols == 98304 / element) continue;
+          EXPECT_EQ(plan.family, rtopk::Family::cuda_block) << describe(problem);
+          EXPECT_GE(plan.shared_bytes, static_cast<std::size_t>(cols * element));
+          EXPECT_EQ(plan.workspace_bytes, 0u);
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
@@ -195,20 +196,18 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
     EXPECT_TRUE(rtopk::make_plan(problem, h200, plan).ok());
     return plan;
   };
-  const Plan plan = plan_of(problem_of(65536, 4096, 64));
+  const Plan plan = plan_of(problem_of(65536, 32768, 64));
   EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
   EXPECT_EQ(plan.workspace_bytes, 0u);
   EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048)).family, rtopk::Family::cuda_filter);
   // One warp per row would leave most of the device idle.
   EXPECT_NE(plan_of(problem_of(64, 131072, 64)).family, rtopk::Family::cuda_filter);
   // A filter is not worth it if half of the row is selected.
-  EXPECT_NE(plan_of(problem_of(65536, 4096, 2048)).family, rtopk::Family::cuda_filter);
+  EXPECT_NE(plan_of(problem_of(65536, 131072, 65536)).family, rtopk::Family::cuda_filter);
   for (const rtopk::Form form : {rtopk::Form::dense, rtopk::Form::mask}) {
-    Problem whole = problem_of(65536, 8192, 64);
-    whole.form = form;
-    EXPECT_EQ(plan_of(whole).family, rtopk::Family::cuda_block);
     for (const rtopk::DType dtype : kDTypes) {
-      whole.cols = 16384;
+      Problem whole = problem_of(65536, 65536, 64);
+      whole.form = form;
       whole.dtype = dtype;
       const Plan filter = plan_of(whole);
       EXPECT_EQ(filter.family, rtopk::Family::cuda_filter) << describe(whole);
@@ -217,21 +216,27 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   }
 }
 
-TEST(CudaPlans, FilterSortsFewResultsWithoutAnotherPass) {
-  for (const rtopk::DType dtype : kDTypes) {
+TEST(CudaPlans, FewResultsAreSortedWithoutAnotherPass) {
+  const auto expect = [](Problem problem, rtopk::Family family, std::int64_t most) {
     // Values only: a separate kernel would need the indices in the workspace.
-    Problem problem = problem_of(65536, 4096, 128);
-    problem.dtype = dtype;
     problem.order = rtopk::Order::by_value;
     problem.indices = false;
+    problem.k = most;
     Plan plan;
     ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
-    EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
+    EXPECT_EQ(plan.family, family);
     EXPECT_EQ(plan.workspace_bytes, 0u) << describe(problem);
-    problem.k = 129;
+    problem.k = most + 1;
     ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
-    EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
-    EXPECT_GE(plan.workspace_bytes, 65536u * 129 * 4) << describe(problem);
+    EXPECT_EQ(plan.family, family);
+    EXPECT_GE(plan.workspace_bytes, static_cast<std::size_t>(problem.rows * problem.k * 4)) << describe(problem);
+  };
+  for (const rtopk::DType dtype : kDTypes) {
+    Problem problem = problem_of(65536, 65536, 1);
+    problem.dtype = dtype;
+    expect(problem, rtopk::Family::cuda_filter, 128);
+    problem.cols = 4096;
+    expect(problem, rtopk::Family::cuda_block, dtype == rtopk::DType::f64 ? 1 : 128);
   }
 }
 

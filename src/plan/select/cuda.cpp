@@ -97,50 +97,6 @@ bool plan_warp(const Traits& traits, Plan& plan) {
   });
 }
 
-/// True if cuda_warp is faster for small k too. Its copies do not depend on the alignment of rows, nor does the way it
-/// writes dense rows and masks.
-bool prefers_warp(const Problem& problem) {
-  // Measured, cuda_warp against cuda_tournament, times the floor. Pairs: f32, 97 columns 2.2, 2.5; 310 columns 2.1, 1.8;
-  // 599 columns 1.7, 2.9. f16: 58 columns 3.8, 2.0; 95 columns 2.9, 3.2; 139 columns 2.7, 4.0; 558 columns 2.0, 4.6; but
-  // bf16 with an even number, 374 columns: 2.2, 1.9. Dense: f32, 73 columns 2.4, 2.7; 307 columns 1.1, 2.8; bf16, 628
-  // columns: 1.5, 5.6.
-  if (has_aligned_rows(problem)) return false;
-  const std::int64_t pitch = problem.cols | core::stride_of(problem);
-  if (problem.form == Form::dense || problem.form == Form::mask) return problem.cols >= 64;
-  return problem.cols >= (size_of(problem.dtype) == 2 && pitch % 2 != 0 ? 96 : 512);
-}
-
-/// The shared memory of a block of cuda_tournament for rows at any address.
-template <class T>
-int unaligned_tournament_bytes(const Problem& problem) {
-  int bytes = 0;
-  for_unaligned_tournament_variants<T>([&]<int G, int R>() {
-    using Config = UnalignedTournamentConfig<T, G, R>;
-    if (!Config::takes(problem.cols)) return false;
-    bytes = Config::shared_bytes(tournament_list(problem.k), problem.cols, core::stride_of(problem));
-    return true;
-  });
-  return bytes;
-}
-
-/// Calls `f.template operator()<G, R>(shared_bytes)` for the config of cuda_tournament that takes the problem; false if
-/// none does, or if `f` is.
-template <class T, class F>
-bool with_tournament_config(const Problem& problem, F&& f) {
-  const std::int64_t unaligned = unaligned_tournament_bytes<T>(problem);
-  if (has_aligned_rows(problem)) {
-    return for_tournament_variants<T>([&]<int G, int R>() {
-      using Config = TournamentConfig<T, G, R>;
-      // The first row may be off alignment.
-      const auto bytes = std::int64_t{Config::shared_bytes(tournament_list(problem.k))};
-      return problem.cols <= Config::kCols && f.template operator()<G, R>(std::max(bytes, unaligned));
-    });
-  }
-  return for_unaligned_tournament_variants<T>([&]<int G, int R>() {
-    return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) && f.template operator()<G, R>(unaligned);
-  });
-}
-
 /// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
@@ -173,6 +129,18 @@ BlockLayout block_layout(const Problem& problem) {
   core::with_element_type(problem.dtype,
                           [&]<class T>(T*) { layout = BlockConfig<T>::layout(problem.cols, problem.k); });
   return layout;
+}
+
+/// True if cuda_block is the fastest: two of its blocks fit on a multiprocessor, so that one selects while the other
+/// copies, and there are enough rows for that, or they are short.
+bool prefers_block(const Traits& traits, const Problem& problem) {
+  constexpr std::int64_t kBlocks = 2;
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
+  constexpr std::int64_t kShort = 16384;
+  const BlockLayout layout = block_layout(problem);
+  if (layout.chunks == 0) return false;
+  if (kBlocks * (layout.shared_bytes + kReservedBytes) > traits.shared_bytes_per_block + kReservedBytes) return false;
+  return problem.cols <= kShort || problem.rows >= kBlocks * traits.multiprocessors;
 }
 
 /// A block for each row.
@@ -268,12 +236,6 @@ FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_byte
 bool prefers_filter(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kMaxK = 2048;                   // the list of candidates must leave room for other warps
   constexpr std::int64_t kMinRowsPerMultiprocessor = 8;  // with fewer, too few copies are in flight
-  // Where two blocks of cuda_block fit on a multiprocessor, one selects while the other copies.
-  constexpr std::int64_t kBlocks = 2;
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
-  const BlockLayout block = block_layout(problem);
-  if (block.chunks != 0 && kBlocks * (block.shared_bytes + kReservedBytes) <= traits.shared_bytes_per_block)
-    return false;
   if (problem.k > std::min(kMaxK, problem.cols / 8)) return false;
   if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
   return filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block).blocks_per_multiprocessor >= 2;
@@ -355,9 +317,10 @@ void pick_family(const Traits& traits, Plan& plan) {
     if (!takes(Family::cuda_warp)) takes(Family::cuda_scan);
     return;
   }
-  const bool planned = (prefers_warp(problem) && takes(Family::cuda_warp)) || takes(Family::cuda_tournament) ||
-                       takes(Family::cuda_warp) || (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
-                       takes(Family::cuda_block) || (prefers_cluster(problem) && takes(Family::cuda_cluster));
+  const bool planned = takes(Family::cuda_tournament) || takes(Family::cuda_warp) ||
+                       (prefers_block(traits, problem) && takes(Family::cuda_block)) ||
+                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
+                       (prefers_cluster(problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block);
   if (!planned) takes(Family::cuda_radix);
 }
 

@@ -180,7 +180,7 @@ class BlockSelect {
       for (int i = thread(); i < number; i += threads()) f(key_of(lists ? list_[i] : row_.begin() + i));
     });
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    if (lists && one_threshold && !writes_rows) return write_listed(kth, between);
+    if (lists && counts_.above == 0 && !writes_rows) return write_listed(kth, between);
     const int reach = mark<false>({kth, kth}).reach;
     if (reach == k()) return write_marked(k());
     write_marked(k() - mark<true>({kth, kth}).above);
@@ -345,14 +345,14 @@ class BlockSelect {
   __device__ void write_sorted(const std::uint16_t* numbers) {
     if (warp_number() != 0) return;
     if (k() <= 32) {
-      sort_and_write<1>(args_, row_, numbers);
+      sort_and_write<1>(args_, row_.elements(), row_.begin(), numbers);
     } else {
-      sort_and_write<kBlockMaxSorted / 32>(args_, row_, numbers);
+      sort_and_write<kBlockMaxSorted / 32>(args_, row_.elements(), row_.begin(), numbers);
     }
   }
-  /// Not inlined, so that it costs the passes no registers.
+  /// Not inlined, so that it costs the passes no registers; without references to what is in registers.
   template <int C>
-  static __device__ __noinline__ void sort_and_write(const BlockArguments& args, const BlockRow<T>& row,
+  static __device__ __noinline__ void sort_and_write(const BlockArguments& args, const T* elements, int begin,
                                                      const std::uint16_t* numbers) {
     std::uint64_t entries[C];
     const int k = static_cast<int>(args.k);
@@ -360,7 +360,7 @@ class BlockSelect {
     for (int i = 0; i < C; ++i) {
       const int place = i * 32 + lane_number();
       const int number = numbers[min(place, k - 1)];
-      const std::uint64_t key = directed_key(row.elements()[number], args.smallest);
+      const std::uint64_t key = directed_key(elements[number], args.smallest);
       entries[i] = place < k ? key << 32 | static_cast<std::uint32_t>(~number) : 0;
     }
     Warp::sort_descending(entries);
@@ -372,8 +372,8 @@ class BlockSelect {
         const int place = lane_number() * C + i;
         if (place >= k) continue;
         const int number = static_cast<int>(~static_cast<std::uint32_t>(entries[i]));
-        if (values != nullptr) values[place] = row.elements()[number];
-        if (args.indices != nullptr) indices[place] = static_cast<Index>(row.column(number));
+        if (values != nullptr) values[place] = elements[number];
+        if (args.indices != nullptr) indices[place] = static_cast<Index>(number - begin);
       }
     });
   }
