@@ -120,11 +120,11 @@ TEST_P(Rows, TiesComeAndGo) {
 TEST_P(Rows, TiesAtTheEndsOfTheOrder) {
   Random random = random_for(26);
   const double infinity = std::numeric_limits<double>::infinity();
-  const std::int64_t rows = scaled(1200);
+  const std::int64_t rows = scaled(500);
   for (const rtopk::Direction direction : kDirections) {
     const bool smallest = direction == rtopk::Direction::smallest;
     const double top = smallest ? -infinity : GetParam() == rtopk::DType::i32 ? infinity : std::nan("");
-    for (const std::int64_t cols : {2100, 4500}) {
+    for (const std::int64_t cols : {2100}) {
       const std::int64_t k = cols / random.between(8, 30);
       std::vector<double> elements;
       for (std::int64_t row = 0; row < rows; ++row) {

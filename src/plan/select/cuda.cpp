@@ -97,6 +97,37 @@ bool plan_warp(const Traits& traits, Plan& plan) {
   });
 }
 
+/// The shared memory of a block of cuda_tournament for rows at any address.
+template <class T>
+int unaligned_tournament_bytes(const Problem& problem) {
+  int bytes = 0;
+  for_unaligned_tournament_variants<T>([&]<int G, int R>() {
+    using Config = UnalignedTournamentConfig<T, G, R>;
+    if (!Config::takes(problem.cols)) return false;
+    bytes = Config::shared_bytes(tournament_list(problem.k), problem.cols, core::stride_of(problem));
+    return true;
+  });
+  return bytes;
+}
+
+/// Calls `f.template operator()<G, R>(shared_bytes)` for the config of cuda_tournament that takes the problem; false if
+/// none does, or if `f` is.
+template <class T, class F>
+bool with_tournament_config(const Problem& problem, F&& f) {
+  const std::int64_t unaligned = unaligned_tournament_bytes<T>(problem);
+  if (has_aligned_rows(problem)) {
+    return for_tournament_variants<T>([&]<int G, int R>() {
+      using Config = TournamentConfig<T, G, R>;
+      // The first row may be off alignment.
+      const auto bytes = std::int64_t{Config::shared_bytes(tournament_list(problem.k))};
+      return problem.cols <= Config::kCols && f.template operator()<G, R>(std::max(bytes, unaligned));
+    });
+  }
+  return for_unaligned_tournament_variants<T>([&]<int G, int R>() {
+    return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) && f.template operator()<G, R>(unaligned);
+  });
+}
+
 /// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;

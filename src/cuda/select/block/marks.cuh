@@ -136,13 +136,13 @@ __device__ inline unsigned first_marks(int number) { return number <= 0 ? 0u : n
 
 /// Marks the elements at or above a threshold, which is a directed key.
 template <class T>
-class BlockThreshold {
+class MarkingThreshold {
  public:
   using Chunk = BlockChunk<T>;
   using Key = core::KeyOf<T>;
 
   /// `next`: of the key after this one; there is none after the greatest, which no element reaches.
-  __device__ BlockThreshold(Key key, bool next, bool smallest)
+  __device__ MarkingThreshold(Key key, bool next, bool smallest)
       : flip_(smallest ? 0u : ~0u), all_(key == 0 && !next), none_(key == core::max_key<T> && next) {
     // For the largest, "at or above" is "not at most the next lower value", which is true for NaN too.
     constexpr Key top = core::max_key<T>;

@@ -35,7 +35,7 @@ class BlockSelect {
  public:
   using Config = BlockConfig<T>;
   using Chunk = BlockChunk<T>;
-  using Threshold = BlockThreshold<T>;
+  using Threshold = MarkingThreshold<T>;
   using Key = WideKey<T>;
   using State = BlockState<Key>;
   static_assert(sizeof(State) <= Config::kStateBytes);
