@@ -73,7 +73,8 @@ enum class Family : std::uint8_t {
   cuda_warp,
   /// Very small k of a short row: minima and maxima in a fixed order, without a search.
   cuda_tournament,
-  cuda_block,  ///< A block reads a row once and keeps candidates in shared memory.
+  /// A block keeps a row in shared memory. A sorted sample of the row tells where its kth value is.
+  cuda_block,
   /// A warp reads a row once and lists the candidates: elements that reach a filter threshold learnt from other rows.
   cuda_filter,
   /// A cluster of blocks shares a long row and reads it once. Candidates reach a filter threshold drawn from a sample.

@@ -27,26 +27,6 @@ __device__ X opaque(X x) {
   return x;
 }
 
-/// The thread's elements in `eligible`, a bit for each, whose position is below `quota`. `first`: the position of the
-/// first element of each chunk of kVector neighbours.
-template <int kVector, int kChunks>
-__device__ unsigned within_quota(unsigned eligible, const int (&first)[kChunks], int quota) {
-  unsigned chosen = 0;
-#pragma unroll
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
-    int position = first[chunk];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const unsigned bit = 1u << (chunk * kVector + j);
-      if ((eligible & bit) != 0) {
-        if (position < quota) chosen |= bit;
-        ++position;
-      }
-    }
-  }
-  return chosen;
-}
-
 template <int G>
 struct LaneGroup {
   static constexpr int kLanes = G;

@@ -1,10 +1,5 @@
-// The search for the kth value by counting, which warps and blocks share.
-//
-// It starts at the kth value of the rows before, and steps by as many ranks as the count is off. As soon as it has a
-// threshold on either side it interpolates. If that does not end soon it alternates between two other steps: the
-// largest element below the upper threshold, which finds kth values with ties, and the middle of the bracket in the
-// order of keys, which bounds the number of passes for every distribution. What was learnt changes the speed of a row,
-// never its result.
+// What a search for the kth value by counting needs: the thresholds on either side, what it learns from row to row, and
+// what it expects of a row. What was learnt changes the speed of a row, never its result.
 #pragma once
 
 #include "cuda/runtime/lanes.cuh"
@@ -21,19 +16,6 @@ struct Learnt {
   bool known = false;
   bool tied = false;  ///< The last row had many ties, or was unlike those before: interpolation would not help.
 };
-
-/// The first pass in which a search may take unusual steps. Most rows are done before. It is early if ties are likely.
-template <class T>
-__device__ int first_unusual_pass(bool tied) {
-  return tied || sizeof(T) == 2 ? 3 : 5;
-}
-
-/// True if the next threshold is the largest element below the upper one.
-__device__ inline bool takes_neighbour(int passes) { return passes % 8 == 7 || passes == 3; }
-
-/// True if the next threshold is the middle in the order of keys. In a narrow bracket that is as good as interpolation;
-/// in a wide one, for example with an outlier, much better.
-__device__ inline bool takes_middle(int passes) { return passes % 2 == 1; }
 
 /// Approximate: precise enough for an estimate.
 __device__ inline float reciprocal(float x) {
@@ -62,7 +44,6 @@ struct ThresholdBracket {
   int off_high = 0;  ///< Below 0 once `high` is known.
 
   [[nodiscard]] __device__ bool has_high() const { return off_high < 0; }
-  [[nodiscard]] __device__ bool is_closed() const { return off_low > 0 && off_high < 0; }
 
   __device__ void take(Value threshold, int off) {
     low = off > 0 ? threshold : low;
@@ -84,24 +65,6 @@ struct ThresholdBracket {
     return E::from_sort_key(bottom + (top - bottom) / 2);
   }
 };
-
-/// Counts a thread's elements at or above the threshold, for each chunk of neighbours and in total. Counts are
-/// floating-point: see one_if_at_least.
-template <class T, int kElements, int kChunks>
-__device__ float count_mine(const typename Element<T>::Value (&x)[kElements], typename Element<T>::Value threshold,
-                            float (&counts)[kChunks]) {
-  constexpr int kVector = kElements / kChunks;
-#pragma unroll
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
-    counts[chunk] = Element<T>::one_if_at_least(x[chunk * kVector], threshold);
-#pragma unroll
-    for (int j = 1; j < kVector; ++j) counts[chunk] += Element<T>::one_if_at_least(x[chunk * kVector + j], threshold);
-  }
-  float mine = counts[0];
-#pragma unroll
-  for (int chunk = 1; chunk < kChunks; ++chunk) mine += counts[chunk];
-  return mine;
-}
 
 /// Learns from the kth value of a row whose first guess was off by `first_off` ranks.
 template <class T>
@@ -135,15 +98,7 @@ __device__ Learnt<Real> expected_at(const Expectation& expectation, Real mean, R
   return expected;
 }
 
-/// The same from a row's moments. `sum` and `squares` are over `number` elements.
-template <class Real>
-__device__ Learnt<Real> expected_from(const Expectation& expectation, Real sum, Real squares, float number) {
-  const Real share = static_cast<Real>(reciprocal(fmaxf(number, 1.0f)));
-  const Real mean = sum * share;
-  return expected_at(expectation, mean, squares * share - mean * mean);
-}
-
-/// The same from each lane's own elements: the sum and the sum of squares of their distances from `pivot`. The wider a
+/// The expectation from each lane's own elements: the sum and the sum of squares of their distances from `pivot`. The wider a
 /// lane's elements are spread, the less weight it has, so that an outlier, an infinity, a NaN or the end of the row
 /// spoils one lane only.
 template <int G, class Real>

@@ -19,27 +19,6 @@ namespace rtopk::cuda {
 template <class T>
 struct Element;
 
-// A push stores the column col + offset at the shared address `next` and advances it, if its condition holds. It needs
-// no branch and no second copy of the address. The assembly includes the addition; otherwise the compiler keeps one
-// register for every element.
-
-__device__ inline void push_if(bool condition, std::uint32_t& next, int col, int offset) {
-  asm volatile(
-      "{ .reg .pred p; .reg .u32 c; setp.ne.u32 p, %1, 0; add.u32 c, %2, %3; @p st.shared.u16 [%0], c;"
-      " @p add.u32 %0, %0, 2; }"
-      : "+r"(next)
-      : "r"(static_cast<unsigned>(condition)), "r"(col), "r"(offset)
-      : "memory");
-}
-
-/// For types whose comparison has no special push.
-template <class Value>
-struct PushPlainly {
-  static __device__ void push_if_at_least(Value x, Value low, std::uint32_t& next, int col, int offset) {
-    push_if(!(x < low), next, col, offset);
-  }
-};
-
 /// f32, and the 16-bit types, which are searched as f32.
 struct SearchedAsFloat {
   using Value = float;
@@ -58,14 +37,6 @@ struct SearchedAsFloat {
     float one;
     asm("set.geu.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(threshold));
     return one;
-  }
-  static __device__ void push_if_at_least(float x, float low, std::uint32_t& next, int col, int offset) {
-    asm volatile(
-        "{ .reg .pred p; .reg .u32 c; setp.geu.f32 p, %1, %2; add.u32 c, %3, %4; @p st.shared.u16 [%0], c;"
-        " @p add.u32 %0, %0, 2; }"
-        : "+r"(next)
-        : "f"(x), "f"(low), "r"(col), "r"(offset)
-        : "memory");
   }
   /// Larger for larger values; one key for both zeros and one for all NaNs.
   static __device__ std::uint32_t sort_key(float x) {
@@ -107,7 +78,7 @@ struct Element<core::BF16> : SearchedAsFloat {
 };
 
 template <>
-struct Element<double> : PushPlainly<double> {
+struct Element<double> {
   using Value = double;
   using Real = double;
   using SortKey = std::uint64_t;
@@ -136,7 +107,7 @@ struct Element<double> : PushPlainly<double> {
 };
 
 template <>
-struct Element<std::int32_t> : PushPlainly<std::int32_t> {
+struct Element<std::int32_t> {
   using Value = std::int32_t;
   using Real = float;
   using SortKey = std::uint32_t;
