@@ -173,7 +173,7 @@ TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
     for (const std::int64_t cols : {16384 / element, 65536 / element, 98304 / element}) {
       for (const std::int64_t k : {std::int64_t{1}, cols / 100, cols / 4, cols / 2}) {
         for (const rtopk::Form form : {rtopk::Form::pairs, rtopk::Form::dense, rtopk::Form::mask}) {
-          Problem problem = problem_of(65536, cols, k);
+          Problem problem = problem_of(2000, cols, k);
           problem.dtype = dtype;
           problem.form = form;
           Plan plan;
@@ -189,6 +189,21 @@ TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
   }
 }
 
+TEST(CudaPlans, CopyNoLongRowElementByElement) {
+  for (const rtopk::DType dtype : {rtopk::DType::f16, rtopk::DType::bf16}) {
+    const auto family = [dtype](std::int64_t cols) {
+      Problem problem = problem_of(100000, cols, 20);
+      problem.dtype = dtype;
+      Plan plan;
+      EXPECT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok()) << describe(problem);
+      return plan.family;
+    };
+    EXPECT_EQ(family(1917), rtopk::Family::cuda_warp);
+    EXPECT_EQ(family(1920), rtopk::Family::cuda_warp);
+    EXPECT_EQ(family(2047), rtopk::Family::cuda_block);
+  }
+}
+
 TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   const Traits h200 = kGpus[2];
   const auto plan_of = [&h200](const Problem& problem) {
@@ -196,9 +211,12 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
     EXPECT_TRUE(rtopk::make_plan(problem, h200, plan).ok());
     return plan;
   };
-  const Plan plan = plan_of(problem_of(65536, 32768, 64));
+  const Plan plan = plan_of(problem_of(65536, 4096, 64));
   EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
   EXPECT_EQ(plan.workspace_bytes, 0u);
+  // Few rows for each warp, and rows off alignment.
+  EXPECT_EQ(plan_of(problem_of(8192, 4096, 64)).family, rtopk::Family::cuda_block);
+  EXPECT_EQ(plan_of(problem_of(65536, 4097, 64)).family, rtopk::Family::cuda_block);
   EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048)).family, rtopk::Family::cuda_filter);
   // One warp per row would leave most of the device idle.
   EXPECT_NE(plan_of(problem_of(64, 131072, 64)).family, rtopk::Family::cuda_filter);
@@ -235,7 +253,7 @@ TEST(CudaPlans, FewResultsAreSortedWithoutAnotherPass) {
     Problem problem = problem_of(65536, 65536, 1);
     problem.dtype = dtype;
     expect(problem, rtopk::Family::cuda_filter, 128);
-    problem.cols = 4096;
+    problem.cols = 4097;
     expect(problem, rtopk::Family::cuda_block, dtype == rtopk::DType::f64 ? 1 : 128);
   }
 }

@@ -158,11 +158,9 @@ def test_results_are_the_measured_ones():
 
 
 def random_runs(file):
-    """Of each run the seed and the cells, without those of cuda_radix, whose design was another one then."""
-    content = json.loads((ROOT / "bench/results" / file).read_text())
-    for run in content.get("runs", [content]):
-        cells = [cell for cell in run["cells"] if not cell["plan"].startswith("cuda_radix")]
-        yield run["environment"]["seed"], cells
+    """Of each run the seed and the cells."""
+    for run in json.loads((ROOT / "bench/results" / file).read_text())["runs"]:
+        yield run["environment"]["seed"], run["cells"]
 
 
 def ratios_of(cells, matches):
@@ -191,19 +189,6 @@ def test_random_problems_are_the_measured_ones():
     for seed, problems, *numbers in rows:
         measured = ratios_of(runs[int(seed)], lambda cell, name=problems: cell["set"] == RANDOM_SETS[name])
         assert [float(number) for number in numbers] == rounded(measured), (seed, problems)
-
-
-def test_random_problems_before_and_now_are_the_measured_ones():
-    ((_, before),) = random_runs("random-h200.json")
-    ((_, now),) = random_runs("random-h200-same-seed.json")
-    header = "| problems | number | mean before | now | 90 % before | now | worst before | now |"
-    for problems, *numbers in table_after(DOCS / "results.md", header):
-        old, new = (
-            ratios_of(cells, lambda cell, name=problems: cell["set"] == RANDOM_SETS[name]) for cells in (before, now)
-        )
-        assert old[0] == new[0]
-        measured = [old[0], *(part for pair in zip(old[1:], new[1:], strict=True) for part in pair)]
-        assert [float(number) for number in numbers] == rounded(measured), problems
 
 
 def test_random_problems_of_families_are_the_measured_ones():

@@ -83,11 +83,17 @@ bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
   });
 }
 
-/// A warp, or some of its lanes, for each row.
-bool plan_warp(const Traits& traits, Plan& plan) {
+/// A warp, or some of its lanes, for each row. `wanted`: accept slow configs too.
+bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    if (!core::bisects(problem) && !has_aligned_rows(problem) && plan_unaligned_rows<T>(traits, plan)) return true;
+    if (!core::bisects(problem) && !has_aligned_rows(problem)) {
+      if (plan_unaligned_rows<T>(traits, plan)) return true;
+      // 16-bit rows of an odd pitch that are too long for that layout would be copied element by element. Measured, bf16,
+      // masks, times the floor: 1947 columns 17.2; cuda_block, 2956 columns: 2.8.
+      const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
+      if (!wanted && odd && problem.cols > 1024) return false;
+    }
     return for_aligned_variants<T>([&]<int G, int R>() {
       if (G == 4 && R == 64 && has_many_results(problem, G)) return false;
       const std::int64_t tiles = core::ceil_div(problem.rows, std::int64_t{32 / G});
@@ -263,13 +269,28 @@ FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_byte
   return config;
 }
 
-/// True if cuda_filter is the fastest: there are many long rows, and a small share of each is selected.
+/// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.
 bool prefers_filter(const Traits& traits, const Problem& problem) {
+  constexpr std::int64_t kMinCols = 2048;
   constexpr std::int64_t kMaxK = 2048;                   // the list of candidates must leave room for other warps
   constexpr std::int64_t kMinRowsPerMultiprocessor = 8;  // with fewer, too few copies are in flight
-  if (problem.k > std::min(kMaxK, problem.cols / 8)) return false;
+  if (problem.cols < kMinCols) return false;
+  if (problem.k > std::min(kMaxK, problem.cols / (problem.cols < 4096 ? 10 : 8))) return false;
   if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
-  return filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block).blocks_per_multiprocessor >= 2;
+  const FilterLaunch config = filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block);
+  if (config.blocks_per_multiprocessor < 2) return false;
+  if (!prefers_block(traits, problem)) return true;
+  // A warp learns its threshold from row to row. That pays if it has many aligned rows; cuda_block needs no other rows.
+  // Measured, times the floor, cuda_filter against cuda_block: f32, 65536x4096, k 64: 1.13, 1.57; k 512: 1.25, 1.82;
+  // 32768x16384, k 256: 1.08, 1.55; f16, 65536x8192, k 64: 1.19, 1.98. With 8 rows for each warp, f32, 22369x3000, k 5:
+  // 1.55, 1.61; with two, 6710x10000, k 5: 1.72, 1.67.
+  constexpr std::int64_t kRowsPerWarp = 10;
+  constexpr std::int64_t kMaxDenseCols =
+      8192;  // longer dense rows and masks are written by a warp as fast as by a block
+  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
+  const std::int64_t warps = config.blocks_per_multiprocessor * kFilterWarpsPerBlock * traits.multiprocessors;
+  return has_aligned_rows(problem) && problem.rows >= kRowsPerWarp * warps &&
+         !(writes_rows && problem.cols <= kMaxDenseCols);
 }
 
 /// A warp for each row.
@@ -325,7 +346,7 @@ void plan_any_length(const Traits& traits, Family family, Plan& plan) {
 /// Sets the config of a family that can do the problem's search; false if rows are too long for it or k is too large.
 bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   switch (family) {
-    case Family::cuda_warp: return plan_warp(traits, plan);
+    case Family::cuda_warp: return plan_warp(traits, wanted, plan);
     case Family::cuda_tournament: return plan_tournament(traits, plan);
     case Family::cuda_block: return plan_block(traits, plan);
     case Family::cuda_filter: return plan_filter(traits, plan);
@@ -349,8 +370,8 @@ void pick_family(const Traits& traits, Plan& plan) {
     return;
   }
   const bool planned = takes(Family::cuda_tournament) || takes(Family::cuda_warp) ||
-                       (prefers_block(traits, problem) && takes(Family::cuda_block)) ||
                        (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
+                       (prefers_block(traits, problem) && takes(Family::cuda_block)) ||
                        (prefers_cluster(problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block);
   if (!planned) takes(Family::cuda_radix);
 }
@@ -383,7 +404,7 @@ const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament: return "k up to 8 and rows of up to 1024 columns, not of f64";
-    case Family::cuda_block: return "rows that fit into the shared memory of a block";
+    case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of a block";
     case Family::cuda_filter:
       return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";
     default:

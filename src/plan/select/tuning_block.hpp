@@ -47,7 +47,7 @@ struct BlockLayout {
   std::int64_t list_capacity;  ///< Elements.
   std::int64_t shared_bytes;
   std::int32_t threads;
-  std::int32_t chunks;  ///< Of a thread. 0: the row is too long.
+  std::int32_t chunks;  ///< Of a thread. 0: the row is too short or too long.
 };
 
 template <class T>
@@ -80,7 +80,8 @@ struct BlockConfig {
     constexpr std::int64_t kMaxElements = 65535;  // the list has 16 bits for each
     BlockLayout layout{};
     const std::int64_t elements = vectors(cols) * kVector;
-    if (elements > kMaxElements) return layout;
+    // The last vector of a shorter row could reach past the next row, out of the matrix.
+    if (cols < kVector || elements > kMaxElements) return layout;
     const std::int64_t words = vectors(cols) * 16 / kWordBytes;
     const auto threads_for = [&](int chunks) { return core::ceil_div(words, std::int64_t{32} * stride(chunks)) * 32; };
     // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
