@@ -73,7 +73,7 @@ struct BlockConfig {
   /// The last thread reads a whole chunk, past the end of the row.
   static constexpr int kPaddingBytes = kChunkWords * kWordBytes;
   /// The most vectors of 16 bytes that a row touches, wherever it begins.
-  static constexpr std::int64_t vectors(std::int64_t cols) { return (cols + 2 * kVector - 2) / kVector; }
+  static constexpr std::int64_t vectors(std::int64_t cols) { return (cols + std::int64_t{2} * kVector - 2) / kVector; }
   static constexpr std::int64_t elements_bytes(std::int64_t cols) { return vectors(cols) * 16 + kPaddingBytes; }
 
   static BlockLayout layout(std::int64_t cols, std::int64_t k) {

@@ -83,7 +83,7 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr bool is_one_stretch(std::int64_t cols, std::int64_t stride) {
     constexpr int kMostConflicts = 4;  // what slots, which begin at multiples of 16 bytes, have too
     return stride - cols <= kMaxGap / kBytes &&
-           (kRows <= kMostConflicts || stride % (2 * kMostConflicts * kPerWord) != 0);
+           (kRows <= kMostConflicts || stride % (std::int64_t{2} * kMostConflicts * kPerWord) != 0);
   }
   /// An odd number of vectors. A row may begin anywhere in the first.
   static constexpr int slot_vectors(std::int64_t cols) {
