@@ -35,9 +35,10 @@ class RangeFromSample {
 
   /// Not inlined, so that it costs the passes no registers.
   static __device__ __noinline__ SampledRange<Key> draw(const BlockArguments& args, const T* row) {
+    constexpr int kMost = sizeof(T) == 8 ? 4 : 8;
     if (args.log_sample == 6) return draw_of<2>(args, row);
-    if (sizeof(T) == 8 || args.log_sample == 7) return draw_of<4>(args, row);
-    return draw_of < sizeof(T) == 8 ? 4 : 8 > (args, row);
+    if (kMost == 4 || args.log_sample == 7) return draw_of<4>(args, row);
+    return draw_of<kMost>(args, row);
   }
 
  private:
