@@ -30,7 +30,7 @@ from pathlib import Path
 
 import librtopk
 from checkout import command_line, commit
-from gpu_grids import DISTRIBUTIONS, ELEMENT_BYTES, GRIDS, RANDOM_DATA, Cell, matrix_of, random_cells, spread, thinned
+from gpu_grids import DATA, ELEMENT_BYTES, GRIDS, Cell, matrix_of, random_cells, spread, thinned
 from gpu_report import Outcome, Report, print_heading, print_outcome, print_random, print_table
 
 # The L2 caches of today's GPUs hold at most half of this.
@@ -56,7 +56,7 @@ class Gpu:
     # Rows of an early-stopped selection that are compared with the CPU backend.
     CPU_SAMPLE_ROWS = 256
 
-    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed, distributions=DISTRIBUTIONS):
+    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed):
         import torch  # before the library, as in every program that uses both
 
         self.library = librtopk.Library(library_path)
@@ -64,7 +64,7 @@ class Gpu:
             sys.exit("no GPU that torch can use; --dry-run shows what would be measured")
         self.torch = torch
         self.repeats, self.torch_repeats, self.with_torch = repeats, torch_repeats, with_torch
-        self.seed, self.distributions = seed, distributions
+        self.seed = seed
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.dtypes = {
             "f32": torch.float32,
@@ -151,7 +151,7 @@ class Gpu:
         if torch.cuda.memory_reserved() > 64 << 30:
             torch.cuda.empty_cache()
         generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
-        return matrix_of(torch, cell, self.dtypes[cell.dtype], self.distributions, generator)
+        return matrix_of(torch, cell, self.dtypes[cell.dtype], generator)
 
     def copy_of(self, total_bytes):
         """A copy that reads half of `total_bytes` and writes the other half."""
@@ -372,9 +372,7 @@ def parse_arguments():
     parser.add_argument("--order", nargs="+", choices=["unsorted", "by_value", "by_index"], default=["unsorted"],
                         help="of --shape")  # fmt: skip
     parser.add_argument("--form", nargs="+", choices=["pairs", "dense"], default=["pairs"], help="forms for --shape")
-    parser.add_argument(
-        "--data", nargs="+", choices=DISTRIBUTIONS, default=["normal"], help="distributions for --shape"
-    )
+    parser.add_argument("--data", nargs="+", choices=DATA, default=["normal"], help="distributions for --shape")
     parser.add_argument("--random", type=int, metavar="N", help="measure N random problems; --seed says which")
     parser.add_argument("--program", type=Path, help="which draws them; default: bin/rtopk beside the library's folder")
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
@@ -457,8 +455,7 @@ def main():
     if arguments.dry_run:
         gpu = MadeUpGpu()
     else:
-        data = RANDOM_DATA if arguments.random else DISTRIBUTIONS
-        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed, data)
+        gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed)
     facts |= gpu.facts()
     order = range(len(cells)) if arguments.seconds is None else spread(cells)
     positions = [position for position in order if position not in report.outcomes]

@@ -29,7 +29,7 @@ import torch  # noqa: E402
 
 import librtopk
 from checkout import command_line, commit
-from gpu_grids import RANDOM_DATA, matrix_of, random_cells
+from gpu_grids import matrix_of, random_cells
 from gpu_report import geometric_mean, percentile
 
 COLS = [32, 64, 128, 256, 512, 768, 1024, 4096, 8192, 65536]
@@ -133,7 +133,7 @@ def measure_random(library, problem, number, seed, threads, repeats):
     """Median times of one random problem: (rtopk, torch, family)."""
     generator = torch.Generator().manual_seed(seed + number)
     dtype = TORCH_DTYPES[problem.dtype]
-    matrices = [matrix_of(torch, problem, dtype, RANDOM_DATA, generator) for _ in range(2)]
+    matrices = [matrix_of(torch, problem, dtype, generator) for _ in range(2)]
     options = {name: getattr(problem, name) for name in ("direction", "order", "index_type", "row_stride")}
     selection = library.topk(problem.rows, problem.cols, problem.k, problem.dtype, threads, **options)
     results = (problem.rows, problem.k)

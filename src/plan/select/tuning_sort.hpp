@@ -54,6 +54,19 @@ struct DigitSortConfig {
   static constexpr std::int32_t threads(std::int64_t items) { return items <= 4096 ? 512 : kMaxThreads; }
 };
 
+/// Config of the sort in registers: a warp sorts the results of a row. C results for each lane.
+struct WarpSortConfig {
+  static constexpr int kWarps = 4;  ///< Of a block.
+  static constexpr std::int64_t kMaxItems = 1024;
+  static constexpr int items_per_lane(std::int64_t k) { return k <= 256 ? 8 : k <= 512 ? 16 : 32; }
+  /// Allows 64 registers, or 128.
+  static constexpr int min_blocks(int items_per_lane) { return items_per_lane == 32 ? 4 : 8; }
+  /// Of each result: value, index, place.
+  static constexpr std::size_t warp_bytes(int items_per_lane, std::size_t element_bytes) {
+    return std::size_t{32} * static_cast<std::size_t>(items_per_lane) * (element_bytes + 4 + 2);
+  }
+};
+
 struct SortLaunch {
   bool wide;
   std::int64_t tiles;  ///< Of a row. If 1, a block sorts the whole row.

@@ -354,14 +354,16 @@ class BlockSelect {
   template <int C>
   static __device__ __noinline__ void sort_and_write(const BlockArguments& args, const T* elements, int begin,
                                                      const std::uint16_t* numbers) {
-    std::uint64_t entries[C];
+    // Key and complement of the number; numbers have 16 bits.
+    using Entry = std::conditional_t<sizeof(T) == 2, std::uint32_t, std::uint64_t>;
+    Entry entries[C];
     const int k = static_cast<int>(args.k);
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       const int place = i * 32 + lane_number();
       const int number = numbers[min(place, k - 1)];
-      const std::uint64_t key = directed_key(elements[number], args.smallest);
-      entries[i] = place < k ? key << 32 | static_cast<std::uint32_t>(~number) : 0;
+      const Entry key = directed_key(elements[number], args.smallest);
+      entries[i] = place < k ? key << 16 | static_cast<std::uint16_t>(~number) : Entry{0};
     }
     Warp::sort_descending(entries);
     T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + blockIdx.x * args.k;
@@ -371,7 +373,7 @@ class BlockSelect {
       for (int i = 0; i < C; ++i) {
         const int place = lane_number() * C + i;
         if (place >= k) continue;
-        const int number = static_cast<int>(~static_cast<std::uint32_t>(entries[i]));
+        const int number = static_cast<std::uint16_t>(~entries[i]);
         if (values != nullptr) values[place] = elements[number];
         if (args.indices != nullptr) indices[place] = static_cast<Index>(number - begin);
       }

@@ -6,6 +6,7 @@
 #include "cuda/select/launch.hpp"
 #include "cuda/select/sort/digits.cuh"
 #include "cuda/select/sort/kernels.cuh"
+#include "cuda/select/sort/warp.cuh"
 
 namespace rtopk::cuda {
 
@@ -86,11 +87,30 @@ cudaError_t launch_digit_sort(const SelectArguments& args, Grid grid) {
   return launch(&digit_sort_kernel<T>, allowed, grid, args);
 }
 
+template <class T, int C>
+cudaError_t launch_warp_sort_of(const SelectArguments& args, Grid grid) {
+  static std::atomic<std::uint64_t> allowed;
+  grid.threads = 32 * WarpSortConfig::kWarps;
+  grid.shared_bytes = WarpSortConfig::kWarps * WarpSortConfig::warp_bytes(C, sizeof(T));
+  grid.blocks = std::min(core::ceil_div(args.rows, std::int64_t{WarpSortConfig::kWarps}), std::int64_t{0x7fffffff});
+  return launch(&warp_sort_kernel<T, C>, allowed, grid, args);
+}
+
+template <class T>
+cudaError_t launch_warp_sort(const SelectArguments& args, const Grid& grid) {
+  switch (WarpSortConfig::items_per_lane(args.k)) {
+    case 8: return launch_warp_sort_of<T, 8>(args, grid);
+    case 16: return launch_warp_sort_of<T, 16>(args, grid);
+    default: return launch_warp_sort_of<T, 32>(args, grid);
+  }
+}
+
 /// Sorts the k results of each row by value. They are in `args.indices`, which must not be null, in ascending order of
 /// the index, and in `args.values` if that is not null.
 template <class T>
 cudaError_t launch_sort(const Plan&, const SelectArguments& args, const Grid& grid) {
   if (args.rows == 0) return cudaSuccess;
+  if (args.k <= WarpSortConfig::kMaxItems && args.cols <= std::int64_t{1} << 32) return launch_warp_sort<T>(args, grid);
   if constexpr (sizeof(T) <= 4) {
     if (sorts_by_digits<T>(args, grid.device)) return launch_digit_sort<T>(args, grid);
   }

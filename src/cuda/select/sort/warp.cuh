@@ -1,0 +1,155 @@
+// Sorts up to 1024 results of a row by value in the registers of one warp.
+//
+// A word to sort is a digit of the key, and the complement of the place that the result had, so that of equal digits the
+// earlier comes first. The highest digit mostly decides. Only if two results have the same one, they are sorted by all
+// digits, the lowest first.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/arguments.hpp"
+#include "cuda/select/element.cuh"
+#include "cuda/select/result_row.cuh"
+#include "plan/select/tuning_sort.hpp"
+
+namespace rtopk::cuda {
+
+/// C results for each lane.
+template <class T, int C>
+class WarpSort {
+ public:
+  static constexpr int kPlaces = 32 * C;
+  static constexpr int kWarps = WarpSortConfig::kWarps;
+
+  struct Memory {
+    alignas(16) std::uint16_t order[kPlaces];  ///< The place of each rank.
+    std::uint32_t indices[kPlaces];
+    T values[kPlaces];
+  };
+
+  __device__ WarpSort(const SelectArguments& args, Memory& memory)
+      : memory_(memory), k_(static_cast<int>(args.k)), smallest_(args.smallest) {}
+
+  __device__ void run(const SelectArguments& args, std::int64_t row) {
+    const ResultRow<T> result(args, row);
+    read(result, static_cast<const T*>(args.input) + row * args.stride);
+    sort();
+#pragma unroll 2
+    for (int i = lane(); i < k_; i += 32) {
+      const int place = memory_.order[i];
+      result.write(i, memory_.values[place], memory_.indices[place]);
+    }
+    __syncwarp();  // the next row uses the same memory
+  }
+
+ private:
+  using Warp = LaneGroup<32>;
+  using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  static constexpr int kPlaceBits = std::bit_width(static_cast<unsigned>(kPlaces - 1));
+  static constexpr std::uint32_t kPlaceMask = kPlaces - 1;
+  static constexpr int kDigitBits = 32 - kPlaceBits;
+
+  static __device__ int lane() { return Warp::lane(); }
+  static __device__ int bits_of(std::uint32_t x) { return 32 - __clz(static_cast<int>(x)); }
+  static __device__ int bits_of(std::uint64_t x) { return 64 - __clzll(static_cast<long long>(x)); }
+
+  [[nodiscard]] __device__ Key key_at(int place) const { return directed_key(memory_.values[place], smallest_); }
+
+  __device__ void read(const ResultRow<T>& result, const T* row) {
+    Key least = ~Key{0};
+    Key greatest = 0;
+#pragma unroll 4
+    for (int i = lane(); i < k_; i += 32) {
+      const std::int64_t index = result.index(i);
+      const T value = result.values != nullptr ? result.values[i] : row[index];
+      memory_.values[i] = value;
+      memory_.indices[i] = static_cast<std::uint32_t>(index);
+      const Key key = directed_key(value, smallest_);
+      least = min(least, key);
+      greatest = max(greatest, key);
+    }
+    least_ = Warp::least(least);
+    bits_ = bits_of(Warp::greatest(greatest) - least_);
+    __syncwarp();
+  }
+
+  /// Leaves the places in memory_.order, largest result first.
+  __device__ void sort() {
+    const int highest = max(bits_ - kDigitBits, 0);
+    bool by_all = false;
+    int shift = highest;
+#pragma unroll 1
+    do {
+      // The first digit to sort by finds the results in the order of their places.
+      const bool tied = sort_by_digit(shift, by_all && shift > 0);
+      if (by_all) {
+        shift += kDigitBits;
+      } else {
+        if (!tied || highest == 0) return;
+        by_all = true;
+        shift = 0;
+      }
+    } while (shift < bits_);
+  }
+
+  /// Sorts by the bits of the key from `shift` on. Equal ones stay in the order that they have: that of memory_.order, or
+  /// that of their places. True if there are any.
+  __device__ bool sort_by_digit(int shift, bool has_order) {
+    std::uint32_t words[C];
+#pragma unroll
+    for (int j = 0; j < C; ++j) {
+      const int rank = j * 32 + lane();
+      words[j] = 0;  // comes last: a result with this word has the last place, and then all places are used
+      if (rank >= k_) continue;
+      const Key distance = key_at(has_order ? memory_.order[rank] : rank) - least_;
+      words[j] = static_cast<std::uint32_t>(distance >> shift) << kPlaceBits |
+                 (~static_cast<std::uint32_t>(rank) & kPlaceMask);
+    }
+    Warp::sort_descending(words);
+    const std::uint32_t above = __shfl_up_sync(kFullWarp, words[C - 1], 1);
+    const int mine = k_ - lane() * C;
+    bool tied = lane() > 0 && mine > 0 && (above ^ words[0]) <= kPlaceMask;
+#pragma unroll
+    for (int j = 1; j < C; ++j) tied = tied || (j < mine && (words[j - 1] ^ words[j]) <= kPlaceMask);
+#pragma unroll
+    for (int j = 0; j < C; ++j) words[j] = ~words[j] & kPlaceMask;
+    if (has_order) {
+#pragma unroll
+      for (int j = 0; j < C; ++j) words[j] = j < mine ? memory_.order[words[j]] : 0u;
+    }
+    __syncwarp();
+    auto* to = reinterpret_cast<uint4*>(memory_.order + lane() * C);
+#pragma unroll
+    for (int j = 0; j < C; j += 8) {
+      to[j / 8] = {words[j] | words[j + 1] << 16, words[j + 2] | words[j + 3] << 16, words[j + 4] | words[j + 5] << 16,
+                   words[j + 6] | words[j + 7] << 16};
+    }
+    __syncwarp();
+    return __any_sync(kFullWarp, tied);
+  }
+
+  Memory& memory_;
+  int k_;
+  bool smallest_;
+  Key least_;
+  int bits_;  ///< Of the distance from the least key to the greatest.
+};
+
+template <class T, int C>
+__global__ void __launch_bounds__(32 * WarpSortConfig::kWarps, WarpSortConfig::min_blocks(C))
+    warp_sort_kernel(const __grid_constant__ SelectArguments args) {
+  using Sort = WarpSort<T, C>;
+  extern __shared__ __align__(16) char shared[];
+  auto* memory = reinterpret_cast<typename Sort::Memory*>(shared);
+  static_assert(sizeof(typename Sort::Memory) <= WarpSortConfig::warp_bytes(C, sizeof(T)));
+  const auto warp = static_cast<int>(threadIdx.x / 32);
+  Sort sort(args, memory[warp]);
+  for (std::int64_t row = std::int64_t{blockIdx.x} * Sort::kWarps + warp; row < args.rows;
+       row += std::int64_t{gridDim.x} * Sort::kWarps) {
+    sort.run(args, row);
+  }
+}
+
+}  // namespace rtopk::cuda
