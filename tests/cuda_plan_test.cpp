@@ -154,14 +154,33 @@ TEST(CudaPlans, TakeRowsOffAlignmentWithConfigsOfTheirOwn) {
       problem.cols = cols / 8 * 8;
       Plan aligned;
       ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], aligned).ok());
-      EXPECT_EQ(aligned.elements_per_lane % 8, 0) << rtopk::to_string(aligned);
-      EXPECT_NE(odd.elements_per_lane % 8, 0) << rtopk::to_string(odd);
+      const int vector = size_of(dtype) == 2 ? 8 : 4;
+      EXPECT_EQ(aligned.elements_per_lane % vector, 0) << rtopk::to_string(aligned);
+      EXPECT_NE(odd.elements_per_lane % vector, 0) << rtopk::to_string(odd);
       // A lane must not read past the end of a shorter row.
       odd.problem.cols = odd.problem.k = 20;
       if (odd.elements_per_lane > 20) {
         const rtopk::Status refusal = rtopk::run(odd, nullptr, {});
         EXPECT_TRUE(std::string(refusal.text()).starts_with("plan.")) << refusal.text() << rtopk::to_string(odd);
       }
+    }
+  }
+}
+
+TEST(CudaPlans, PadRowsByTwoFifthsAtMost) {
+  for (const rtopk::DType dtype : {rtopk::DType::f32, rtopk::DType::f16, rtopk::DType::bf16}) {
+    for (std::int64_t cols = 136; cols <= 2048; cols += 8) {
+      Problem problem = problem_of(1 << 16, cols, 40);
+      problem.dtype = dtype;
+      Plan plan;
+      ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+      ASSERT_EQ(plan.family, rtopk::Family::cuda_warp) << describe(problem);
+      const std::int64_t held = std::int64_t{plan.lanes_per_row} * plan.elements_per_lane;
+      EXPECT_LE(held * 5, cols * 7) << rtopk::to_string(plan);
+      // The paper's search is compiled for fewer configs.
+      problem.max_iter = 4;
+      ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], plan).ok());
+      EXPECT_GE(std::int64_t{plan.lanes_per_row} * plan.elements_per_lane, cols);
     }
   }
 }

@@ -114,6 +114,18 @@ struct LaneGroup {
     }
   }
 
+  /// The key of a rank, the best being 0, of sorted ones.
+  template <int C, class Key>
+  static __device__ Key at_rank(const Key (&keys)[C], int rank) {
+    Key found = from_lane(keys[0], rank / C);
+#pragma unroll
+    for (int j = 1; j < C; ++j) {
+      const Key other = from_lane(keys[j], rank / C);
+      if (rank % C == j) found = other;
+    }
+    return found;
+  }
+
  private:
   template <class Key>
   static __device__ Key pick(bool greater, Key a, Key b) {

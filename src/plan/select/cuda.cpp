@@ -95,7 +95,8 @@ bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
       if (!wanted && odd && problem.cols > 1024) return false;
     }
     return for_aligned_variants<T>([&]<int G, int R>() {
-      if (G == 4 && R == 64 && has_many_results(problem, G)) return false;
+      if (core::bisects(problem) && !AlignedConfig<T, G, R>::kBisects) return false;
+      if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
       const std::int64_t tiles = core::ceil_div(problem.rows, std::int64_t{32 / G});
       return set_warp_config<AlignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
                                                            traits.shared_bytes_per_block, plan);

@@ -35,7 +35,8 @@ struct WarpLists {
   /// As many blocks as the registers of a multiprocessor allow without spilling. The more warps, the better loads,
   /// searches and stores overlap.
   static constexpr int kRegisters = R * static_cast<int>(sizeof(T)) / 4;  ///< Registers that hold the elements.
-  static constexpr int kBlocksPerMultiprocessor = kRegisters > 32         ? 3
+  static constexpr int kBlocksPerMultiprocessor = kRegisters > 44         ? 3
+                                                  : kRegisters > 32       ? 4
                                                   : sizeof(T) == 8        ? 4
                                                   : std::is_integral_v<T> ? 5
                                                   : kRegisters <= 16      ? 8
@@ -65,6 +66,8 @@ struct AlignedConfig : WarpLists<T, G, R> {
            static_cast<std::size_t>(AlignedConfig::kStages * kTileBytes + AlignedConfig::lists_bytes(k, by_value));
   }
   static constexpr bool takes(std::int64_t cols) { return cols <= kCols; }
+  /// True if the paper's search is compiled for it too. To build it for all configs would take long.
+  static constexpr bool kBisects = kVectors % 2 == 0;
 };
 
 /// Rows at any address. A lane reads kWords words from shared memory, of which up to `stride_words` are its own.
@@ -102,6 +105,9 @@ struct UnalignedConfig : WarpLists<T, G, R> {
 
 /// Calls `f.template operator()<G, R>()` for the compiled configs of aligned rows, shortest rows first, until it returns
 /// true.
+///
+/// Every element of a lane costs time, whether the row has so many or not: no row is padded by more than two fifths. Where
+/// lanes are an odd number of vectors apart, they have no bank conflicts without a swizzle.
 template <class T, class F>
 constexpr bool for_aligned_variants(F&& f) {
   // Measured at 128 columns: 8 lanes of 16 elements take 1.31 times the floor, 4 of 32 take 1.65. 16-bit elements take
@@ -109,8 +115,18 @@ constexpr bool for_aligned_variants(F&& f) {
   // 1.47 against 1.88).
   if constexpr (sizeof(T) == 2) {
     return f.template operator()<2, 16>() || f.template operator()<2, 32>() || f.template operator()<4, 32>() ||
-           f.template operator()<4, 64>() || f.template operator()<8, 32>() || f.template operator()<8, 64>() ||
-           f.template operator()<16, 48>() || f.template operator()<16, 64>() || f.template operator()<32, 64>();
+           f.template operator()<4, 40>() || f.template operator()<4, 56>() || f.template operator()<4, 64>() ||
+           f.template operator()<8, 24>() || f.template operator()<8, 32>() || f.template operator()<8, 40>() ||
+           f.template operator()<8, 56>() || f.template operator()<8, 64>() || f.template operator()<16, 40>() ||
+           f.template operator()<16, 48>() || f.template operator()<16, 56>() || f.template operator()<16, 64>() ||
+           f.template operator()<32, 40>() || f.template operator()<32, 56>() || f.template operator()<32, 64>();
+  } else if constexpr (std::is_same_v<T, float>) {
+    return f.template operator()<2, 16>() || f.template operator()<4, 16>() || f.template operator()<8, 16>() ||
+           f.template operator()<8, 20>() || f.template operator()<8, 28>() || f.template operator()<8, 32>() ||
+           f.template operator()<16, 20>() || f.template operator()<16, 28>() || f.template operator()<16, 32>() ||
+           f.template operator()<32, 20>() || f.template operator()<32, 24>() || f.template operator()<32, 28>() ||
+           f.template operator()<32, 32>() || f.template operator()<32, 36>() || f.template operator()<32, 44>() ||
+           f.template operator()<32, 52>() || f.template operator()<32, 64>();
   } else {
     const bool found = f.template operator()<2, 16>() || f.template operator()<4, 16>() ||
                        f.template operator()<8, 16>() || f.template operator()<8, 32>() ||

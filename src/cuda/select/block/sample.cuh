@@ -58,25 +58,14 @@ class RangeFromSample {
     }
     Warp::sort_descending(keys);
     constexpr Key kTop = core::max_key<T>;
-    const Key low = args.worse_rank >= 32 * C ? Key{0} : at_rank(keys, args.worse_rank);
+    const Key low = args.worse_rank >= 32 * C ? Key{0} : Warp::at_rank(keys, args.worse_rank);
     if (args.better_rank >= 0) {
-      const Key high = at_rank(keys, args.better_rank);
+      const Key high = Warp::at_rank(keys, args.better_rank);
       return {{low, high}, high};
     }
     // As far above the best of the sample as that is above the low end.
-    const Key best = at_rank(keys, 0);
+    const Key best = Warp::at_rank(keys, 0);
     return {{low, kTop}, best + min(best - low, kTop - best)};
-  }
-
-  template <int C>
-  static __device__ Key at_rank(const Key (&keys)[C], int rank) {
-    Key found = Warp::from_lane(keys[0], rank / C);
-#pragma unroll
-    for (int i = 1; i < C; ++i) {
-      const Key other = Warp::from_lane(keys[i], rank / C);
-      if (rank % C == i) found = other;
-    }
-    return found;
   }
 };
 

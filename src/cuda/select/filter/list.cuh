@@ -70,7 +70,7 @@ class FilterList {
     const FilterList list(args, shared);
     State state{};
     state.capacity = capacity;
-    state.least_margin = 4.0f * sqrtf(static_cast<float>(args.k));
+    state.least_margin = 4.0f * sqrtf(static_cast<float>(learnt_rank(static_cast<int>(args.k))));
     state.margin = state.least_margin;
     state.passes = 1;
     state.floor = list.sample(row, 4.5f);  // a safe margin: to read the first row again would delay the end
@@ -78,11 +78,15 @@ class FilterList {
     return FilterThreshold<T>::at(state.floor, args.smallest);
   }
 
-  /// Keeps the k largest of a full list. Later elements equal to the smallest of them cannot be selected.
+  /// Elements that a full list keeps: the k largest, and some more, if k is so small that it would tell little about the
+  /// next row.
+  static __device__ int learnt_rank(int k) { return max(k, 16); }
+
+  /// Keeps the largest of a full list. Later elements equal to the smallest of them cannot be selected.
   static __device__ __noinline__ FilterThreshold<T> prune(const SelectArguments& args, char* shared, std::int64_t row) {
     const FilterList list(args, shared);
     const int number = list.peek().capacity;
-    const CandidateThreshold<Key> kth = list.find(number, static_cast<int>(args.k));
+    const CandidateThreshold<Key> kth = list.find(number, learnt_rank(static_cast<int>(args.k)));
     Result::keep(args, list.elements(), list.columns(number), number, kth);
     FilterThreshold<T> filter_threshold = FilterThreshold<T>::above(kth.edge, args.smallest);
     // The list is full for the second time: the row may be ascending. A sample tells what is still to come.
@@ -116,27 +120,28 @@ class FilterList {
     const Key sampled_floor = list.peek().sampled_floor;
     if (number < k || (sampled_floor != 0 && list.count(number, sampled_floor) < k)) return {false, list.again(row)};
     const CandidateThreshold<Key> kth = list.find(number, k);
+    const int rank = min(number, learnt_rank(k));
     const bool astray = list.peek().failed > 0 || list.peek().pruned > 0 || !list.peek().known;
+    const Key learnt = rank == k ? kth.least() : key_at(args, shared, number, rank);
     Distance step = 0;
     if (astray) {
-      // Estimates the step from the distance between ranks k / 2 and k. Ranks are denser near k, hence the 0.7.
-      const int half = (k + 1) / 2;
-      const CandidateThreshold<Key> middle = list.find(number, half);
-      step = Distance{0.7f} * distance(kth.least(), middle.least()) *
-             Distance{reciprocal(static_cast<float>(k - half + 1))};
+      // Estimates the step from the distance between the rank and half of it. Ranks are denser there, hence the 0.7.
+      const int half = (rank + 1) / 2;
+      step = Distance{0.7f} * distance(learnt, key_at(args, shared, number, half)) *
+             Distance{reciprocal(static_cast<float>(rank - half + 1))};
     }
     Result::write(args, list.elements(), list.columns(list.peek().capacity), row, number, kth);
     State state = list.state();
     if (args.passes != nullptr && LaneGroup<32>::lane() == 0) args.passes[row] = state.passes + kth.passes;
-    if (!astray && number > k) {
-      step = distance(state.floor, kth.least()) * Distance{reciprocal(static_cast<float>(number - k))};
+    if (!astray && number > rank) {
+      step = distance(state.floor, learnt) * Distance{reciprocal(static_cast<float>(number - rank))};
     } else if (!astray) {
       step = state.step;
     }
     // If rows differ much, samples cost less than filter thresholds that fail.
     const bool samples =
-        state.from_sample ? !state.suits(kth.least()) : state.known && (state.failed > 0 || state.pruned > 1);
-    learn(state, kth.least(), step, astray, k);
+        state.from_sample ? !state.suits(learnt) : state.known && (state.failed > 0 || state.pruned > 1);
+    learn(state, learnt, step, astray, k);
     state.floor = state.filter_threshold();
     state.sampled_floor = 0;
     state.passes = 1;
@@ -212,7 +217,12 @@ class FilterList {
     return FilterThreshold<T>::at(state.floor, args_.smallest);
   }
 
-  static __device__ void learn(State& state, Key kth, Distance step, bool astray, int k) {
+  /// The key of a rank. Not inlined, because it is seldom called: instructions that wait to be fetched cost time.
+  static __device__ __noinline__ Key key_at(const SelectArguments& args, char* shared, int number, int rank) {
+    return FilterList(args, shared).find(number, rank).least();
+  }
+
+  static __device__ void learn(State& state, Key key, Distance step, bool astray, int k) {
     if (state.failed > 0) {
       state.margin = fminf(1.5f * state.margin, 0.5f * static_cast<float>(state.capacity - k));
     } else {
@@ -222,37 +232,54 @@ class FilterList {
     state.weight = astray ? 1.0f : fmaxf(state.weight * reciprocal(1.0f + state.weight), 0.125f);
     const auto weight = static_cast<Distance>(state.weight);
     state.step += weight * (step - state.step);
-    state.kth = astray ? kth : stepped(state.kth, weight * distance(state.kth, kth), Key{0}, FilterKey<T>::kGreatest);
+    state.kth = astray ? key : stepped(state.kth, weight * distance(state.kth, key), Key{0}, FilterKey<T>::kGreatest);
     state.known = true;
   }
 
+  /// A filter threshold from a sample of a row.
   __device__ Key sample(std::int64_t row, float deviations) const {
-    return sampled_threshold(row_of<T>(args_, row), static_cast<int>(args_.cols), static_cast<int>(args_.k),
-                             args_.smallest, deviations);
+    const T* elements = row_of<T>(args_, row);
+    const int cols = static_cast<int>(args_.cols);
+    const int k = static_cast<int>(args_.k);
+    if constexpr (kShort) {
+      // A small sample, if it would not make too many candidates.
+      using Small = Samples<2>;
+      const int rank = Small::rank(cols, k, deviations - 1);
+      if (rank * (cols / Small::kNumber + 1) < peek().capacity * 7 / 8) {
+        return Small::at_rank(elements, cols, rank, args_.smallest);
+      }
+    }
+    using Large = Samples<8>;
+    return Large::at_rank(elements, cols, Large::rank(cols, k, deviations), args_.smallest);
   }
 
-  /// A key that k elements of the row should reach, estimated from evenly spread groups of neighbours.
-  static __device__ __noinline__ Key sampled_threshold(const T* row, int cols, int k, bool smallest, float deviations) {
-    constexpr int kGroup = (kShort ? 4 : 8) / (sizeof(T) == 8 ? 2 : 1);  // no more than a sector of memory
-    constexpr int kGroups = 8;                                           // of a lane
-    constexpr int kPerLane = kGroup * kGroups;
-    constexpr int kNumber = 32 * kPerLane;
-    const int stride = cols / (32 * kGroups);
-    if (stride < kGroup) return 0;
-    KeysInRegisters<T, kPerLane> keys;
-    row += LaneGroup<32>::lane() * stride;
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j) keys.keys[group * kGroup + j] = FilterKey<T>::of(row[j], smallest);
-      row += 32 * stride;
+  /// A sample of a row: evenly spread groups of neighbours, `kGroups` for each lane.
+  template <int kGroups>
+  struct Samples {
+    static constexpr int kGroup = (kShort ? 4 : 8) / (sizeof(T) == 8 ? 2 : 1);  // no more than a sector of memory
+    static constexpr int kPerLane = kGroup * kGroups;
+    static constexpr int kNumber = 32 * kPerLane;
+
+    /// A rank in the sample that k elements of the row should reach.
+    static __device__ int rank(int cols, int k, float deviations) {
+      const float expected = static_cast<float>(k) * static_cast<float>(kNumber) / static_cast<float>(cols);
+      return static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
     }
-    const float expected = static_cast<float>(k) * static_cast<float>(kNumber) / static_cast<float>(cols);
-    const int rank = static_cast<int>(expected + deviations * sqrtf(expected) + deviations);
-    if (rank >= kNumber) return 0;
-    const CandidateThreshold<Key> kth = find_kth(keys, kNumber, rank, Key{0}, Distance{0});
-    return kth.least();
-  }
+
+    static __device__ __noinline__ Key at_rank(const T* row, int cols, int rank, bool smallest) {
+      const int stride = cols / (32 * kGroups);
+      if (stride < kGroup || rank >= kNumber) return 0;
+      KeysInRegisters<T, kPerLane> keys;
+      row += LaneGroup<32>::lane() * stride;
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) keys.keys[group * kGroup + j] = FilterKey<T>::of(row[j], smallest);
+        row += 32 * stride;
+      }
+      return find_kth(keys, kNumber, rank, Key{0}, Distance{0}).least();
+    }
+  };
 
   const SelectArguments& args_;
   char* shared_;

@@ -117,7 +117,7 @@ class FilterSelect {
         return;
       }
       filter_threshold_ = List::prune(copy_, list_at(), row_);
-      number_ = k;
+      number_ = List::learnt_rank(k);
     }
   }
 

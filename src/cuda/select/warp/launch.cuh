@@ -22,10 +22,13 @@ cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Gri
   };
   for_aligned_variants<T>([&]<int G, int R>() {
     if (!is_planned(G, R)) return false;
-    static std::atomic<std::uint64_t> allowed;
     using Row = AlignedRow<T, G, R>;
-    error = args.bisection ? launch(&warp_kernel<Row, WarpTask::bisect>, allowed, grid, args)
-                           : launch_rows<Row>(args, grid);
+    if (!args.bisection) {
+      error = launch_rows<Row>(args, grid);
+    } else if constexpr (AlignedConfig<T, G, R>::kBisects) {
+      static std::atomic<std::uint64_t> allowed;
+      error = launch(&warp_kernel<Row, WarpTask::bisect>, allowed, grid, args);
+    }
     return true;
   });
   for_unaligned_variants<T>([&]<int G, int R>() {

@@ -183,14 +183,7 @@ class WarpSelect {
     static constexpr int kPerLane = G >= 16 ? 32 / G : G == 8 ? 2 : 8 / G;
 
     [[nodiscard]] __device__ Value value(int rank) const {
-      rank = max(0, min(rank, number_ - 1));
-      SortKey key = 0;
-#pragma unroll
-      for (int j = 0; j < kPerLane; ++j) {
-        const SortKey other = Group::from_lane(keys_[j], rank / kPerLane);
-        key = rank % kPerLane == j ? other : key;
-      }
-      return E::from_sort_key(key);
+      return E::from_sort_key(Group::at_rank(keys_, max(0, min(rank, number_ - 1))));
     }
 
     SortKey keys_[kPerLane];
