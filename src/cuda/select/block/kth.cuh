@@ -15,11 +15,21 @@ template <class Key>
 struct KthMemory {
   std::uint32_t bins[kBlockBins];
   Key small[kBlockMaxSmall];
+  std::uint8_t warp_of[kBlockMaxSmall];  ///< The warp that each of these belongs to.
   int number_of_small;
   int bin;
   int before;
   int inside;
   Key kth;
+};
+
+/// The kth value. `sorted`: a few elements near it were sorted in the end. Then `sure` is the number of this thread's
+/// elements that are better than these.
+template <class Key>
+struct FoundKth {
+  Key key;
+  bool sorted;
+  int sure;
 };
 
 template <class T>
@@ -39,7 +49,7 @@ class KthSearch {
   /// The k-th largest of the elements whose keys are in the range; there are `inside` of them, few above `usual_high`.
   /// `for_each(f)` calls f with the keys of this thread's elements, also with some outside of the range.
   template <class ForEach>
-  __device__ Key find(KeyRange<Key> range, Key usual_high, int inside, int k, ForEach&& for_each) {
+  __device__ FoundKth<Key> find(KeyRange<Key> range, Key usual_high, int inside, int k, ForEach&& for_each) {
     // The first bin has all that is above `cut`.
     Key cut = max(min(usual_high, range.high), range.low);
 #pragma unroll 1
@@ -59,15 +69,28 @@ class KthSearch {
       k -= memory_.before;
       inside = memory_.inside;
       cut = range.high;
-      if (range.low == range.high) return range.low;
+      if (range.low == range.high) return {range.low, false, 0};
     }
+    int sure = 0;
     for_each([&](Key key) {
-      if (key >= range.low && key <= range.high) memory_.small[atomicAdd(&memory_.number_of_small, 1)] = key;
+      sure += key > range.high ? 1 : 0;
+      if (key < range.low || key > range.high) return;
+      const int place = atomicAdd(&memory_.number_of_small, 1);
+      memory_.small[place] = key;
+      memory_.warp_of[place] = static_cast<std::uint8_t>(warp_number());
     });
     __syncthreads();
     if (warp_number() == 0) sort_small(k);
     __syncthreads();
-    return memory_.kth;
+    return {memory_.kth, true, sure};
+  }
+
+  /// 1 if the sorted element that this lane looks after is its warp's and passes a test, else 0.
+  template <class Test>
+  __device__ int own_small(Test&& test) const {
+    const int place = lane_number();
+    const bool own = place < memory_.number_of_small && memory_.warp_of[place] == warp_number();
+    return own && test(memory_.small[place]) ? 1 : 0;
   }
 
  private:

@@ -175,15 +175,18 @@ class BlockSelect {
     if (lists) list_between();
     const int number = lists ? between : row_.end() - row_.begin();
     __syncthreads();
-    const Key kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above, [&](auto&& f) {
+    const Part part = part_of(number);
+    const FoundKth<Key> kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above, [&](auto&& f) {
 #pragma unroll 2
-      for (int i = thread(); i < number; i += threads()) f(key_of(lists ? list_[i] : row_.begin() + i));
+      for (int i = part.first + lane_number(); i < part.last; i += 32) {
+        f(key_of(lists ? list_[i] : row_.begin() + i));
+      }
     });
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    if (lists && counts_.above == 0 && !writes_rows) return write_listed(kth, between);
-    const int reach = mark<false>({kth, kth}).reach;
+    if (lists && counts_.above == 0 && !writes_rows) return write_listed(kth, part);
+    const int reach = mark<false>({kth.key, kth.key}).reach;
     if (reach == k()) return write_marked(k());
-    write_marked(k() - mark<true>({kth, kth}).above);
+    write_marked(k() - mark<true>({kth.key, kth.key}).above);
   }
 
   /// Tries a range. True if it holds the kth value, and is marked. If not, the kth value is known to lie on one side.
@@ -234,17 +237,32 @@ class BlockSelect {
   // ------------------------------------------------------------------------------------------------------------------
   // Results.
 
-  /// Writes the listed elements above the kth value, and the first of those equal to it. Each warp has a part of the list.
-  __device__ void write_listed(Key kth, int listed) {
+  /// The listed elements of a warp: neighbours, so that results are in order.
+  struct Part {
+    int first;
+    int last;
+  };
+  static __device__ Part part_of(int listed) {
     const int part = (listed + threads() - 1) / threads() * 32;
-    const int first = warp_number() * part;
-    const int last = min(listed, first + part);
-    int reach = 0;
-    int above = 0;
-    for (int i = first + lane_number(); i < last; i += 32) {
-      const Key key = key_of(list_[i]);
-      reach += key >= kth ? 1 : 0;
-      above += key > kth ? 1 : 0;
+    return {warp_number() * part, min(listed, warp_number() * part + part)};
+  }
+
+  /// Writes the listed elements above the kth value, and the first of those equal to it.
+  __device__ void write_listed(const FoundKth<Key>& found, Part part) {
+    const int first = part.first;
+    const int last = part.last;
+    const Key kth = found.key;
+    int reach = found.sure;
+    int above = found.sure;
+    if (found.sorted) {
+      reach += search_.own_small([&](Key key) { return key >= kth; });
+      above += search_.own_small([&](Key key) { return key > kth; });
+    } else {
+      for (int i = first + lane_number(); i < last; i += 32) {
+        const Key key = key_of(list_[i]);
+        reach += key >= kth ? 1 : 0;
+        above += key > kth ? 1 : 0;
+      }
     }
     const auto both = static_cast<std::uint32_t>(reach) | static_cast<std::uint32_t>(above) << 16;
     const Sums sums = sums_of_warps(__reduce_add_sync(kFullWarp, both));
