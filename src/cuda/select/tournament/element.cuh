@@ -1,7 +1,7 @@
 // Operations of cuda_tournament on the elements of one register: one of 32 bits, or two of 16.
 //
-// They are compared in their own type. The hardware's minimum and maximum drop NaN. So a sum of magnitudes detects NaN:
-// nothing else can make it NaN. Only then is NaN treated as infinity.
+// They are compared in their own type. Minima and maxima with NaN are NaN. In a sorting network any input can reach any
+// output, so that NaN among the elements makes the kth value NaN. Only then is NaN treated as infinity.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/keys.hpp"
+#include "cuda/select/element.cuh"
 
 namespace rtopk::cuda {
 
@@ -23,16 +24,16 @@ struct TournamentElement<float> {
   static constexpr int kPerWord = 1;
 
   static __device__ Word from_bits(std::uint32_t bits) { return __uint_as_float(bits); }
-  static __device__ Word greater(Word a, Word b) { return fmaxf(a, b); }
-  static __device__ Word lesser(Word a, Word b) { return fminf(a, b); }
+  static __device__ Word greater(Word a, Word b) { return Element<float>::greater_or_nan(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return Element<float>::lesser_or_nan(a, b); }
+  static __device__ Word least() { return -__uint_as_float(0x7f800000u); }
   /// Larger for elements that come first. NaN becomes the infinity of the same rank.
   static __device__ Word directed(Word x, bool smallest) {
     // The minimum of a number and NaN is the number.
     return __fmul_rn(fminf(x, __uint_as_float(0x7f800000u)), smallest ? -1.0f : 1.0f);
   }
-  static __device__ Word zero() { return 0.0f; }
-  static __device__ Word add_magnitude(Word sum, Word x) { return __fadd_rn(sum, fabsf(x)); }
-  static __device__ bool has_nan(Word x) { return x != x; }
+  /// For the kth value.
+  static __device__ bool is_nan(Word kth) { return kth != kth; }
   static __device__ bool is_infinite(Word kth) { return fabsf(kth) == __uint_as_float(0x7f800000u); }
 
   // The sign of a difference is a mark that needs no predicate, and subtractions and comparisons run on different
@@ -76,10 +77,9 @@ struct TournamentElement<std::int32_t> {
   static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
   static __device__ Word greater(Word a, Word b) { return max(a, b); }
   static __device__ Word lesser(Word a, Word b) { return min(a, b); }
+  static __device__ Word least() { return static_cast<std::int32_t>(0x80000000u); }
   static __device__ Word directed(Word x, bool smallest) { return smallest ? ~x : x; }
-  static __device__ Word zero() { return 0; }
-  static __device__ Word add_magnitude(Word, Word) { return 0; }
-  static __device__ bool has_nan(Word) { return false; }
+  static __device__ bool is_nan(Word) { return false; }
   static __device__ bool is_infinite(Word) { return false; }
 
   template <int N>
@@ -110,15 +110,14 @@ struct TournamentPairs {
 
   static __device__ std::uint32_t bits(Word x) { return *reinterpret_cast<const std::uint32_t*>(&x); }
   static __device__ Word from_bits(std::uint32_t bits) { return *reinterpret_cast<const Word*>(&bits); }
-  static __device__ Word greater(Word a, Word b) { return __hmax2(a, b); }
-  static __device__ Word lesser(Word a, Word b) { return __hmin2(a, b); }
+  static __device__ Word greater(Word a, Word b) { return __hmax2_nan(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return __hmin2_nan(a, b); }
+  static __device__ Word least() { return from_bits(Pair::kInfinity | 0x80008000u); }
   static __device__ Word directed(Word x, bool smallest) {
     return from_bits(bits(__hmin2(x, from_bits(Pair::kInfinity))) ^ (smallest ? 0x80008000u : 0u));
   }
-  static __device__ Word zero() { return from_bits(0); }
-  static __device__ Word add_magnitude(Word sum, Word x) { return __hadd2_rn(sum, __habs2(x)); }
-  static __device__ bool has_nan(Word x) { return (nan_signs(x) & 0x80008000u) != 0; }
-  /// For the kth value, which is in both halves.
+  // For the kth value, which is in both halves.
+  static __device__ bool is_nan(Word kth) { return (nan_signs(kth) & 0x8000u) != 0; }
   static __device__ bool is_infinite(Word kth) { return (bits(kth) & 0x7fffu) == (Pair::kInfinity & 0x7fffu); }
   static __device__ Word halves_swapped(Word x) { return from_bits(__byte_perm(bits(x), 0, 0x1032)); }
 
@@ -138,6 +137,7 @@ struct TournamentPairs {
   }
 
  private:
+  static __device__ Word zero() { return from_bits(0); }
   /// Bits larger than infinity's carry into the sign.
   static __device__ std::uint32_t nan_signs(Word x) {
     return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);

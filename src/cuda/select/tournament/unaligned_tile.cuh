@@ -60,11 +60,11 @@ struct TournamentCopies {
     const int stretches = one_stretch ? 1 : rows;
     const int length = one_stretch ? (rows - 1) * static_cast<int>(pitch) + cols * kBytes : cols * kBytes;
     const int vectors = one_stretch ? (length + 15) / 16 + 1 : slot_vectors;
-    // A fixed-point reciprocal: exact for the few vectors of a tile of several slots.
-    const int over_vectors = one_stretch || rows == 1 ? 0 : 65536 / vectors + 1;
+    // A fixed-point reciprocal: exact if the vectors of a tile times those of a row are less than 2^20.
+    const int over_vectors = one_stretch ? 0 : (1 << 20) / vectors + 1;
 #pragma unroll 1
     for (int i = lane(); i < stretches * vectors; i += 32) {
-      const int row = i * over_vectors >> 16;
+      const int row = i * over_vectors >> 20;
       const char* begin = from + row * pitch;
       const auto lead = static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) % 16);
       const int vector = (i - row * vectors) * 16;
@@ -307,22 +307,19 @@ struct UnalignedTournamentTile {
     return (bits & ~past) | (padding(args.smallest) & past);
   }
 
-  /// Calls `f` for K words after K words, in any order, with the most calls before.
+  /// Calls `f` for one list of words after the other, in any order, with the number of calls before; at least that.
   template <bool kPlain, class F>
   __device__ void for_each_list(F f) const {
-    const int rest = elements - full_units * kUnitElements;
+    constexpr int kLength = K < kUnit ? K : kUnit;
+    if constexpr (K < kUnit) {
 #pragma unroll
-    for (int part = 0; part < kUnit; part += K) {
-      if (part == 0 || part < rest_words) {
-        Word list[K];
-#pragma unroll
-        for (int i = 0; i < K; ++i) {
-          std::uint32_t bits = word_at(rest_at() + (part + i) * 4);
-          if (part + i == 0 && full_units == 0) bits = from_first_on(bits);
-          list[i] = word_of<kPlain>(up_to(rest, part + i, bits));
-        }
-        f(list, part / K);
+      for (int part = 0; part < kUnit; part += K) {
+        if (part < kUnit / 2 || kUnit / 2 < rest_words) add_rest<kPlain, K>(part, f);
       }
+    } else if (rest_words > kUnit / 2) {
+      add_rest<kPlain, kUnit>(0, f);
+    } else {
+      add_rest<kPlain, kUnit / 2>(0, f);  // the rest is often short, and the first list need not be long
     }
 #pragma unroll 1
     for (int unit = 0; unit < units(); ++unit) {
@@ -332,13 +329,26 @@ struct UnalignedTournamentTile {
       for (int i = 0; i < kUnit; ++i) bits[i] = word_at(from + i * 4);
       if (unit == 0) bits[0] = from_first_on(bits[0]);
 #pragma unroll
-      for (int part = 0; part < kUnit; part += K) {
-        Word list[K];
+      for (int part = 0; part < kUnit; part += kLength) {
+        Word list[kLength];
 #pragma unroll
-        for (int i = 0; i < K; ++i) list[i] = word_of<kPlain>(bits[part + i]);
-        f(list, (kUnit + unit * kUnit + part) / K);
+        for (int i = 0; i < kLength; ++i) list[i] = word_of<kPlain>(bits[part + i]);
+        f(list, (kUnit + unit * kUnit + part) / kLength);
       }
     }
+  }
+  /// N words of the rest, from number `first` on.
+  template <bool kPlain, int N, class F>
+  __device__ void add_rest(int first, F f) const {
+    const int rest = elements - full_units * kUnitElements;
+    Word list[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      std::uint32_t bits = word_at(rest_at() + (first + i) * 4);
+      if (first + i == 0 && full_units == 0) bits = from_first_on(bits);
+      list[i] = word_of<kPlain>(up_to(rest, first + i, bits));
+    }
+    f(list, first / N);
   }
 
   /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit.
