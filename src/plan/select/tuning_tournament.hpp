@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace rtopk::cuda {
 
@@ -19,9 +20,13 @@ constexpr auto with_tournament_list(std::int64_t k, F&& f) {
 }
 
 /// The longest rows. The work grows with k and with the lanes of a row, which merge their lists: with lists of 16, a search is
-/// faster for longer rows.
+/// faster for longer rows. To exchange elements of 8 bytes takes three times as many instructions.
 template <class T, int K>
-inline constexpr int kTournamentMaxCols = K <= 8 ? 1024 : sizeof(T) == 2 ? 480 : 256;
+inline constexpr int kTournamentMaxCols = sizeof(T) == 8 ? (K <= 8 ? 128 : 0) : K <= 8 ? 1024 : sizeof(T) == 2 ? 480 : 256;
+
+/// True if aligned rows have kernels of their own. Elements of 8 bytes are as fast in the kernels for any address.
+template <class T>
+inline constexpr bool kTournamentReadsVectors = sizeof(T) != 8;
 
 /// The results of a tile, which are written together: values, then columns.
 template <class T, int G>
@@ -65,15 +70,17 @@ struct TournamentConfig : TournamentLists<T, G> {
 };
 
 /// Rows at any address. They lie in shared memory as they do in memory, copied as aligned vectors of 16 bytes. Lanes read
-/// words of 4 bytes; of a row of 16-bit elements, half of the first word and half of the last may be foreign.
+/// words of 4 bytes, or of 8 if elements are; of a row of 16-bit elements, half of the first word and half of the last may be foreign.
 template <class T, int G, int R>
 struct UnalignedTournamentConfig : TournamentLists<T, G> {
   using TournamentLists<T, G>::kRows;
   static constexpr int kBytes = static_cast<int>(sizeof(T));
-  static constexpr int kPerWord = 4 / kBytes;
+  static constexpr int kWordBytes = kBytes == 8 ? 8 : 4;
+  using Bits = std::conditional_t<kBytes == 8, std::uint64_t, std::uint32_t>;  ///< Of a word.
+  static constexpr int kPerWord = kWordBytes / kBytes;
   static constexpr int kWords = R / kPerWord;  ///< The most words of a lane.
   static constexpr int kUnit = 8;              ///< Words that are searched at a time.
-  static constexpr int kUnitBytes = 4 * kUnit;
+  static constexpr int kUnitBytes = kWordBytes * kUnit;
   static constexpr int kStages = 2;
 
   /// Words of a row, wherever it begins.
@@ -121,49 +128,62 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr int shared_bytes(int most_k, std::int64_t cols, std::int64_t stride) {
     return kTournamentWarps * warp_bytes(most_k, cols, stride);
   }
-  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * 64);  ///< 64 registers.
+  static constexpr int kRegisters = kBytes == 8 ? 80 : 64;
+  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
 };
 
-/// Calls `f.template operator()<G, R>()` for configs with up to 64 elements for a lane, shortest rows first, until it returns
+/// Calls `f.template operator()<G, R>()` for configs with up to 32 elements for a lane, shortest rows first, until it returns
 /// true.
 template <class T, int K, class F>
-constexpr bool for_tournament_variants_of_64(F&& f) {
-  if constexpr (sizeof(T) == 8) {
-    return false;  // two registers for each element: no gain over cuda_warp
-  } else {
-    if (f.template operator()<1, 32>() || f.template operator()<1, 64>() || f.template operator()<2, 64>() ||
-        f.template operator()<4, 64>()) {
-      return true;
-    }
-    if constexpr (kTournamentMaxCols<T, K> > 4 * 64) {
-      if (f.template operator()<8, 64>()) return true;
-    }
-    if constexpr (kTournamentMaxCols<T, K> > 8 * 64) {
-      if (f.template operator()<16, 64>()) return true;
-    }
-    return false;
+constexpr bool for_tournament_variants_of_32(F&& f) {
+  if constexpr (kTournamentMaxCols<T, K> > 0) {
+    if (f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>()) return true;
   }
+  if constexpr (kTournamentMaxCols<T, K> > 4 * 32) {
+    return f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
+  }
+  return false;
 }
 
-/// The same for the compiled configs. A lane's elements fit in 32 registers; longer rows have more lanes. But to merge
-/// lists of 16 takes longer than to fill them: there, lanes have more elements.
+/// The same with up to 64.
+template <class T, int K, class F>
+constexpr bool for_tournament_variants_of_64(F&& f) {
+  if (f.template operator()<1, 32>() || f.template operator()<1, 64>() || f.template operator()<2, 64>() ||
+      f.template operator()<4, 64>()) {
+    return true;
+  }
+  if constexpr (kTournamentMaxCols<T, K> > 4 * 64) {
+    if (f.template operator()<8, 64>()) return true;
+  }
+  if constexpr (kTournamentMaxCols<T, K> > 8 * 64) {
+    if (f.template operator()<16, 64>()) return true;
+  }
+  return false;
+}
+
+/// The same for the compiled configs of aligned rows. A lane's elements fit in 32 registers; longer rows have more lanes. But to
+/// merge lists of 16 takes longer than to fill them: there, lanes have more elements.
 template <class T, int K, class F>
 constexpr bool for_tournament_variants(F&& f) {
-  if constexpr (sizeof(T) == 4 && K <= 8) {
-    return f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>() ||
-           f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
-  } else {
+  if constexpr (kTournamentReadsVectors<T>) {
+    if constexpr (sizeof(T) == 4 && K <= 8) return for_tournament_variants_of_32<T, K>(f);
     return for_tournament_variants_of_64<T, K>(f);
   }
+  return false;
 }
 
-/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers. The longest
-/// rows need more lanes: many lanes use an odd number of words, and a row of 16-bit elements may have one word more.
+/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but a tile of
+/// words of 8 bytes would need too much shared memory. The longest rows need more lanes: many lanes use an odd number of words,
+/// and a row of 16-bit elements may have one word more.
 template <class T, int K, class F>
 constexpr bool for_unaligned_tournament_variants(F&& f) {
-  if (for_tournament_variants_of_64<T, K>(f)) return true;
-  if constexpr (sizeof(T) != 8 && K <= 8) return f.template operator()<32, 64>();
-  return false;
+  if constexpr (sizeof(T) == 8) {
+    return for_tournament_variants_of_32<T, K>(f);
+  } else {
+    if (for_tournament_variants_of_64<T, K>(f)) return true;
+    if constexpr (K <= 8) return f.template operator()<32, 64>();
+    return false;
+  }
 }
 
 }  // namespace rtopk::cuda

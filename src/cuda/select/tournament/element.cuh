@@ -1,13 +1,15 @@
-// Operations of cuda_tournament on the elements of one register: one of 32 bits, or two of 16.
+// Operations of cuda_tournament on words: one element of 64 or 32 bits, or two of 16.
 //
 // They are compared in their own type. Minima and maxima with NaN are NaN. In a sorting network any input can reach any
-// output, so that NaN among the elements makes the kth value NaN. Only then is NaN treated as infinity.
+// output, so that NaN among the elements makes the kth value NaN. Only then is NaN treated as infinity. Elements of 64 bits,
+// which have no such instructions, are compared as integers: as sort keys.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "core/keys.hpp"
 #include "cuda/select/element.cuh"
@@ -22,6 +24,7 @@ template <>
 struct TournamentElement<float> {
   using Word = float;
   static constexpr int kPerWord = 1;
+  static constexpr bool kHasNan = true;
 
   static __device__ Word from_bits(std::uint32_t bits) { return __uint_as_float(bits); }
   static __device__ Word greater(Word a, Word b) { return Element<float>::greater_or_nan(a, b); }
@@ -69,18 +72,17 @@ struct TournamentElement<float> {
   }
 };
 
-template <>
-struct TournamentElement<std::int32_t> {
-  using Word = std::int32_t;
+/// What elements that are compared as integers have in common.
+template <class Integer>
+struct TournamentIntegers {
+  using Word = Integer;
   static constexpr int kPerWord = 1;
+  static constexpr bool kHasNan = false;
 
-  static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
-  static __device__ Word greater(Word a, Word b) { return max(a, b); }
-  static __device__ Word lesser(Word a, Word b) { return min(a, b); }
-  static __device__ Word least() { return static_cast<std::int32_t>(0x80000000u); }
+  static __device__ Word greater(Word a, Word b) { return a > b ? a : b; }
+  static __device__ Word lesser(Word a, Word b) { return a > b ? b : a; }
+  static __device__ Word least() { return std::numeric_limits<Word>::min(); }
   static __device__ Word directed(Word x, bool smallest) { return smallest ? ~x : x; }
-  static __device__ bool is_nan(Word) { return false; }
-  static __device__ bool is_infinite(Word) { return false; }
 
   template <int N>
   static __device__ unsigned at_least(const Word (&x)[N], Word kth) {
@@ -96,9 +98,17 @@ struct TournamentElement<std::int32_t> {
     for (int i = 0; i < N; ++i) marks |= x[i] > kth ? 0x80000000u >> i : 0u;
     return marks;
   }
-  template <int N>
-  static __device__ unsigned is_nan(const Word (&)[N]) {
-    return 0;
+};
+
+template <>
+struct TournamentElement<std::int32_t> : TournamentIntegers<std::int32_t> {
+  static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
+};
+
+template <>
+struct TournamentElement<double> : TournamentIntegers<std::uint64_t> {
+  static __device__ Word from_bits(std::uint64_t bits) {
+    return Element<double>::sort_key(__longlong_as_double(static_cast<std::int64_t>(bits)));
   }
 };
 
@@ -107,6 +117,7 @@ template <class Pair>
 struct TournamentPairs {
   using Word = typename Pair::Word;
   static constexpr int kPerWord = 2;
+  static constexpr bool kHasNan = true;
 
   static __device__ std::uint32_t bits(Word x) { return *reinterpret_cast<const std::uint32_t*>(&x); }
   static __device__ Word from_bits(std::uint32_t bits) { return *reinterpret_cast<const Word*>(&bits); }

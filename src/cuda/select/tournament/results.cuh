@@ -174,7 +174,7 @@ struct TournamentResults {
       const bool exists = number < k && row < Lists::kRows;
       T value{};
       std::int32_t column = 0;
-      std::uint32_t key = 0;
+      typename Element<T>::SortKey key = 0;
       if (exists) {
         value = values[row * k + number];
         column = columns[row * k + number];
@@ -184,7 +184,7 @@ struct TournamentResults {
       int rank = 0;
 #pragma unroll
       for (int i = 0; i < K; ++i) {
-        const std::uint32_t other = __shfl_sync(kFullWarp, key, i, K);
+        const auto other = __shfl_sync(kFullWarp, key, i, K);
         rank += other > key || (other == key && i < number) ? 1 : 0;
       }
       __syncwarp();

@@ -110,7 +110,9 @@ class TournamentSelect {
   template <bool kPlain>
   static __device__ bool select_as(const Tile& tile) {
     const Word kth = find_kth<kPlain>(tile);
-    if (kPlain && core::is_floating<T> && __any_sync(kFullWarp, E::is_nan(kth))) return false;
+    if constexpr (kPlain && E::kHasNan) {
+      if (__any_sync(kFullWarp, E::is_nan(kth))) return false;
+    }
     unsigned marks[kMasks];
     mark<kPlain>(tile, kth, marks, [](const auto& x, Word at) { return E::at_least(x, at); });
     unsigned before = Group::inclusive_sum(count(marks));
@@ -175,24 +177,31 @@ class TournamentSelect {
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) equal[i] = marks[i] & ~above[i];
     int quota = tile.k() - static_cast<int>(Group::from_lane(Group::inclusive_sum(count(above)), G - 1));
-    if (!kPlain && core::is_floating<T> && __any_sync(kFullWarp, E::is_infinite(kth))) {
-      // NaN counted as infinity so far. Of the two, the better one comes first.
-      const bool infinite = E::is_infinite(kth);
-      unsigned nan[kMasks];
-      mark<true>(tile, kth, nan, [](const auto& x, Word) { return E::is_nan(x); });
-      unsigned better[kMasks];
-#pragma unroll
-      for (int i = 0; i < kMasks; ++i) {
-        better[i] = infinite ? equal[i] & (tile.args.smallest ? ~nan[i] : nan[i]) : 0u;
-        equal[i] &= ~better[i];
-      }
-      quota = keep_first(better, quota);
-#pragma unroll
-      for (int i = 0; i < kMasks; ++i) above[i] |= better[i];
+    if constexpr (!kPlain && E::kHasNan) {
+      if (__any_sync(kFullWarp, E::is_infinite(kth))) quota = keep_better(tile, kth, above, equal, quota);
     }
     keep_first(equal, quota);
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) marks[i] = above[i] | equal[i];
+  }
+
+  /// NaN counted as infinity so far. Of the two, the better one comes first: as far as the quota goes, it moves from those equal
+  /// to the kth value to those above. Returns what is left of the quota.
+  static __device__ int keep_better(const Tile& tile, Word kth, unsigned (&above)[kMasks], unsigned (&equal)[kMasks],
+                                    int quota) {
+    const bool infinite = E::is_infinite(kth);
+    unsigned nan[kMasks];
+    mark<true>(tile, kth, nan, [](const auto& x, Word) { return E::is_nan(x); });
+    unsigned better[kMasks];
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      better[i] = infinite ? equal[i] & (tile.args.smallest ? ~nan[i] : nan[i]) : 0u;
+      equal[i] &= ~better[i];
+    }
+    quota = keep_first(better, quota);
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) above[i] |= better[i];
+    return quota;
   }
 
   /// Keeps the first `quota` of the row's marks. Returns what is left of the quota.
