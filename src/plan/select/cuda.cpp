@@ -407,8 +407,10 @@ Status check_search(Family family, const Problem& problem, const char* argument)
 const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
-    case Family::cuda_tournament: return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 256 columns (480 of 16 "
-             "bits, none of f64)";
+    case Family::cuda_tournament:
+      return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 256 (480 of 16 "
+             "bits, "
+             "none of f64)";
     case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of a block";
     case Family::cuda_filter:
       return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";

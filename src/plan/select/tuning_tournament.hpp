@@ -22,7 +22,10 @@ constexpr auto with_tournament_list(std::int64_t k, F&& f) {
 /// The longest rows. The work grows with k and with the lanes of a row, which merge their lists: with lists of 16, a search is
 /// faster for longer rows. To exchange elements of 8 bytes takes three times as many instructions.
 template <class T, int K>
-inline constexpr int kTournamentMaxCols = sizeof(T) == 8 ? (K <= 8 ? 128 : 0) : K <= 8 ? 1024 : sizeof(T) == 2 ? 480 : 256;
+inline constexpr int kTournamentMaxCols = sizeof(T) == 8   ? (K <= 8 ? 128 : 0)
+                                          : K <= 8         ? 1024
+                                          : sizeof(T) == 2 ? 480
+                                                           : 256;
 
 /// True if aligned rows have kernels of their own. Elements of 8 bytes are as fast in the kernels for any address.
 template <class T>
@@ -136,10 +139,10 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
 /// true.
 template <class T, int K, class F>
 constexpr bool for_tournament_variants_of_32(F&& f) {
-  if constexpr (kTournamentMaxCols<T, K> > 0) {
+  if constexpr (kTournamentMaxCols < T, K >> 0) {
     if (f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>()) return true;
   }
-  if constexpr (kTournamentMaxCols<T, K> > 4 * 32) {
+  if constexpr (kTournamentMaxCols < T, K >> 4 * 32) {
     return f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
   }
   return false;
@@ -152,10 +155,10 @@ constexpr bool for_tournament_variants_of_64(F&& f) {
       f.template operator()<4, 64>()) {
     return true;
   }
-  if constexpr (kTournamentMaxCols<T, K> > 4 * 64) {
+  if constexpr (kTournamentMaxCols < T, K >> 4 * 64) {
     if (f.template operator()<8, 64>()) return true;
   }
-  if constexpr (kTournamentMaxCols<T, K> > 8 * 64) {
+  if constexpr (kTournamentMaxCols < T, K >> 8 * 64) {
     if (f.template operator()<16, 64>()) return true;
   }
   return false;

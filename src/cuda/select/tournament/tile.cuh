@@ -109,7 +109,8 @@ struct TournamentTile {
 #pragma unroll 1
     while (row < static_cast<unsigned>(rows)) {
       const unsigned owner = G == 1 ? 0 : vector * over_of_lane >> 16;
-      copy_async<16>(all + ((row * G + owner) * pitch_bytes + (vector - owner * of_lane) * 16), from + vector * kVector);
+      copy_async<16>(all + ((row * G + owner) * pitch_bytes + (vector - owner * of_lane) * 16),
+                     from + vector * kVector);
       row += step_rows;
       from += step_from;
       vector += step;
@@ -138,7 +139,8 @@ struct TournamentTile {
     for (; i % Config::kVector != 0; ++i) mine[i] = bits;
     const std::uint32_t word = sizeof(Bits) == 2 ? bits * 0x00010001u : bits;
 #pragma unroll 1
-    for (; i < args.share; i += Config::kVector) *reinterpret_cast<uint4*>(mine + i) = make_uint4(word, word, word, word);
+    for (; i < args.share; i += Config::kVector)
+      *reinterpret_cast<uint4*>(mine + i) = make_uint4(word, word, word, word);
   }
 
   // ------------------------------------------------------------------------------------------------------------------
@@ -217,8 +219,7 @@ struct TournamentTile {
     if (args.form == Form::dense || args.form == Form::mask) {
       return write_matrix(args, stage, first_row, marks[0], marks[kMasks - 1]);
     }
-    Results::write(args, first_row, rows(), elements_at(lane()), warp_at(), first_col(), marks,
-                   before);
+    Results::write(args, first_row, rows(), elements_at(lane()), warp_at(), first_col(), marks, before);
   }
 
   static __device__ __noinline__ void write_matrix(const TournamentArguments& args, int stage, std::int64_t first_row,

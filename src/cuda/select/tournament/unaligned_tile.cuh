@@ -275,9 +275,7 @@ struct UnalignedTournamentTile {
   // ------------------------------------------------------------------------------------------------------------------
   // This lane's elements.
 
-  static __device__ Bits word_at(int place) {
-    return *reinterpret_cast<const Bits*>(tournament_memory() + place);
-  }
+  static __device__ Bits word_at(int place) { return *reinterpret_cast<const Bits*>(tournament_memory() + place); }
   template <bool kPlain>
   __device__ Word word_of(Bits bits) const {
     const Word word = E::from_bits(bits);
