@@ -68,8 +68,7 @@ struct TournamentConfig : TournamentLists<T, G> {
     return TournamentConfig::lists_bytes(most_k) + kStages * stage_bytes(cols);
   }
   static constexpr int shared_bytes(int most_k, int cols) { return kTournamentWarps * warp_bytes(most_k, cols); }
-  static constexpr int kRegisters = R == 64 ? 96 : 64;
-  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
+  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * 64);  ///< 64 registers.
 };
 
 /// Rows at any address. They lie in shared memory as they do in memory, copied as aligned vectors of 16 bytes. Lanes read
@@ -139,10 +138,11 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
 /// true.
 template <class T, int K, class F>
 constexpr bool for_tournament_variants_of_32(F&& f) {
-  if constexpr (kTournamentMaxCols < T, K >> 0) {
+  constexpr int kLongest = kTournamentMaxCols<T, K>;
+  if constexpr (kLongest > 0) {
     if (f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>()) return true;
   }
-  if constexpr (kTournamentMaxCols < T, K >> 4 * 32) {
+  if constexpr (kLongest > 4 * 32) {
     return f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
   }
   return false;
@@ -151,16 +151,15 @@ constexpr bool for_tournament_variants_of_32(F&& f) {
 /// The same with up to 64.
 template <class T, int K, class F>
 constexpr bool for_tournament_variants_of_64(F&& f) {
+  constexpr int kLongest = kTournamentMaxCols<T, K>;
   if (f.template operator()<1, 32>() || f.template operator()<1, 64>() || f.template operator()<2, 64>() ||
       f.template operator()<4, 64>()) {
     return true;
   }
-  if constexpr (kTournamentMaxCols < T, K >> 4 * 64) {
+  if constexpr (kLongest > 4 * 64) {
     if (f.template operator()<8, 64>()) return true;
   }
-  if constexpr (kTournamentMaxCols < T, K >> 8 * 64) {
-    if (f.template operator()<16, 64>()) return true;
-  }
+  if constexpr (kLongest > 8 * 64) return f.template operator()<16, 64>();
   return false;
 }
 
@@ -168,11 +167,13 @@ constexpr bool for_tournament_variants_of_64(F&& f) {
 /// merge lists of 16 takes longer than to fill them: there, lanes have more elements.
 template <class T, int K, class F>
 constexpr bool for_tournament_variants(F&& f) {
-  if constexpr (kTournamentReadsVectors<T>) {
-    if constexpr (sizeof(T) == 4 && K <= 8) return for_tournament_variants_of_32<T, K>(f);
+  if constexpr (!kTournamentReadsVectors<T>) {
+    return false;
+  } else if constexpr (sizeof(T) == 4 && K <= 8) {
+    return for_tournament_variants_of_32<T, K>(f);
+  } else {
     return for_tournament_variants_of_64<T, K>(f);
   }
-  return false;
 }
 
 /// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but a tile of
