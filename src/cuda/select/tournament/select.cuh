@@ -115,12 +115,17 @@ class TournamentSelect {
     }
     unsigned marks[kMasks];
     mark<kPlain>(tile, kth, marks, [](const auto& x, Word at) { return E::at_least(x, at); });
-    unsigned before = Group::inclusive_sum(count(marks));
-    if (__any_sync(kFullWarp, Group::from_lane(before, G - 1) != static_cast<unsigned>(tile.k()))) {
-      break_ties<kPlain>(tile, kth, marks);
-      before = Group::inclusive_sum(count(marks));
+    if constexpr (K == 1 && (kPlain || !E::kHasNan)) {
+      keep_only_first(marks);
+      tile.write(marks, 0);
+    } else {
+      unsigned before = Group::inclusive_sum(count(marks));
+      if (__any_sync(kFullWarp, Group::from_lane(before, G - 1) != static_cast<unsigned>(tile.k()))) {
+        break_ties<kPlain>(tile, kth, marks);
+        before = Group::inclusive_sum(count(marks));
+      }
+      tile.write(marks, static_cast<int>(before - count(marks)));
     }
-    tile.write(marks, static_cast<int>(before - count(marks)));
     return true;
   }
 
@@ -166,6 +171,20 @@ class TournamentSelect {
     int sum = __popc(marks[0]);
     if constexpr (kMasks == 2) sum += __popc(marks[1]);
     return static_cast<unsigned>(sum);
+  }
+
+  /// Leaves one mark in every row, the first. For k = 1: then all marks are of elements equal to the kth value.
+  static __device__ void keep_only_first(unsigned (&marks)[kMasks]) {
+    bool first = true;
+    if constexpr (G > 1) {
+      const unsigned lower_lanes = (1u << threadIdx.x % 32) - 1;
+      first = (Group::vote((marks[0] | marks[kMasks - 1]) != 0) & lower_lanes) == 0;
+    }
+    if (kMasks == 2 && marks[0] != 0) marks[kMasks - 1] = 0;
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      marks[i] = first ? marks[i] & 0x80000000u >> (__clz(static_cast<int>(marks[i])) & 31) : 0u;
+    }
   }
 
   /// Leaves k marks in every row: the elements above the kth value, and the first of those equal to it.
