@@ -97,6 +97,7 @@ struct LaneGroup {
   }
   template <class X>
   static __device__ X from_lane(X x, int source) {
+    if constexpr (G == 1) return x;
     return __shfl_sync(kFullWarp, x, source, G);
   }
   static __device__ unsigned vote(bool x) { return __ballot_sync(kFullWarp, x) & members(); }

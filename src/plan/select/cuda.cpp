@@ -105,13 +105,13 @@ bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
 }
 
 /// The shared memory of a block of cuda_tournament for rows at any address.
-template <class T>
+template <class T, int K>
 int unaligned_tournament_bytes(const Problem& problem) {
   int bytes = 0;
-  for_unaligned_tournament_variants<T>([&]<int G, int R>() {
+  for_unaligned_tournament_variants<T, K>([&]<int G, int R>() {
     using Config = UnalignedTournamentConfig<T, G, R>;
     if (!Config::takes(problem.cols)) return false;
-    bytes = Config::shared_bytes(tournament_list(problem.k), problem.cols, core::stride_of(problem));
+    bytes = Config::shared_bytes(K, problem.cols, core::stride_of(problem));
     return true;
   });
   return bytes;
@@ -121,24 +121,28 @@ int unaligned_tournament_bytes(const Problem& problem) {
 /// none does, or if `f` is.
 template <class T, class F>
 bool with_tournament_config(const Problem& problem, F&& f) {
-  const std::int64_t unaligned = unaligned_tournament_bytes<T>(problem);
-  if (has_aligned_rows(problem)) {
-    return for_tournament_variants<T>([&]<int G, int R>() {
-      using Config = TournamentConfig<T, G, R>;
-      // The first row may be off alignment.
-      const auto bytes = std::int64_t{Config::shared_bytes(tournament_list(problem.k))};
-      return problem.cols <= Config::kCols && f.template operator()<G, R>(std::max(bytes, unaligned));
+  if (problem.k > kTournamentMaxK) return false;
+  return with_tournament_list(problem.k, [&]<int K>() {
+    if (problem.cols > kTournamentMaxCols<T, K>) return false;
+    const std::int64_t unaligned = unaligned_tournament_bytes<T, K>(problem);
+    if (kTournamentReadsVectors<T> && has_aligned_rows(problem)) {
+      return for_tournament_variants<T, K>([&]<int G, int R>() {
+        using Config = TournamentConfig<T, G, R>;
+        if (problem.cols > Config::kCols) return false;
+        // The first row may be off alignment.
+        const auto bytes = std::int64_t{Config::shared_bytes(K, static_cast<int>(problem.cols))};
+        return f.template operator()<G, R>(std::max(bytes, unaligned));
+      });
+    }
+    return for_unaligned_tournament_variants<T, K>([&]<int G, int R>() {
+      return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) && f.template operator()<G, R>(unaligned);
     });
-  }
-  return for_unaligned_tournament_variants<T>([&]<int G, int R>() {
-    return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) && f.template operator()<G, R>(unaligned);
   });
 }
 
 /// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
-  if (problem.k > kTournamentMaxK) return false;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     return with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes) {
       // In a batch copies run ahead, but long batches leave the device idle at the end. Of 1 to 16 tiles three were
@@ -404,7 +408,10 @@ Status check_search(Family family, const Problem& problem, const char* argument)
 const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
-    case Family::cuda_tournament: return "k up to 8 and rows of up to 1024 columns, not of f64";
+    case Family::cuda_tournament:
+      return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 256 (480 of 16 "
+             "bits, "
+             "none of f64)";
     case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of a block";
     case Family::cuda_filter:
       return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";
@@ -481,7 +488,7 @@ Status check_config(const Plan& plan) {
   }
   if (plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament) {
     if (plan.family == Family::cuda_tournament && problem.k > kTournamentMaxK) {
-      return core::invalid("plan.problem.k", problem.k, "1 to 8 for cuda_tournament");
+      return core::invalid("plan.problem.k", problem.k, "1 to 16 for cuda_tournament");
     }
     if (!tiles_are_known(plan)) {
       return core::invalid("plan.elements_per_lane", plan.elements_per_lane, "what make_plan gave");

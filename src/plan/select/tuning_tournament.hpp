@@ -2,12 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace rtopk::cuda {
 
-inline constexpr int kTournamentWarps = 4;          ///< Of a block.
-inline constexpr std::int64_t kTournamentMaxK = 8;  ///< The work grows with k: above this, a search is faster.
-inline constexpr int kTournamentMaxCols = 1024;
+inline constexpr int kTournamentWarps = 4;  ///< Of a block.
+inline constexpr std::int64_t kTournamentMaxK = 16;
+
+/// Calls `f.template operator()<K>()` for the length of a lane's list: k, rounded up to a power of two.
+template <class F>
+constexpr auto with_tournament_list(std::int64_t k, F&& f) {
+  if (k <= 1) return f.template operator()<1>();
+  if (k <= 2) return f.template operator()<2>();
+  if (k <= 4) return f.template operator()<4>();
+  if (k <= 8) return f.template operator()<8>();
+  return f.template operator()<16>();
+}
+
+/// The longest rows. The work grows with k and with the lanes of a row, which merge their lists: with lists of 16, a search is
+/// faster for longer rows. To exchange elements of 8 bytes takes three times as many instructions.
+template <class T, int K>
+inline constexpr int kTournamentMaxCols = sizeof(T) == 8   ? (K <= 8 ? 128 : 0)
+                                          : K <= 8         ? 1024
+                                          : sizeof(T) == 2 ? 480
+                                                           : 256;
+
+/// True if aligned rows have kernels of their own. Elements of 8 bytes are as fast in the kernels for any address.
+template <class T>
+inline constexpr bool kTournamentReadsVectors = sizeof(T) != 8;
 
 /// The results of a tile, which are written together: values, then columns.
 template <class T, int G>
@@ -16,7 +38,10 @@ struct TournamentLists {
   static constexpr int values_bytes(int most_k) {
     return (kRows * most_k * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
   }
-  static constexpr int lists_bytes(int most_k) { return values_bytes(most_k) + (kRows * most_k * 4 + 15) / 16 * 16; }
+  /// The only result of a row is written without a list.
+  static constexpr int lists_bytes(int most_k) {
+    return most_k == 1 ? 0 : values_bytes(most_k) + (kRows * most_k * 4 + 15) / 16 * 16;
+  }
 };
 
 /// G lanes share a row; each owns R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile. Rows begin
@@ -30,43 +55,42 @@ struct TournamentConfig : TournamentLists<T, G> {
   /// Columns of a lane: as few as the row needs, in units of 8 registers, so that fewer padding elements are compared.
   static constexpr int kUnit = sizeof(T) == 2 ? 16 : 8;
   static constexpr int share(int cols) { return (cols + G * kUnit - 1) / (G * kUnit) * kUnit; }
-  /// Elements from one lane's first element to the next lane's. The gap of one access avoids bank conflicts both for
-  /// the copies, which go along rows, and for the lanes, which go along their own elements.
-  static constexpr int kPitch = R + kVector;
-  static constexpr int kTileElements = 32 * kPitch;
-  static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(T));
+  /// Elements from one lane's first element to the next lane's. The gap of one access makes it an odd number of accesses,
+  /// which avoids bank conflicts both for the copies, which go along rows, and for the lanes, which go along their own
+  /// elements.
+  static constexpr int pitch(int cols) { return share(cols) + kVector; }
+  static constexpr int stage_bytes(int cols) { return 32 * pitch(cols) * static_cast<int>(sizeof(T)); }
   static constexpr int kStages = 2;  ///< One is searched while the other is being filled.
 
-  static constexpr int kListsAt = kStages * kTileBytes;
-  static constexpr int warp_bytes(int most_k) { return kListsAt + TournamentConfig::lists_bytes(most_k); }
-  static constexpr int shared_bytes(int most_k) { return kTournamentWarps * warp_bytes(most_k); }
-  /// What shared memory (of sm_90, with the 1 KiB that every block needs besides) and registers allow.
-  static constexpr int blocks_per_multiprocessor(int most_k) {
-    constexpr int kRegisters = R == 64 ? 96 : 72;
-    const int by_shared = 227 * 1024 / (shared_bytes(most_k) + 1024);
-    const int by_registers = 65536 / (32 * kTournamentWarps * kRegisters);
-    return by_shared < by_registers ? by_shared : by_registers;
+  // A warp's shared memory: the lists; the stages.
+
+  static constexpr int warp_bytes(int most_k, int cols) {
+    return TournamentConfig::lists_bytes(most_k) + kStages * stage_bytes(cols);
   }
+  static constexpr int shared_bytes(int most_k, int cols) { return kTournamentWarps * warp_bytes(most_k, cols); }
+  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * 64);  ///< 64 registers.
 };
 
 /// Rows at any address. They lie in shared memory as they do in memory, copied as aligned vectors of 16 bytes. Lanes read
-/// words of 4 bytes; of a row of 16-bit elements, half of the first word and half of the last may be foreign.
+/// words of 4 bytes, or of 8 if elements are; of a row of 16-bit elements, half of the first word and half of the last may be foreign.
 template <class T, int G, int R>
 struct UnalignedTournamentConfig : TournamentLists<T, G> {
   using TournamentLists<T, G>::kRows;
   static constexpr int kBytes = static_cast<int>(sizeof(T));
-  static constexpr int kPerWord = 4 / kBytes;
+  static constexpr int kWordBytes = kBytes == 8 ? 8 : 4;
+  using Bits = std::conditional_t<kBytes == 8, std::uint64_t, std::uint32_t>;  ///< Of a word.
+  static constexpr int kPerWord = kWordBytes / kBytes;
   static constexpr int kWords = R / kPerWord;  ///< The most words of a lane.
   static constexpr int kUnit = 8;              ///< Words that are searched at a time.
-  static constexpr int kUnitBytes = 4 * kUnit;
+  static constexpr int kUnitBytes = kWordBytes * kUnit;
   static constexpr int kStages = 2;
 
   /// Words of a row, wherever it begins.
   static constexpr int row_words(int cols) { return kPerWord == 2 ? cols / 2 + 1 : cols; }
-  /// With many lanes, only if their stride is odd. The longest rows of 32 bits have no config with more lanes.
+  /// With many lanes, only if their stride is odd.
   static constexpr bool takes(std::int64_t cols) {
-    constexpr int kMostWords = G <= 4 || (G == 32 && kPerWord == 1) ? kWords : kWords - 1;
-    return cols <= kTournamentMaxCols && row_words(static_cast<int>(cols)) <= G * kMostWords;
+    constexpr int kMostWords = G <= 4 ? kWords : kWords - 1;
+    return cols <= R * G && row_words(static_cast<int>(cols)) <= G * kMostWords;
   }
   /// Words from one lane's first to the next one's. If it is odd, lanes of a row have no bank conflicts.
   static constexpr int stride_words(int cols) {
@@ -106,36 +130,64 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr int shared_bytes(int most_k, std::int64_t cols, std::int64_t stride) {
     return kTournamentWarps * warp_bytes(most_k, cols, stride);
   }
-  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * 64);  ///< 64 registers.
+  static constexpr int kRegisters = kBytes == 8 ? 80 : 64;
+  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
 };
 
-/// Calls `f.template operator()<G, R>()` for the compiled configs, shortest rows first, until it returns true. A lane's
-/// elements fit in 32 registers; longer rows have more lanes.
-template <class T, class F>
+/// Calls `f.template operator()<G, R>()` for configs with up to 32 elements for a lane, shortest rows first, until it returns
+/// true.
+template <class T, int K, class F>
+constexpr bool for_tournament_variants_of_32(F&& f) {
+  constexpr int kLongest = kTournamentMaxCols<T, K>;
+  if constexpr (kLongest > 0) {
+    if (f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>()) return true;
+  }
+  if constexpr (kLongest > 4 * 32) {
+    return f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
+  }
+  return false;
+}
+
+/// The same with up to 64.
+template <class T, int K, class F>
+constexpr bool for_tournament_variants_of_64(F&& f) {
+  constexpr int kLongest = kTournamentMaxCols<T, K>;
+  if (f.template operator()<1, 32>() || f.template operator()<1, 64>() || f.template operator()<2, 64>() ||
+      f.template operator()<4, 64>()) {
+    return true;
+  }
+  if constexpr (kLongest > 4 * 64) {
+    if (f.template operator()<8, 64>()) return true;
+  }
+  if constexpr (kLongest > 8 * 64) return f.template operator()<16, 64>();
+  return false;
+}
+
+/// The same for the compiled configs of aligned rows. A lane's elements fit in 32 registers; longer rows have more lanes. But to
+/// merge lists of 16 takes longer than to fill them: there, lanes have more elements.
+template <class T, int K, class F>
 constexpr bool for_tournament_variants(F&& f) {
-  if constexpr (sizeof(T) == 2) {
-    return f.template operator()<1, 32>() || f.template operator()<1, 64>() || f.template operator()<2, 64>() ||
-           f.template operator()<4, 64>() || f.template operator()<8, 64>() || f.template operator()<16, 64>();
-  } else if constexpr (sizeof(T) == 4) {
-    return f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>() ||
-           f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
+  if constexpr (!kTournamentReadsVectors<T>) {
+    return false;
+  } else if constexpr (sizeof(T) == 4 && K <= 8) {
+    return for_tournament_variants_of_32<T, K>(f);
   } else {
-    return false;  // two registers for each element: no gain over cuda_warp
+    return for_tournament_variants_of_64<T, K>(f);
   }
 }
 
-/// The same for rows at any address. A row of 16-bit elements may have one word more, and lanes use an odd number of words:
-/// the longest rows need more lanes.
-template <class T, class F>
+/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but a tile of
+/// words of 8 bytes would need too much shared memory. The longest rows need more lanes: many lanes use an odd number of words,
+/// and a row of 16-bit elements may have one word more.
+template <class T, int K, class F>
 constexpr bool for_unaligned_tournament_variants(F&& f) {
-  if constexpr (sizeof(T) == 2) {
-    return for_tournament_variants<T>(f) || f.template operator()<32, 64>();
+  if constexpr (sizeof(T) == 8) {
+    return for_tournament_variants_of_32<T, K>(f);
   } else {
-    return for_tournament_variants<T>(f);
+    if (for_tournament_variants_of_64<T, K>(f)) return true;
+    if constexpr (K <= 8) return f.template operator()<32, 64>();
+    return false;
   }
 }
-
-/// The compiled lengths of a lane's list.
-constexpr int tournament_list(std::int64_t k) { return k <= 2 ? 2 : k <= 4 ? 4 : 8; }
 
 }  // namespace rtopk::cuda

@@ -1,15 +1,18 @@
-// Operations of cuda_tournament on the elements of one register: one of 32 bits, or two of 16.
+// Operations of cuda_tournament on words: one element of 64 or 32 bits, or two of 16.
 //
-// They are compared in their own type. The hardware's minimum and maximum drop NaN. So a sum of magnitudes detects NaN:
-// nothing else can make it NaN. Only then is NaN treated as infinity.
+// They are compared in their own type. Minima and maxima with NaN are NaN. In a sorting network any input can reach any
+// output, so that NaN among the elements makes the kth value NaN. Only then is NaN treated as infinity. Elements of 64 bits,
+// which have no such instructions, are compared as integers: as sort keys.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "core/keys.hpp"
+#include "cuda/select/element.cuh"
 
 namespace rtopk::cuda {
 
@@ -21,18 +24,19 @@ template <>
 struct TournamentElement<float> {
   using Word = float;
   static constexpr int kPerWord = 1;
+  static constexpr bool kHasNan = true;
 
   static __device__ Word from_bits(std::uint32_t bits) { return __uint_as_float(bits); }
-  static __device__ Word greater(Word a, Word b) { return fmaxf(a, b); }
-  static __device__ Word lesser(Word a, Word b) { return fminf(a, b); }
+  static __device__ Word greater(Word a, Word b) { return Element<float>::greater_or_nan(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return Element<float>::lesser_or_nan(a, b); }
+  static __device__ Word least() { return -__uint_as_float(0x7f800000u); }
   /// Larger for elements that come first. NaN becomes the infinity of the same rank.
   static __device__ Word directed(Word x, bool smallest) {
     // The minimum of a number and NaN is the number.
     return __fmul_rn(fminf(x, __uint_as_float(0x7f800000u)), smallest ? -1.0f : 1.0f);
   }
-  static __device__ Word zero() { return 0.0f; }
-  static __device__ Word add_magnitude(Word sum, Word x) { return __fadd_rn(sum, fabsf(x)); }
-  static __device__ bool has_nan(Word x) { return x != x; }
+  /// For the kth value.
+  static __device__ bool is_nan(Word kth) { return kth != kth; }
   static __device__ bool is_infinite(Word kth) { return fabsf(kth) == __uint_as_float(0x7f800000u); }
 
   // The sign of a difference is a mark that needs no predicate, and subtractions and comparisons run on different
@@ -68,19 +72,17 @@ struct TournamentElement<float> {
   }
 };
 
-template <>
-struct TournamentElement<std::int32_t> {
-  using Word = std::int32_t;
+/// What elements that are compared as integers have in common.
+template <class Integer>
+struct TournamentIntegers {
+  using Word = Integer;
   static constexpr int kPerWord = 1;
+  static constexpr bool kHasNan = false;
 
-  static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
-  static __device__ Word greater(Word a, Word b) { return max(a, b); }
-  static __device__ Word lesser(Word a, Word b) { return min(a, b); }
+  static __device__ Word greater(Word a, Word b) { return a > b ? a : b; }
+  static __device__ Word lesser(Word a, Word b) { return a > b ? b : a; }
+  static __device__ Word least() { return std::numeric_limits<Word>::min(); }
   static __device__ Word directed(Word x, bool smallest) { return smallest ? ~x : x; }
-  static __device__ Word zero() { return 0; }
-  static __device__ Word add_magnitude(Word, Word) { return 0; }
-  static __device__ bool has_nan(Word) { return false; }
-  static __device__ bool is_infinite(Word) { return false; }
 
   template <int N>
   static __device__ unsigned at_least(const Word (&x)[N], Word kth) {
@@ -96,9 +98,17 @@ struct TournamentElement<std::int32_t> {
     for (int i = 0; i < N; ++i) marks |= x[i] > kth ? 0x80000000u >> i : 0u;
     return marks;
   }
-  template <int N>
-  static __device__ unsigned is_nan(const Word (&)[N]) {
-    return 0;
+};
+
+template <>
+struct TournamentElement<std::int32_t> : TournamentIntegers<std::int32_t> {
+  static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
+};
+
+template <>
+struct TournamentElement<double> : TournamentIntegers<std::uint64_t> {
+  static __device__ Word from_bits(std::uint64_t bits) {
+    return Element<double>::sort_key(__longlong_as_double(static_cast<std::int64_t>(bits)));
   }
 };
 
@@ -107,18 +117,18 @@ template <class Pair>
 struct TournamentPairs {
   using Word = typename Pair::Word;
   static constexpr int kPerWord = 2;
+  static constexpr bool kHasNan = true;
 
   static __device__ std::uint32_t bits(Word x) { return *reinterpret_cast<const std::uint32_t*>(&x); }
   static __device__ Word from_bits(std::uint32_t bits) { return *reinterpret_cast<const Word*>(&bits); }
-  static __device__ Word greater(Word a, Word b) { return __hmax2(a, b); }
-  static __device__ Word lesser(Word a, Word b) { return __hmin2(a, b); }
+  static __device__ Word greater(Word a, Word b) { return __hmax2_nan(a, b); }
+  static __device__ Word lesser(Word a, Word b) { return __hmin2_nan(a, b); }
+  static __device__ Word least() { return from_bits(Pair::kInfinity | 0x80008000u); }
   static __device__ Word directed(Word x, bool smallest) {
     return from_bits(bits(__hmin2(x, from_bits(Pair::kInfinity))) ^ (smallest ? 0x80008000u : 0u));
   }
-  static __device__ Word zero() { return from_bits(0); }
-  static __device__ Word add_magnitude(Word sum, Word x) { return __hadd2_rn(sum, __habs2(x)); }
-  static __device__ bool has_nan(Word x) { return (nan_signs(x) & 0x80008000u) != 0; }
-  /// For the kth value, which is in both halves.
+  // For the kth value, which is in both halves.
+  static __device__ bool is_nan(Word kth) { return (nan_signs(kth) & 0x8000u) != 0; }
   static __device__ bool is_infinite(Word kth) { return (bits(kth) & 0x7fffu) == (Pair::kInfinity & 0x7fffu); }
   static __device__ Word halves_swapped(Word x) { return from_bits(__byte_perm(bits(x), 0, 0x1032)); }
 
@@ -138,6 +148,7 @@ struct TournamentPairs {
   }
 
  private:
+  static __device__ Word zero() { return from_bits(0); }
   /// Bits larger than infinity's carry into the sign.
   static __device__ std::uint32_t nan_signs(Word x) {
     return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);

@@ -52,6 +52,7 @@ struct TournamentResults {
   /// `before`: marked elements of the row in lower lanes.
   static __device__ void write(const SelectArguments& args, std::int64_t first_row, int rows, int elements_at,
                                int lists_at, int first_col, const unsigned (&marks)[kMasks], int before) {
+    if constexpr (K == 1) return write_only(args, first_row, rows, elements_at, first_col, marks);
     const int k = static_cast<int>(args.k);
     const std::int64_t first = first_row * args.k;
     T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + first;
@@ -59,6 +60,27 @@ struct TournamentResults {
     if (indices != nullptr) indices += first * bytes_of(args.index_type);
     write_pairs(elements_at, lists_at, first_col, marks[0], marks[kMasks - 1], lane() / G * k + before, values, indices,
                 args.index_type, rows * k, args.by_value ? k : 0, args.smallest);
+  }
+
+  /// Of k = 1: each lane writes the result that it has.
+  static __device__ void write_only(const SelectArguments& args, std::int64_t first_row, int rows, int elements_at,
+                                    int first_col, const unsigned (&marks)[kMasks]) {
+    const int row = lane() / G;
+    if (row >= rows || !Marks::any(marks)) return;
+    const int at = kMasks == 2 && marks[0] == 0 ? 32 + __clz(static_cast<int>(marks[kMasks - 1]))
+                                                : __clz(static_cast<int>(marks[0]));
+    const std::int64_t to = first_row + row;
+    const int column = first_col + at;
+    if (args.values != nullptr) {
+      static_cast<T*>(args.values)[to] = reinterpret_cast<const T*>(tournament_memory() + elements_at)[at];
+    }
+    if (args.indices == nullptr) return;
+    switch (args.index_type) {
+      case IndexType::i32: static_cast<std::int32_t*>(args.indices)[to] = column; break;
+      case IndexType::i64: static_cast<std::int64_t*>(args.indices)[to] = column; break;
+      case IndexType::u8: static_cast<std::uint8_t*>(args.indices)[to] = static_cast<std::uint8_t>(column); break;
+      case IndexType::u16: static_cast<std::uint16_t*>(args.indices)[to] = static_cast<std::uint16_t>(column); break;
+    }
   }
 
   static __device__ int bytes_of(IndexType type) {
@@ -152,7 +174,7 @@ struct TournamentResults {
       const bool exists = number < k && row < Lists::kRows;
       T value{};
       std::int32_t column = 0;
-      std::uint32_t key = 0;
+      typename Element<T>::SortKey key = 0;
       if (exists) {
         value = values[row * k + number];
         column = columns[row * k + number];
@@ -162,7 +184,7 @@ struct TournamentResults {
       int rank = 0;
 #pragma unroll
       for (int i = 0; i < K; ++i) {
-        const std::uint32_t other = __shfl_sync(kFullWarp, key, i, K);
+        const auto other = __shfl_sync(kFullWarp, key, i, K);
         rank += other > key || (other == key && i < number) ? 1 : 0;
       }
       __syncwarp();

@@ -1,7 +1,7 @@
 // cuda_tournament: the few largest elements of short rows, without a search. A row has G lanes of a warp, each of which
 // owns R neighbouring elements.
 //
-// Every lane sorts its elements K at a time and keeps the K largest; K is k rounded up to a power of two. Then the
+// Every lane sorts its elements a few at a time and keeps the K largest; K is k rounded up to a power of two. Then the
 // lanes of a row merge their lists. All of this is minima and maxima in a fixed order, so that the time does not depend
 // on the data. The k-th of the final list is the kth value. Elements that reach it are marked and listed; the list is
 // written for all rows of the warp at once. If more than k elements reach the kth value, the first of those equal to it
@@ -14,8 +14,8 @@
 
 namespace rtopk::cuda {
 
-/// Lists of K words in descending order. Each half of a word of two elements is a list of its own.
-template <class E, int K>
+/// Lists of words in descending order. Each half of a word of two elements is a list of its own.
+template <class E>
 struct TournamentList {
   using Word = typename E::Word;
 
@@ -27,13 +27,14 @@ struct TournamentList {
   }
 
   /// Batcher's odd-even merge sort.
-  static __device__ void sort(Word (&list)[K]) {
+  template <int N>
+  static __device__ void sort(Word (&list)[N]) {
 #pragma unroll
-    for (int size = 1; size < K; size *= 2) {
+    for (int size = 1; size < N; size *= 2) {
 #pragma unroll
       for (int distance = size; distance > 0; distance /= 2) {
 #pragma unroll
-        for (int i = 0; i + distance < K; ++i) {
+        for (int i = 0; i + distance < N; ++i) {
           const bool in_turn = i >= distance % size && (i - distance % size) / distance % 2 == 0;
           if (in_turn && i / (2 * size) == (i + distance) / (2 * size)) exchange(list[i], list[i + distance]);
         }
@@ -42,11 +43,13 @@ struct TournamentList {
   }
 
   /// The K largest of both lists, as a bitonic sequence, which `tidy` sorts.
-  static __device__ void take_greatest(Word (&list)[K], const Word (&other)[K]) {
+  template <int K, int N>
+  static __device__ void take_greatest(Word (&list)[K], const Word (&other)[N]) {
 #pragma unroll
-    for (int i = 0; i < K; ++i) list[i] = E::greater(list[i], other[K - 1 - i]);
+    for (int i = 0; i < N; ++i) list[K - 1 - i] = E::greater(list[K - 1 - i], other[i]);
   }
 
+  template <int K>
   static __device__ void tidy(Word (&list)[K]) {
 #pragma unroll
     for (int distance = K / 2; distance > 0; distance /= 2) {
@@ -58,6 +61,7 @@ struct TournamentList {
   }
 
   /// The k-th of a bitonic list.
+  template <int K>
   static __device__ Word at_rank(Word (&list)[K], int k) {
     Word kth;
     if (k == K) {
@@ -83,7 +87,7 @@ class TournamentSelect {
   static constexpr int G = Tile::kLanes;
   static constexpr int K = Tile::kList;
   static constexpr int kMasks = Tile::kMasks;
-  using List = TournamentList<E, K>;
+  using List = TournamentList<E>;
   using Group = LaneGroup<G>;
 
   __device__ explicit TournamentSelect(const SelectArguments& args) : plain_(!args.smallest) {}
@@ -105,34 +109,35 @@ class TournamentSelect {
   /// Compares elements as they are (kPlain) or directed. False, with nothing written, if they must be directed.
   template <bool kPlain>
   static __device__ bool select_as(const Tile& tile) {
-    Word kth;
-    const bool nan = find_kth<kPlain>(tile, kth);
-    if (kPlain && core::is_floating<T> && __any_sync(kFullWarp, nan)) return false;
+    const Word kth = find_kth<kPlain>(tile);
+    if constexpr (kPlain && E::kHasNan) {
+      if (__any_sync(kFullWarp, E::is_nan(kth))) return false;
+    }
     unsigned marks[kMasks];
     mark<kPlain>(tile, kth, marks, [](const auto& x, Word at) { return E::at_least(x, at); });
-    unsigned before = Group::inclusive_sum(count(marks));
-    if (__any_sync(kFullWarp, Group::from_lane(before, G - 1) != static_cast<unsigned>(tile.k()))) {
-      break_ties<kPlain>(tile, kth, marks);
-      before = Group::inclusive_sum(count(marks));
+    if constexpr (K == 1 && (kPlain || !E::kHasNan)) {
+      keep_only_first(marks);
+      tile.write(marks, 0);
+    } else {
+      unsigned before = Group::inclusive_sum(count(marks));
+      if (__any_sync(kFullWarp, Group::from_lane(before, G - 1) != static_cast<unsigned>(tile.k()))) {
+        break_ties<kPlain>(tile, kth, marks);
+        before = Group::inclusive_sum(count(marks));
+      }
+      tile.write(marks, static_cast<int>(before - count(marks)));
     }
-    tile.write(marks, static_cast<int>(before - count(marks)));
     return true;
   }
 
-  /// Finds the kth value. True if this lane has a NaN, which makes the result invalid.
+  /// Finds the kth value. It is NaN if the row has a NaN and elements are compared as they are.
   template <bool kPlain>
-  static __device__ bool find_kth(const Tile& tile, Word& kth) {
-    Word magnitudes = E::zero();
+  static __device__ Word find_kth(const Tile& tile) {
     Word best[K];
-    tile.template for_each_list<kPlain>([&](Word(&list)[K], int number) {
-      if constexpr (kPlain) {
-#pragma unroll
-        for (int i = 0; i < K; ++i) magnitudes = E::add_magnitude(magnitudes, list[i]);
-      }
+    tile.template for_each_list<kPlain>([&]<int N>(Word(&list)[N], int number) {
       List::sort(list);
       if (number == 0) {
 #pragma unroll
-        for (int i = 0; i < K; ++i) best[i] = list[i];
+        for (int i = 0; i < K; ++i) best[i] = i < N ? list[i] : E::least();
       } else {
         if (number > 1) List::tidy(best);
         List::take_greatest(best, list);
@@ -152,8 +157,7 @@ class TournamentSelect {
       for (int i = 0; i < K; ++i) other[i] = E::halves_swapped(best[i]);
       List::take_greatest(best, other);
     }
-    kth = List::at_rank(best, tile.k());
-    return E::has_nan(magnitudes);
+    return List::at_rank(best, tile.k());
   }
 
   template <bool kPlain, class Marks>
@@ -169,6 +173,20 @@ class TournamentSelect {
     return static_cast<unsigned>(sum);
   }
 
+  /// Leaves one mark in every row, the first. For k = 1: then all marks are of elements equal to the kth value.
+  static __device__ void keep_only_first(unsigned (&marks)[kMasks]) {
+    bool first = true;
+    if constexpr (G > 1) {
+      const unsigned lower_lanes = (1u << threadIdx.x % 32) - 1;
+      first = (Group::vote((marks[0] | marks[kMasks - 1]) != 0) & lower_lanes) == 0;
+    }
+    if (kMasks == 2 && marks[0] != 0) marks[kMasks - 1] = 0;
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      marks[i] = first ? marks[i] & 0x80000000u >> (__clz(static_cast<int>(marks[i])) & 31) : 0u;
+    }
+  }
+
   /// Leaves k marks in every row: the elements above the kth value, and the first of those equal to it.
   template <bool kPlain>
   static __device__ void break_ties(const Tile& tile, Word kth, unsigned (&marks)[kMasks]) {
@@ -178,24 +196,31 @@ class TournamentSelect {
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) equal[i] = marks[i] & ~above[i];
     int quota = tile.k() - static_cast<int>(Group::from_lane(Group::inclusive_sum(count(above)), G - 1));
-    if (!kPlain && core::is_floating<T> && __any_sync(kFullWarp, E::is_infinite(kth))) {
-      // NaN counted as infinity so far. Of the two, the better one comes first.
-      const bool infinite = E::is_infinite(kth);
-      unsigned nan[kMasks];
-      mark<true>(tile, kth, nan, [](const auto& x, Word) { return E::is_nan(x); });
-      unsigned better[kMasks];
-#pragma unroll
-      for (int i = 0; i < kMasks; ++i) {
-        better[i] = infinite ? equal[i] & (tile.args.smallest ? ~nan[i] : nan[i]) : 0u;
-        equal[i] &= ~better[i];
-      }
-      quota = keep_first(better, quota);
-#pragma unroll
-      for (int i = 0; i < kMasks; ++i) above[i] |= better[i];
+    if constexpr (!kPlain && E::kHasNan) {
+      if (__any_sync(kFullWarp, E::is_infinite(kth))) quota = keep_better(tile, kth, above, equal, quota);
     }
     keep_first(equal, quota);
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) marks[i] = above[i] | equal[i];
+  }
+
+  /// NaN counted as infinity so far. Of the two, the better one comes first: as far as the quota goes, it moves from those equal
+  /// to the kth value to those above. Returns what is left of the quota.
+  static __device__ int keep_better(const Tile& tile, Word kth, unsigned (&above)[kMasks], unsigned (&equal)[kMasks],
+                                    int quota) {
+    const bool infinite = E::is_infinite(kth);
+    unsigned nan[kMasks];
+    mark<true>(tile, kth, nan, [](const auto& x, Word) { return E::is_nan(x); });
+    unsigned better[kMasks];
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      better[i] = infinite ? equal[i] & (tile.args.smallest ? ~nan[i] : nan[i]) : 0u;
+      equal[i] &= ~better[i];
+    }
+    quota = keep_first(better, quota);
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) above[i] |= better[i];
+    return quota;
   }
 
   /// Keeps the first `quota` of the row's marks. Returns what is left of the quota.
@@ -225,8 +250,8 @@ class TournamentSelect {
 
 /// Rows that begin and end at multiples of 16 bytes.
 template <class T, int G, int R, int K>
-__global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G, R>::blocks_per_multiprocessor(K)))
-    tournament_kernel(const __grid_constant__ SelectArguments args) {
+__global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G, R>::kBlocksPerMultiprocessor))
+    tournament_kernel(const __grid_constant__ TournamentArguments args) {
   using Config = TournamentConfig<T, G, R>;
   using Tile = TournamentTile<T, G, R, K>;
   constexpr int kAhead = Config::kStages - 1;
@@ -249,7 +274,7 @@ __global__ void __launch_bounds__(32 * kTournamentWarps, (TournamentConfig<T, G,
     commit_copies();
   };
 
-  if (args.cols < Config::kCols) {
+  if (args.cols < std::int64_t{args.share} * G) {
 #pragma unroll 1
     for (int stage = 0; stage < Config::kStages; ++stage) Tile{args, stage, 0}.pad();
   }

@@ -14,12 +14,33 @@
 
 namespace rtopk::cuda {
 
+/// With what depends on the number of columns alone: in a kernel, constants.
+struct TournamentArguments : SelectArguments {
+  int share;              ///< Columns of a lane.
+  unsigned over_vectors;  ///< Fixed-point reciprocal of the vectors of a row.
+  unsigned over_of_lane;  ///< Of the vectors of a lane. Exact for quotients of numbers below 1024 if one is below 64.
+  int pitch_bytes;        ///< From one lane's first element to the next lane's.
+  int warp_bytes;
+
+  template <class Config>
+  static TournamentArguments of(const SelectArguments& args, int most_k) {
+    const auto cols = static_cast<int>(args.cols);
+    TournamentArguments result{args};
+    result.share = Config::share(cols);
+    result.over_vectors = 65536u / static_cast<unsigned>(cols / Config::kVector) + 1;
+    result.over_of_lane = 65536u / static_cast<unsigned>(result.share / Config::kVector) + 1;
+    result.pitch_bytes = Config::stage_bytes(cols) / 32;
+    result.warp_bytes = Config::warp_bytes(most_k, cols);
+    return result;
+  }
+};
+
 /// Neighbouring rows, one for each group of G lanes. The lanes of a row share its columns: each owns at most R
 /// neighbouring ones, which are contiguous in shared memory.
 template <class T, int G, int R, int K>
 struct TournamentTile {
   using Type = T;
-  using Arguments = SelectArguments;
+  using Arguments = TournamentArguments;
   using Config = TournamentConfig<T, G, R>;
   using Results = TournamentResults<T, G, R, K>;
   using E = TournamentElement<T>;
@@ -27,26 +48,28 @@ struct TournamentTile {
   static constexpr int kLanes = G;
   static constexpr int kList = K;
   static constexpr int kMasks = R / 32;
+  static constexpr int kWords = R / E::kPerWord;
+  static constexpr int kUnit = 8;  ///< Words that are searched at a time.
 
-  const SelectArguments& args;
+  const TournamentArguments& args;
   int stage;
   std::int64_t first_row;
 
   static __device__ int lane() { return static_cast<int>(threadIdx.x % 32); }
   __device__ int k() const { return static_cast<int>(args.k); }
   __device__ int cols() const { return static_cast<int>(args.cols); }
-  __device__ int share() const { return Config::share(cols()); }
-  __device__ int first_col() const { return lane() % G * share(); }
+  __device__ int first_col() const { return lane() % G * args.share; }
   /// Columns that this lane owns; 0 or less if none.
-  __device__ int own_cols() const { return min(share(), cols() - first_col()); }
+  __device__ int own_cols() const { return min(args.share, cols() - first_col()); }
   __device__ int rows() const {
     const std::int64_t left = args.rows - first_row;
     return left < Config::kRows ? static_cast<int>(left) : Config::kRows;
   }
 
-  static __device__ int warp_at() { return static_cast<int>(threadIdx.x / 32) * Config::warp_bytes(K); }
+  /// The warp's part begins with the lists.
+  __device__ int warp_at() const { return static_cast<int>(threadIdx.x / 32) * args.warp_bytes; }
   __device__ int elements_at(int owner) const {
-    return warp_at() + stage * Config::kTileBytes + owner * Config::kPitch * static_cast<int>(sizeof(T));
+    return warp_at() + Config::lists_bytes(K) + (stage * 32 + owner) * args.pitch_bytes;
   }
   __device__ T* elements_of(int owner) const { return reinterpret_cast<T*>(tournament_memory() + elements_at(owner)); }
 
@@ -55,28 +78,28 @@ struct TournamentTile {
 
   /// Rows of the maximum length without gaps. `from`: this lane's first 16 bytes.
   __device__ void fetch_whole(const T* from) const {
+    constexpr int kPitch = Config::pitch(Config::kCols);
     T* to = elements_of(lane() / Config::kVectors) + lane() % Config::kVectors * Config::kVector;
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
-      copy_async<16>(to + i * (32 / Config::kVectors) * Config::kPitch, from + i * 32 * Config::kVector);
+      copy_async<16>(to + i * (32 / Config::kVectors) * kPitch, from + i * 32 * Config::kVector);
     }
   }
 
   /// Rows of any length and stride.
   __device__ void fetch_any() const {
     const T* from = static_cast<const T*>(args.input) + first_row * args.stride;
-    fetch_rows(elements_at(0), from, args.stride, rows(), cols());
+    fetch_rows(elements_at(0), from, args.stride, rows(), static_cast<unsigned>(cols()) / Config::kVector,
+               args.over_vectors, static_cast<unsigned>(args.share) / Config::kVector, args.over_of_lane,
+               static_cast<unsigned>(args.pitch_bytes));
   }
 
   /// Neighbouring lanes copy neighbouring vectors, across the ends of rows.
-  static __device__ __noinline__ void fetch_rows(int to, const T* from, std::int64_t stride, int rows, int cols) {
+  static __device__ __noinline__ void fetch_rows(int to, const T* from, std::int64_t stride, int rows, unsigned vectors,
+                                                 unsigned over_vectors, unsigned of_lane, unsigned over_of_lane,
+                                                 unsigned pitch_bytes) {
     constexpr unsigned kVector = Config::kVector;
-    T* all = reinterpret_cast<T*>(tournament_memory() + to);
-    const unsigned vectors = static_cast<unsigned>(cols) / kVector;
-    const unsigned of_lane = static_cast<unsigned>(Config::share(cols)) / kVector;
-    // Fixed-point reciprocals, exact for quotients of numbers below 1024 if one of the two is below 64.
-    const unsigned over_vectors = 65536u / vectors + 1;
-    const unsigned over_of_lane = 65536u / of_lane + 1;
+    char* all = tournament_memory() + to;
     const unsigned step_rows = 32 * over_vectors >> 16;
     const unsigned step = 32 - step_rows * vectors;
     unsigned row = static_cast<unsigned>(lane()) * over_vectors >> 16;
@@ -85,9 +108,9 @@ struct TournamentTile {
     const std::int64_t step_from = step_rows * stride;
 #pragma unroll 1
     while (row < static_cast<unsigned>(rows)) {
-      const unsigned owner = vector * over_of_lane >> 16;
-      const unsigned place = (row * G + owner) * Config::kPitch + (vector - owner * of_lane) * kVector;
-      copy_async<16>(all + place, from + vector * kVector);
+      const unsigned owner = G == 1 ? 0 : vector * over_of_lane >> 16;
+      copy_async<16>(all + ((row * G + owner) * pitch_bytes + (vector - owner * of_lane) * 16),
+                     from + vector * kVector);
       row += step_rows;
       from += step_from;
       vector += step;
@@ -116,7 +139,8 @@ struct TournamentTile {
     for (; i % Config::kVector != 0; ++i) mine[i] = bits;
     const std::uint32_t word = sizeof(Bits) == 2 ? bits * 0x00010001u : bits;
 #pragma unroll 1
-    for (; i < R; i += Config::kVector) *reinterpret_cast<uint4*>(mine + i) = make_uint4(word, word, word, word);
+    for (; i < args.share; i += Config::kVector)
+      *reinterpret_cast<uint4*>(mine + i) = make_uint4(word, word, word, word);
   }
 
   // ------------------------------------------------------------------------------------------------------------------
@@ -140,24 +164,28 @@ struct TournamentTile {
     }
   }
 
-  /// Calls `f` for K words after K words, with the number of calls before.
+  /// Calls `f` for one list of words after the other, with the number of calls before.
   template <bool kPlain, class F>
   __device__ void for_each_list(F f) const {
-    constexpr int kUnit = 8;
-    const int words = share() / E::kPerWord;
+    constexpr int kUnroll = K <= kUnit ? kWords / kUnit : 1;  // longer lists are much code
+    const int words = args.share / E::kPerWord;
+    add_unit<kPlain>(0, f);
+#pragma unroll kUnroll
+    for (int unit = kUnit; unit < kWords; unit += kUnit) {
+      if (unit < words) add_unit<kPlain>(unit, f);
+    }
+  }
+  template <bool kPlain, class F>
+  __device__ void add_unit(int first, F f) const {
+    constexpr int kLength = K < kUnit ? K : kUnit;
+    Word x[kUnit];
+    load<kPlain>(first, x);
 #pragma unroll
-    for (int unit = 0; unit < R / E::kPerWord; unit += kUnit) {
-      if (unit == 0 || unit < words) {
-        Word x[kUnit];
-        load<kPlain>(unit, x);
+    for (int part = 0; part < kUnit; part += kLength) {
+      Word list[kLength];
 #pragma unroll
-        for (int part = 0; part < kUnit; part += K) {
-          Word list[K];
-#pragma unroll
-          for (int i = 0; i < K; ++i) list[i] = x[part + i];
-          f(list, (unit + part) / K);
-        }
-      }
+      for (int i = 0; i < kLength; ++i) list[i] = x[part + i];
+      f(list, (first + part) / kLength);
     }
   }
 
@@ -167,13 +195,17 @@ struct TournamentTile {
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) {
       marks[i] = 0;
-      if (i == 0 || i * 32 < share()) {
-        Word x[32 / E::kPerWord];
-        load<kPlain>(i * 32 / E::kPerWord, x);
-        // Places past this lane's columns are not elements, whatever the kth value is.
-        const int left = own_cols() - i * 32;
-        marks[i] = f(x) & (left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left));
+#pragma unroll
+      for (int part = i * 32; part < i * 32 + 32; part += Config::kUnit) {
+        if (part == 0 || part < args.share) {
+          Word x[kUnit];
+          load<kPlain>(part / E::kPerWord, x);
+          marks[i] |= f(x) >> (part % 32);
+        }
       }
+      // Places past this lane's columns are not elements, whatever the kth value is.
+      const int left = own_cols() - i * 32;
+      marks[i] &= left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left);
     }
   }
 
@@ -187,11 +219,10 @@ struct TournamentTile {
     if (args.form == Form::dense || args.form == Form::mask) {
       return write_matrix(args, stage, first_row, marks[0], marks[kMasks - 1]);
     }
-    Results::write(args, first_row, rows(), elements_at(lane()), warp_at() + Config::kListsAt, first_col(), marks,
-                   before);
+    Results::write(args, first_row, rows(), elements_at(lane()), warp_at(), first_col(), marks, before);
   }
 
-  static __device__ __noinline__ void write_matrix(const SelectArguments& args, int stage, std::int64_t first_row,
+  static __device__ __noinline__ void write_matrix(const TournamentArguments& args, int stage, std::int64_t first_row,
                                                    unsigned first_marks, unsigned last_marks) {
     unsigned marks[kMasks];
     marks[kMasks - 1] = last_marks;
@@ -265,8 +296,8 @@ struct TournamentTile {
         if (element >= 32) chosen = second;
       }
       const int row = owner / G;
-      const int col = owner % G * share() + element;
-      if (row < rows() && element < share() && col < cols())
+      const int col = owner % G * args.share + element;
+      if (row < rows() && element < args.share && col < cols())
         f(row, col, elements_of(owner) + element, chosen << element % 32);
     }
   }

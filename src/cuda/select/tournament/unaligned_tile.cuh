@@ -1,7 +1,7 @@
 // The rows of a warp of cuda_tournament in shared memory, at any address. They lie there as they do in memory, copied as
 // aligned vectors of 16 bytes: all rows of the tile as one stretch, or each in a slot if there are gaps between them.
 //
-// Lanes read words of 4 bytes. Whole units of 8 words are searched as they are. In the rest, what is not the lane's own
+// Lanes read words of 4 bytes, or of 8 if elements are. Whole units of 8 words are searched as they are. In the rest, what is not the lane's own
 // becomes a value that no element comes after. So does the first half of a word in the middle of which a row of 16-bit
 // elements begins. That half keeps its place among the marks, where it is cleared: so nothing needs to be shifted.
 #pragma once
@@ -60,11 +60,11 @@ struct TournamentCopies {
     const int stretches = one_stretch ? 1 : rows;
     const int length = one_stretch ? (rows - 1) * static_cast<int>(pitch) + cols * kBytes : cols * kBytes;
     const int vectors = one_stretch ? (length + 15) / 16 + 1 : slot_vectors;
-    // A fixed-point reciprocal: exact for the few vectors of a tile of several slots.
-    const int over_vectors = one_stretch || rows == 1 ? 0 : 65536 / vectors + 1;
+    // A fixed-point reciprocal: exact if the vectors of a tile times those of a row are less than 2^20.
+    const int over_vectors = one_stretch ? 0 : (1 << 20) / vectors + 1;
 #pragma unroll 1
     for (int i = lane(); i < stretches * vectors; i += 32) {
-      const int row = i * over_vectors >> 16;
+      const int row = i * over_vectors >> 20;
       const char* begin = from + row * pitch;
       const auto lead = static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) % 16);
       const int vector = (i - row * vectors) * 16;
@@ -166,6 +166,8 @@ struct UnalignedTournamentTile {
   static constexpr int kPerWord = Config::kPerWord;
   static constexpr int kUnit = Config::kUnit;
   static constexpr int kUnitElements = kUnit * kPerWord;
+  static constexpr int kWordBytes = Config::kWordBytes;
+  using Bits = typename Config::Bits;
 
   const UnalignedTournamentArguments& args;
   int stage;
@@ -182,8 +184,8 @@ struct UnalignedTournamentTile {
     const int own_row = min(lane() / G, rows() - 1);
     const int row_at = stage_at(args, stage) + place_of(own_row);
     const int begin = lane() % G * args.lane_words;
-    at = (row_at & ~3) + begin * 4;
-    first_col = begin * kPerWord - (row_at & 3) / kBytes;
+    at = (row_at & ~(kWordBytes - 1)) + begin * kWordBytes;
+    first_col = begin * kPerWord - (row_at & (kWordBytes - 1)) / kBytes;
     elements = cols() - first_col;
     if constexpr (G == 1) {
       const auto units = static_cast<unsigned>(cols()) / kUnitElements;
@@ -250,10 +252,12 @@ struct UnalignedTournamentTile {
   }
 
   /// Two copies, or one, of a value that no element comes after.
-  static __device__ std::uint32_t padding(bool smallest) {
-    using Bits = core::KeyOf<T>;
-    if constexpr (core::is_floating<T>) {
-      constexpr Bits infinity = core::ElementTraits<T>::infinity_bits;
+  static __device__ Bits padding(bool smallest) {
+    using One = core::KeyOf<T>;
+    if constexpr (kBytes == 8) {
+      return smallest ? ~Bits{0} : core::ElementTraits<T>::infinity_bits | Bits{1} << 63;  // NaN or -infinity
+    } else if constexpr (core::is_floating<T>) {
+      constexpr One infinity = core::ElementTraits<T>::infinity_bits;
       constexpr std::uint32_t repeated = kPerWord == 2 ? infinity * 0x00010001u : infinity;
       return smallest ? repeated : repeated | (kPerWord == 2 ? 0x80008000u : 0x80000000u);
     } else {
@@ -264,18 +268,16 @@ struct UnalignedTournamentTile {
   /// Writes the unit that lanes read whose row has ended.
   static __device__ void pad(const UnalignedTournamentArguments& args) {
     if (G > 1 && lane() < kUnit) {
-      reinterpret_cast<std::uint32_t*>(tournament_memory() + warp_at(args))[lane()] = padding(args.smallest);
+      reinterpret_cast<Bits*>(tournament_memory() + warp_at(args))[lane()] = padding(args.smallest);
     }
   }
 
   // ------------------------------------------------------------------------------------------------------------------
   // This lane's elements.
 
-  static __device__ std::uint32_t word_at(int place) {
-    return *reinterpret_cast<const std::uint32_t*>(tournament_memory() + place);
-  }
+  static __device__ Bits word_at(int place) { return *reinterpret_cast<const Bits*>(tournament_memory() + place); }
   template <bool kPlain>
-  __device__ Word word_of(std::uint32_t bits) const {
+  __device__ Word word_of(Bits bits) const {
     const Word word = E::from_bits(bits);
     return kPlain ? word : E::directed(word, args.smallest);
   }
@@ -288,57 +290,73 @@ struct UnalignedTournamentTile {
   __device__ int rest_at() const { return at + full_units * Config::kUnitBytes; }
 
   /// The first word, without a half that lies before the row.
-  __device__ std::uint32_t from_first_on(std::uint32_t bits) const {
-    if constexpr (kPerWord == 1) return bits;
-    return first_col < 0 ? __byte_perm(bits, padding(args.smallest), 0x3254) : bits;
+  __device__ Bits from_first_on(Bits bits) const {
+    if constexpr (kPerWord == 1) {
+      return bits;
+    } else {
+      return first_col < 0 ? __byte_perm(bits, padding(args.smallest), 0x3254) : bits;
+    }
   }
   /// Word `number`, without what lies past the first `count` elements from word 0 on.
-  __device__ std::uint32_t up_to(int count, int number, std::uint32_t bits) const {
-    if constexpr (kPerWord == 1) return number < count ? bits : padding(args.smallest);
-    // A byte for each of four elements, whose sign is set if the element is past the end.
-    const std::uint32_t signs =
-        0x83828180u + 0x04040404u * static_cast<unsigned>(number / 2) - static_cast<std::uint32_t>(count) * 0x01010101u;
-    std::uint32_t past;
-    if (number % 2 == 0) {
-      asm("prmt.b32 %0, %1, %1, 0x9988;" : "=r"(past) : "r"(signs));
+  __device__ Bits up_to(int count, int number, Bits bits) const {
+    if constexpr (kPerWord == 1) {
+      return number < count ? bits : padding(args.smallest);
     } else {
-      asm("prmt.b32 %0, %1, %1, 0xbbaa;" : "=r"(past) : "r"(signs));
+      // A byte for each of four elements, whose sign is set if the element is past the end.
+      const std::uint32_t signs = 0x83828180u + 0x04040404u * static_cast<unsigned>(number / 2) -
+                                  static_cast<std::uint32_t>(count) * 0x01010101u;
+      std::uint32_t past;
+      if (number % 2 == 0) {
+        asm("prmt.b32 %0, %1, %1, 0x9988;" : "=r"(past) : "r"(signs));
+      } else {
+        asm("prmt.b32 %0, %1, %1, 0xbbaa;" : "=r"(past) : "r"(signs));
+      }
+      return (bits & ~past) | (padding(args.smallest) & past);
     }
-    return (bits & ~past) | (padding(args.smallest) & past);
   }
 
-  /// Calls `f` for K words after K words, in any order, with the most calls before.
+  /// Calls `f` for one list of words after the other, in any order, with the number of calls before; at least that.
   template <bool kPlain, class F>
   __device__ void for_each_list(F f) const {
-    const int rest = elements - full_units * kUnitElements;
+    constexpr int kLength = K < kUnit ? K : kUnit;
+    if constexpr (K < kUnit) {
 #pragma unroll
-    for (int part = 0; part < kUnit; part += K) {
-      if (part == 0 || part < rest_words) {
-        Word list[K];
-#pragma unroll
-        for (int i = 0; i < K; ++i) {
-          std::uint32_t bits = word_at(rest_at() + (part + i) * 4);
-          if (part + i == 0 && full_units == 0) bits = from_first_on(bits);
-          list[i] = word_of<kPlain>(up_to(rest, part + i, bits));
-        }
-        f(list, part / K);
+      for (int part = 0; part < kUnit; part += K) {
+        if (part < kUnit / 2 || kUnit / 2 < rest_words) add_rest<kPlain, K>(part, f);
       }
+    } else if (rest_words > kUnit / 2) {
+      add_rest<kPlain, kUnit>(0, f);
+    } else {
+      add_rest<kPlain, kUnit / 2>(0, f);  // the rest is often short, and the first list need not be long
     }
 #pragma unroll 1
     for (int unit = 0; unit < units(); ++unit) {
       const int from = unit_at(unit);
-      std::uint32_t bits[kUnit];
+      Bits bits[kUnit];
 #pragma unroll
-      for (int i = 0; i < kUnit; ++i) bits[i] = word_at(from + i * 4);
+      for (int i = 0; i < kUnit; ++i) bits[i] = word_at(from + i * kWordBytes);
       if (unit == 0) bits[0] = from_first_on(bits[0]);
 #pragma unroll
-      for (int part = 0; part < kUnit; part += K) {
-        Word list[K];
+      for (int part = 0; part < kUnit; part += kLength) {
+        Word list[kLength];
 #pragma unroll
-        for (int i = 0; i < K; ++i) list[i] = word_of<kPlain>(bits[part + i]);
-        f(list, (kUnit + unit * kUnit + part) / K);
+        for (int i = 0; i < kLength; ++i) list[i] = word_of<kPlain>(bits[part + i]);
+        f(list, (kUnit + unit * kUnit + part) / kLength);
       }
     }
+  }
+  /// N words of the rest, from number `first` on.
+  template <bool kPlain, int N, class F>
+  __device__ void add_rest(int first, F f) const {
+    const int rest = elements - full_units * kUnitElements;
+    Word list[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      Bits bits = word_at(rest_at() + (first + i) * kWordBytes);
+      if (first + i == 0 && full_units == 0) bits = from_first_on(bits);
+      list[i] = word_of<kPlain>(up_to(rest, first + i, bits));
+    }
+    f(list, first / N);
   }
 
   /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit.
@@ -376,7 +394,7 @@ struct UnalignedTournamentTile {
   __device__ unsigned found_by(int place, F f) const {
     Word x[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = word_of<kPlain>(word_at(place + i * 4));
+    for (int i = 0; i < N; ++i) x[i] = word_of<kPlain>(word_at(place + i * kWordBytes));
     return f(x);
   }
 
