@@ -27,7 +27,7 @@ TEST_F(CudaSizes, EveryRowIsDifferent) {
          {3, 17, 32, 64, 100, 128, 250, 256, 512, 700, 768, 1024, 1500, 2048, 4096, 9000, 16384, 40000, 131072}) {
       const std::int64_t rows = std::max<std::int64_t>(scaled(kElements) / cols, 3);
       const std::int64_t k =
-          std::min<std::int64_t>(cols, random.pick(std::vector<std::int64_t>{1, 8, 32, 64, 100, 300}));
+          std::min<std::int64_t>(cols, random.pick(std::vector<std::int64_t>{1, 4, 8, 12, 16, 32, 64, 100, 300}));
       const Matrix matrix = make_mixed_matrix(dtype, rows, cols, k, random);
       for (const rtopk::Direction direction : kDirections) {
         rtopk::Problem problem = problem_for(matrix, k);
