@@ -141,8 +141,8 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
   }
   EXPECT_NE(family(problem_of(1 << 20, 1025, 8)), rtopk::Family::cuda_tournament);
   for (const rtopk::DType dtype : kDTypes) {
-    const std::int64_t longest = dtype == rtopk::DType::f64 ? 0 : rtopk::size_of(dtype) == 2 ? 480 : 256;
-    for (const std::int64_t cols : {16, 31, 64, 127, 255, 256, 257, 479, 480, 481}) {
+    const std::int64_t longest = dtype == rtopk::DType::f64 ? 0 : rtopk::size_of(dtype) == 2 ? 160 : 128;
+    for (const std::int64_t cols : {16, 31, 64, 127, 128, 129, 159, 160, 161, 257}) {
       for (const std::int64_t k : {9, 16, 17}) {
         if (k > cols) continue;
         Problem problem = problem_of(1 << 20, cols, k);
@@ -411,7 +411,7 @@ TEST(CudaPlans, SayWhyAFamilyCannotTakeAProblem) {
   };
   EXPECT_EQ(refusal(problem_of(100, 64, 17), Family::cuda_tournament),
             "family is cuda_tournament, with 64 columns and k = 17 of f32; it takes k up to 8 and rows of up to 1024 "
-            "columns (128 of f64), or k up to 16 and rows of up to 256 (480 of 16 bits, none of f64)");
+            "columns (128 of f64), or k up to 16 and rows of up to 128 (160 of 16 bits, none of f64)");
   EXPECT_EQ(refusal(problem_of(100, 64, 8), Family::cuda_scan),
             "family is cuda_scan; accepted for this search on a GPU: cuda_warp, cuda_tournament, cuda_block, "
             "cuda_filter, cuda_cluster or cuda_radix");

@@ -129,13 +129,14 @@ bool with_tournament_config(const Problem& problem, F&& f) {
       return for_tournament_variants<T, K>([&]<int G, int R>() {
         using Config = TournamentConfig<T, G, R>;
         if (problem.cols > Config::kCols) return false;
-        // The first row may be off alignment.
+        // The first row may be off alignment, which the launch will find.
         const auto bytes = std::int64_t{Config::shared_bytes(K, static_cast<int>(problem.cols))};
-        return f.template operator()<G, R>(std::max(bytes, unaligned));
+        return f.template operator()<G, R>(bytes, std::max(bytes, unaligned));
       });
     }
     return for_unaligned_tournament_variants<T, K>([&]<int G, int R>() {
-      return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) && f.template operator()<G, R>(unaligned);
+      return UnalignedTournamentConfig<T, G, R>::takes(problem.cols) &&
+             f.template operator()<G, R>(unaligned, unaligned);
     });
   });
 }
@@ -144,13 +145,13 @@ bool with_tournament_config(const Problem& problem, F&& f) {
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes) {
+    return with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t most_bytes) {
       // In a batch copies run ahead, but long batches leave the device idle at the end. Of 1 to 16 tiles three were
       // best, and one if there are few tiles.
       constexpr std::int64_t kWarpsPerMultiprocessor = 160;
       constexpr std::int64_t kLongestBatch = 3;
       constexpr std::int64_t kRows = 32 / G;
-      if (shared_bytes > traits.shared_bytes_per_block) return false;
+      if (most_bytes > traits.shared_bytes_per_block) return false;
       const std::int64_t tiles = std::max(core::ceil_div(problem.rows, kRows), std::int64_t{1});
       const std::int64_t batch = batch_length(tiles, kWarpsPerMultiprocessor * traits.multiprocessors, kLongestBatch);
       if (core::ceil_div(tiles, batch * kTournamentWarps) > kMaxBlocks) return false;
@@ -409,7 +410,7 @@ const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament:
-      return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 256 (480 of 16 "
+      return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 (160 of 16 "
              "bits, "
              "none of f64)";
     case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of a block";
@@ -454,7 +455,7 @@ bool tiles_are_known(const Plan& plan) {
       for_unaligned_variants<T>(
           [&]<int G, int R>() { return fits.template operator()<UnalignedConfig<T, G, R>>(G, R); });
     } else {
-      with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes) {
+      with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
         known = tiles_fit(plan, kTournamentWarps, 32 / G, shared_bytes);
         return true;

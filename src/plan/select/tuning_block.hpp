@@ -23,14 +23,14 @@ struct BlockSample {
   std::int64_t candidates;   ///< Elements between the two, rarely more.
 };
 
-/// The ranks of a sample of 2^log_size elements.
-inline BlockSample block_sample_of(std::int32_t log_size, std::int64_t cols, std::int64_t k) {
+/// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
+inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes) {
   constexpr double kMargin = 2.5;  // in standard deviations of the rank
   // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
   constexpr std::int64_t kOneThreshold = 8;
   BlockSample sample{};
-  sample.log_size = log_size;
-  const double size = 1 << log_size;
+  sample.log_size = cols < 4096 ? 6 : cols < 8192 || element_bytes == 8 ? 7 : 8;
+  const double size = 1 << sample.log_size;
   const double share = static_cast<double>(k) / static_cast<double>(std::max(cols, std::int64_t{1}));
   const double rank = share * size;
   const double margin = kMargin * std::sqrt(rank * (1 - share)) + 1;
@@ -40,24 +40,6 @@ inline BlockSample block_sample_of(std::int32_t log_size, std::int64_t cols, std
   const double most = (ranks + 3 * std::sqrt(ranks) + 2) / size * static_cast<double>(cols) + 32;
   sample.candidates = static_cast<std::int64_t>(std::min(most, static_cast<double>(cols)));
   return sample;
-}
-
-/// The larger a sample, the longer it takes to sort, and the fewer candidates there are. f64 lacks the registers for the
-/// largest.
-inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes) {
-  // Instructions of a warp, counted at 2500 columns, k 300, f32.
-  constexpr std::int64_t kToSort[] = {180, 270, 480};
-  constexpr std::int64_t kTenCandidates = 42;
-  constexpr std::int32_t kLeast = 6;
-  BlockSample best = block_sample_of(kLeast, cols, k);
-  const auto cost = [&](const BlockSample& sample) {
-    return kToSort[sample.log_size - kLeast] + sample.candidates * kTenCandidates / 10;
-  };
-  for (std::int32_t log_size = kLeast + 1; log_size <= (element_bytes == 8 ? 7 : 8); ++log_size) {
-    const BlockSample other = block_sample_of(log_size, cols, k);
-    if (cost(other) < cost(best)) best = other;
-  }
-  return best;
 }
 
 /// Threads of a block, and its shared memory: state, elements, list of element numbers.

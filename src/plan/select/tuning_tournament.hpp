@@ -24,8 +24,8 @@ constexpr auto with_tournament_list(std::int64_t k, F&& f) {
 template <class T, int K>
 inline constexpr int kTournamentMaxCols = sizeof(T) == 8   ? (K <= 8 ? 128 : 0)
                                           : K <= 8         ? 1024
-                                          : sizeof(T) == 2 ? 480
-                                                           : 256;
+                                          : sizeof(T) == 2 ? 160
+                                                           : 128;
 
 /// True if aligned rows have kernels of their own. Elements of 8 bytes are as fast in the kernels for any address.
 template <class T>
@@ -134,32 +134,25 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
 };
 
-/// Calls `f.template operator()<G, R>()` for configs with up to 32 elements for a lane, shortest rows first, until it returns
-/// true.
-template <class T, int K, class F>
-constexpr bool for_tournament_variants_of_32(F&& f) {
+/// Calls `f.template operator()<G, R>()` for configs with up to kMost elements for a lane, shortest rows first, until it
+/// returns true.
+template <class T, int K, int kMost, class F>
+constexpr bool for_tournament_lanes(F&& f) {
   constexpr int kLongest = kTournamentMaxCols<T, K>;
   if constexpr (kLongest > 0) {
-    if (f.template operator()<1, 32>() || f.template operator()<2, 32>() || f.template operator()<4, 32>()) return true;
+    if (f.template operator()<1, 32>()) return true;
+    if constexpr (kMost > 32) {
+      if (f.template operator()<1, kMost>()) return true;
+    }
+    if (f.template operator()<2, kMost>()) return true;
   }
-  if constexpr (kLongest > 4 * 32) {
-    return f.template operator()<8, 32>() || f.template operator()<16, 32>() || f.template operator()<32, 32>();
+  if constexpr (kLongest > 2 * kMost) {
+    if (f.template operator()<4, kMost>()) return true;
   }
-  return false;
-}
-
-/// The same with up to 64.
-template <class T, int K, class F>
-constexpr bool for_tournament_variants_of_64(F&& f) {
-  constexpr int kLongest = kTournamentMaxCols<T, K>;
-  if (f.template operator()<1, 32>() || f.template operator()<1, 64>() || f.template operator()<2, 64>() ||
-      f.template operator()<4, 64>()) {
-    return true;
+  if constexpr (kLongest > 4 * kMost) {
+    if (f.template operator()<8, kMost>() || f.template operator()<16, kMost>()) return true;
   }
-  if constexpr (kLongest > 4 * 64) {
-    if (f.template operator()<8, 64>()) return true;
-  }
-  if constexpr (kLongest > 8 * 64) return f.template operator()<16, 64>();
+  if constexpr (kLongest > 16 * kMost) return f.template operator()<32, kMost>();
   return false;
 }
 
@@ -170,21 +163,24 @@ constexpr bool for_tournament_variants(F&& f) {
   if constexpr (!kTournamentReadsVectors<T>) {
     return false;
   } else if constexpr (sizeof(T) == 4 && K <= 8) {
-    return for_tournament_variants_of_32<T, K>(f);
+    return for_tournament_lanes<T, K, 32>(f);
   } else {
-    return for_tournament_variants_of_64<T, K>(f);
+    return for_tournament_lanes<T, K, 64>(f);
   }
 }
 
-/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but a tile of
-/// words of 8 bytes would need too much shared memory. The longest rows need more lanes: many lanes use an odd number of words,
-/// and a row of 16-bit elements may have one word more.
+/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but they need
+/// shared memory, which limits the number of warps (64 columns of f32 at a stride of 69, k 8: 1.68 times the floor with two
+/// lanes, 2.42 with one). The longest rows need more lanes: many lanes use an odd number of words, and a row of 16-bit elements
+/// may have one word more.
 template <class T, int K, class F>
 constexpr bool for_unaligned_tournament_variants(F&& f) {
   if constexpr (sizeof(T) == 8) {
-    return for_tournament_variants_of_32<T, K>(f);
+    return for_tournament_lanes<T, K, 32>(f);
+  } else if constexpr (sizeof(T) == 4 && K <= 8) {
+    return for_tournament_lanes<T, K, 48>(f);
   } else {
-    if (for_tournament_variants_of_64<T, K>(f)) return true;
+    if (for_tournament_lanes<T, K, 64>(f)) return true;
     if constexpr (K <= 8) return f.template operator()<32, 64>();
     return false;
   }

@@ -42,7 +42,7 @@ struct TournamentMarks {
 template <class T, int G, int R, int K>
 struct TournamentResults {
   using Lists = TournamentLists<T, G>;
-  static constexpr int kMasks = R / 32;
+  static constexpr int kMasks = (R + 31) / 32;
   using Marks = TournamentMarks<kMasks>;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 

@@ -47,7 +47,7 @@ struct TournamentTile {
   using Word = typename E::Word;
   static constexpr int kLanes = G;
   static constexpr int kList = K;
-  static constexpr int kMasks = R / 32;
+  static constexpr int kMasks = (R + 31) / 32;
   static constexpr int kWords = R / E::kPerWord;
   static constexpr int kUnit = 8;  ///< Words that are searched at a time.
 

@@ -161,7 +161,7 @@ struct UnalignedTournamentTile {
   using Word = typename E::Word;
   static constexpr int kLanes = G;
   static constexpr int kList = K;
-  static constexpr int kMasks = R / 32;
+  static constexpr int kMasks = (R + 31) / 32;
   static constexpr int kBytes = Config::kBytes;
   static constexpr int kPerWord = Config::kPerWord;
   static constexpr int kUnit = Config::kUnit;
