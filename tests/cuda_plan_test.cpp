@@ -147,8 +147,9 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
         if (k > cols) continue;
         Problem problem = problem_of(1 << 20, cols, k);
         problem.dtype = dtype;
+        const bool searched = rtopk::size_of(dtype) == 4 && cols > 64 && cols % 4 == 0;
         EXPECT_EQ(family(problem),
-                  k <= 16 && cols <= longest ? rtopk::Family::cuda_tournament : rtopk::Family::cuda_warp)
+                  k <= 16 && cols <= longest && !searched ? rtopk::Family::cuda_tournament : rtopk::Family::cuda_warp)
             << describe(problem);
       }
     }

@@ -157,6 +157,28 @@ def test_results_are_the_measured_ones():
         assert target.split(": ")[-1] == verdict, text
 
 
+def test_results_between_the_grids_are_the_measured_ones():
+    summary = json.loads((ROOT / "bench/results/gpu-h200-again.json").read_text())["summary"]
+    names = [
+        "widths",
+        "rows",
+        "shortest",
+        "vocabularies",
+        "unaligned",
+        "off_grid_f16",
+        "off_grid_bf16",
+        "data",
+        "constant",
+    ]
+    rows = table_after(DOCS / "results.md", "| set | cells | geometric mean | worst | target |")
+    for name, (text, number, mean, worst, target) in zip(names, rows, strict=True):
+        (measured,) = [row for row in summary if row["set"] == name]
+        assert int(number) == measured["cells"], text
+        assert float(mean) == round(measured["geometric_mean"], 2), text
+        assert worst.startswith(f"{measured['worst']:.2f}"), text
+        assert target.endswith("met" if measured["met"] else "missed"), text
+
+
 def random_runs(file):
     """Of each run the seed and the cells."""
     for run in json.loads((ROOT / "bench/results" / file).read_text())["runs"]:
