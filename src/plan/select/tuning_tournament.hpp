@@ -90,7 +90,7 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   /// With many lanes, only if their stride is odd.
   static constexpr bool takes(std::int64_t cols) {
     constexpr int kMostWords = G <= 4 ? kWords : kWords - 1;
-    return cols <= R * G && row_words(static_cast<int>(cols)) <= G * kMostWords;
+    return cols <= std::int64_t{R} * G && row_words(static_cast<int>(cols)) <= G * kMostWords;
   }
   /// Words from one lane's first to the next one's. If it is odd, lanes of a row have no bank conflicts.
   static constexpr int stride_words(int cols) {
