@@ -89,8 +89,8 @@ bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     if (!core::bisects(problem) && !has_aligned_rows(problem)) {
       if (plan_unaligned_rows<T>(traits, plan)) return true;
-      // 16-bit rows of an odd pitch that are too long for that layout would be copied element by element. Measured, bf16,
-      // masks, times the floor: 1947 columns 17.2; cuda_block, 2956 columns: 2.8.
+      // 16-bit rows of an odd pitch that are too long for that layout would be copied element by element. Measured,
+      // bf16, masks, times the floor: 1947 columns 17.2; cuda_block, 2956 columns: 2.8.
       const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
       if (!wanted && odd && problem.cols > 1024) return false;
     }
@@ -167,9 +167,9 @@ bool plan_tournament(const Traits& traits, Plan& plan) {
   });
 }
 
-/// True if cuda_tournament is the fastest where it takes the problem. Aligned rows of 32 bits that several lanes share are
-/// searched in less time than lists of 16 are merged. Measured, times the floor, cuda_warp against cuda_tournament: 128 columns,
-/// k 16, dense: 1.18, 1.64; 200 columns, k 10: 1.47, 2.20.
+/// True if cuda_tournament is the fastest where it takes the problem. It merges lists of 16 if several lanes share a
+/// row: then it takes longer than cuda_warp's search of aligned rows. Measured, f32, times the floor, cuda_warp and
+/// cuda_tournament: 128 columns, k 16, dense: 1.18, 1.64; 200 columns, k 10: 1.47, 2.20.
 bool prefers_tournament(const Problem& problem) {
   return problem.k <= 8 || problem.cols <= 64 || size_of(problem.dtype) != 4 || !has_aligned_rows(problem);
 }
@@ -417,9 +417,8 @@ const char* limits_of(Family family) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament:
-      return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 (160 of 16 "
-             "bits, "
-             "none of f64)";
+      return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 "
+             "(160 of 16 bits, none of f64)";
     case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of a block";
     case Family::cuda_filter:
       return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";

@@ -36,7 +36,6 @@ template <int kKeyBytes>
 struct DigitSortConfig {
   static constexpr int kMaxBits = 8;  ///< Of a digit.
   static constexpr int kMaxThreads = 1024;
-  static constexpr std::int64_t kMinItems = 1024;   ///< Fewer are merged in less time than counters take.
   static constexpr std::int64_t kMaxItems = 65535;  ///< Places and ranks have 16 bits.
   static constexpr int kTile = 8192;                ///< Of a longer row. A multiple of the tiles that are merged.
 

@@ -19,8 +19,8 @@ constexpr auto with_tournament_list(std::int64_t k, F&& f) {
   return f.template operator()<16>();
 }
 
-/// The longest rows. The work grows with k and with the lanes of a row, which merge their lists: with lists of 16, a search is
-/// faster for longer rows. To exchange elements of 8 bytes takes three times as many instructions.
+/// The longest rows. The work grows with k and with the lanes of a row, which merge their lists: with lists of 16, a
+/// search is faster for longer rows. To exchange elements of 8 bytes takes three times as many instructions.
 template <class T, int K>
 inline constexpr int kTournamentMaxCols = sizeof(T) == 8   ? (K <= 8 ? 128 : 0)
                                           : K <= 8         ? 1024
@@ -44,8 +44,8 @@ struct TournamentLists {
   }
 };
 
-/// G lanes share a row; each owns R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile. Rows begin
-/// and end at multiples of 16 bytes.
+/// G lanes share a row; each owns R neighbouring elements of it. A warp works on 32 / G rows at a time: a tile. Rows
+/// begin and end at multiples of 16 bytes.
 template <class T, int G, int R>
 struct TournamentConfig : TournamentLists<T, G> {
   using TournamentLists<T, G>::kRows;
@@ -55,9 +55,9 @@ struct TournamentConfig : TournamentLists<T, G> {
   /// Columns of a lane: as few as the row needs, in units of 8 registers, so that fewer padding elements are compared.
   static constexpr int kUnit = sizeof(T) == 2 ? 16 : 8;
   static constexpr int share(int cols) { return (cols + G * kUnit - 1) / (G * kUnit) * kUnit; }
-  /// Elements from one lane's first element to the next lane's. The gap of one access makes it an odd number of accesses,
-  /// which avoids bank conflicts both for the copies, which go along rows, and for the lanes, which go along their own
-  /// elements.
+  /// Elements from one lane's first element to the next lane's. The gap of one access makes it an odd number of
+  /// accesses, which avoids bank conflicts both for the copies, which go along rows, and for the lanes, which go along
+  /// their own elements.
   static constexpr int pitch(int cols) { return share(cols) + kVector; }
   static constexpr int stage_bytes(int cols) { return 32 * pitch(cols) * static_cast<int>(sizeof(T)); }
   static constexpr int kStages = 2;  ///< One is searched while the other is being filled.
@@ -71,8 +71,9 @@ struct TournamentConfig : TournamentLists<T, G> {
   static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * 64);  ///< 64 registers.
 };
 
-/// Rows at any address. They lie in shared memory as they do in memory, copied as aligned vectors of 16 bytes. Lanes read
-/// words of 4 bytes, or of 8 if elements are; of a row of 16-bit elements, half of the first word and half of the last may be foreign.
+/// Rows at any address. They lie in shared memory as they do in memory, copied as aligned vectors of 16 bytes. Lanes
+/// read words of 4 bytes, or of 8 if elements are; of a row of 16-bit elements, half of the first word and half of the
+/// last may be foreign.
 template <class T, int G, int R>
 struct UnalignedTournamentConfig : TournamentLists<T, G> {
   using TournamentLists<T, G>::kRows;
@@ -102,8 +103,8 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr int kMaxGap = 16;  ///< Bytes between rows that may be copied with them.
   /// Copies of a lane for a tile that is one stretch, at most.
   static constexpr int kCopies = (kRows * (R * G * kBytes + kMaxGap) + 15 + 511) / 512;
-  /// True if a tile is copied as one stretch. Else each row has a slot of its own: gaps between rows would be copied too,
-  /// or rows would begin in the same few banks.
+  /// True if a tile is copied as one stretch. Else each row has a slot of its own: gaps between rows would be copied
+  /// too, or rows would begin in the same few banks.
   static constexpr bool is_one_stretch(std::int64_t cols, std::int64_t stride) {
     constexpr int kMostConflicts = 4;  // what slots, which begin at multiples of 16 bytes, have too
     return stride - cols <= kMaxGap / kBytes &&
@@ -134,8 +135,8 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
 };
 
-/// Calls `f.template operator()<G, R>()` for configs with up to kMost elements for a lane, shortest rows first, until it
-/// returns true.
+/// Calls `f.template operator()<G, R>()` for configs with up to kMost elements for a lane, shortest rows first, until
+/// it returns true.
 template <class T, int K, int kMost, class F>
 constexpr bool for_tournament_lanes(F&& f) {
   constexpr int kLongest = kTournamentMaxCols<T, K>;
@@ -156,8 +157,8 @@ constexpr bool for_tournament_lanes(F&& f) {
   return false;
 }
 
-/// The same for the compiled configs of aligned rows. A lane's elements fit in 32 registers; longer rows have more lanes. But to
-/// merge lists of 16 takes longer than to fill them: there, lanes have more elements.
+/// The same for the compiled configs of aligned rows. A lane's elements fit in 32 registers; longer rows have more
+/// lanes. But to merge lists of 16 takes longer than to fill them: there, lanes have more elements.
 template <class T, int K, class F>
 constexpr bool for_tournament_variants(F&& f) {
   if constexpr (!kTournamentReadsVectors<T>) {
@@ -169,10 +170,10 @@ constexpr bool for_tournament_variants(F&& f) {
   }
 }
 
-/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but they need
-/// shared memory, which limits the number of warps (64 columns of f32 at a stride of 69, k 8: 1.68 times the floor with two
-/// lanes, 2.42 with one). The longest rows need more lanes: many lanes use an odd number of words, and a row of 16-bit elements
-/// may have one word more.
+/// The same for rows at any address. Lanes read word by word, in loops, so that more words need no more registers; but
+/// they need shared memory, which limits the number of warps (64 columns of f32 at a stride of 69, k 8: 1.68 times the
+/// floor with two lanes, 2.42 with one). The longest rows need more lanes: many lanes use an odd number of words, and a
+/// row of 16-bit elements may have one word more.
 template <class T, int K, class F>
 constexpr bool for_unaligned_tournament_variants(F&& f) {
   if constexpr (sizeof(T) == 8) {

@@ -103,11 +103,11 @@ struct UnalignedConfig : WarpLists<T, G, R> {
   }
 };
 
-/// Calls `f.template operator()<G, R>()` for the compiled configs of aligned rows, shortest rows first, until it returns
-/// true.
+/// Calls `f.template operator()<G, R>()` for the compiled configs of aligned rows, shortest rows first, until it
+/// returns true.
 ///
-/// Every element of a lane costs time, whether the row has so many or not: no row is padded by more than two fifths. Where
-/// lanes are an odd number of vectors apart, they have no bank conflicts without a swizzle.
+/// Every element of a lane costs time, whether the row has so many or not: no row is padded by more than two fifths.
+/// Where lanes are an odd number of vectors apart, they have no bank conflicts without a swizzle.
 template <class T, class F>
 constexpr bool for_aligned_variants(F&& f) {
   // Measured at 128 columns: 8 lanes of 16 elements take 1.31 times the floor, 4 of 32 take 1.65. 16-bit elements take
@@ -142,8 +142,8 @@ constexpr bool for_aligned_variants(F&& f) {
 
 /// The same for rows at any address. No config has the R of an aligned one, so that a plan tells them apart.
 ///
-/// The fewer lanes a row has, the more rows share the fixed cost of a tile. Measured, 4 lanes against 8, normal data, f32: 73
-/// columns, k 24: 1.46, 1.69; 81 columns, k 14: 1.78, 2.23; 97 columns, k 7: 1.97, 2.17.
+/// The fewer lanes a row has, the more rows share the fixed cost of a tile. Measured, 4 lanes against 8, normal data,
+/// f32: 73 columns, k 24: 1.46, 1.69; 81 columns, k 14: 1.78, 2.23; 97 columns, k 7: 1.97, 2.17.
 template <class T, class F>
 constexpr bool for_unaligned_variants(F&& f) {
   if constexpr (sizeof(T) == 2) {

@@ -78,9 +78,12 @@ class FilterList {
     return FilterThreshold<T>::at(state.floor, args.smallest);
   }
 
-  /// Elements that a full list keeps: the k largest, and some more, if k is so small that it would tell little about the
-  /// next row.
-  static __device__ int learnt_rank(int k) { return max(k, 16); }
+  /// The rank whose key is learnt, and that a full list is cut to: k. The few largest elements of a row tell little
+  /// about the next row, so there is a least rank.
+  static __device__ int learnt_rank(int k) {
+    constexpr int kLeast = 16;
+    return max(k, kLeast);
+  }
 
   /// Keeps the largest of a full list. Later elements equal to the smallest of them cannot be selected.
   static __device__ __noinline__ FilterThreshold<T> prune(const SelectArguments& args, char* shared, std::int64_t row) {

@@ -2,9 +2,9 @@
 //
 // A warp streams its rows through shared memory. It lists the elements that reach the filter threshold, a few more than
 // k, with their columns: the candidates. Then it searches the kth value among the candidates only. The filter threshold
-// is learnt from the rows before. If the list is full, only the k largest so far are kept, which raises the filter
-// threshold. If fewer than k elements reach it, the row is read again. So what was learnt changes the speed of a row,
-// never its result.
+// is learnt from the rows before. If the list is full, only the k largest so far are kept (16 if k is less), which
+// raises the filter threshold. If fewer than k elements reach it, the row is read again. So what was learnt changes the
+// speed of a row, never its result.
 #pragma once
 
 #include "cuda/select/filter/list.cuh"

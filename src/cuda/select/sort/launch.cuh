@@ -69,12 +69,11 @@ cudaError_t launch_sort_as(const SortLaunch& config, const SelectArguments& args
   return error;
 }
 
-/// True if a block can sort a whole row by digits, and it pays.
+/// True if a block can sort a whole row by digits.
 template <class T>
 bool sorts_by_digits(const SelectArguments& args, int device) {
   using Config = DigitSortConfig<sizeof(T)>;
-  return args.k >= Config::kMinItems && args.k <= Config::kMaxItems && args.cols <= std::int64_t{0xffffffff} &&
-         digits_fit<T>(args.k, device);
+  return args.k <= Config::kMaxItems && args.cols <= std::int64_t{0xffffffff} && digits_fit<T>(args.k, device);
 }
 
 template <class T>

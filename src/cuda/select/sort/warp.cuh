@@ -1,8 +1,8 @@
 // Sorts up to 1024 results of a row by value in the registers of one warp.
 //
-// A word to sort is a digit of the key, and the complement of the place that the result had, so that of equal digits the
-// earlier comes first. The highest digit mostly decides. Only if two results have the same one, they are sorted by all
-// digits, the lowest first.
+// It sorts words: a digit of the key, then the complement of the result's place, so that of equal digits the earlier
+// comes first. The highest digit of the key mostly decides. Only if two results have the same one, they are sorted by
+// all digits, the lowest first.
 #pragma once
 
 #include <bit>
@@ -94,8 +94,8 @@ class WarpSort {
     } while (shift < bits_);
   }
 
-  /// Sorts by the bits of the key from `shift` on. Equal ones stay in the order that they have: that of memory_.order, or
-  /// that of their places. True if there are any.
+  /// Sorts by the bits of the key from `shift` on. Equal ones stay in the order that they have: that of memory_.order,
+  /// or that of their places. True if there are any.
   __device__ bool sort_by_digit(int shift, bool has_order) {
     std::uint32_t words[C];
 #pragma unroll

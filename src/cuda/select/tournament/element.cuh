@@ -1,8 +1,8 @@
 // Operations of cuda_tournament on words: one element of 64 or 32 bits, or two of 16.
 //
 // They are compared in their own type. Minima and maxima with NaN are NaN. In a sorting network any input can reach any
-// output, so that NaN among the elements makes the kth value NaN. Only then is NaN treated as infinity. Elements of 64 bits,
-// which have no such instructions, are compared as integers: as sort keys.
+// output, so that NaN among the elements makes the kth value NaN. Only then is NaN treated as infinity. Elements of 64
+// bits, which have no such instructions, are compared as integers: as sort keys.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -43,7 +43,8 @@ struct TournamentElement<float> {
   // pipes. The sign is clear for equal values, and for infinity minus infinity, which is the NaN without a sign. It is
   // also clear for two zeros of any signs, if the sign of a zero kth value is chosen well.
 
-  /// A bit for each of up to 32 elements, the first in the highest bit: set if the element is at or above the kth value.
+  /// A bit for each of up to 32 elements, the first in the highest bit: set if the element is at or above the kth
+  /// value.
   template <int N>
   static __device__ unsigned at_least(const Word (&x)[N], Word kth) {
     const float negated = __fadd_rn(-kth, 0.0f);  // of zero: +0
@@ -154,8 +155,8 @@ struct TournamentPairs {
     return (bits(x) & 0x7fff7fffu) + (0x7fff7fffu - Pair::kInfinity);
   }
 
-  /// The signs of up to 32 differences, the first in the highest bit. Four signs at a time are spread to bytes, 0 or -1. A
-  /// dot product of four bytes puts them in their places; the sum stays negated until the end.
+  /// The signs of up to 32 differences, the first in the highest bit. Four signs at a time are spread to bytes, 0 or
+  /// -1. A dot product of four bytes puts them in their places; the sum stays negated until the end.
   template <int N, class Difference>
   static __device__ unsigned signs(const Word (&x)[N], Difference difference) {
     static_assert(N % 4 == 0);

@@ -20,8 +20,9 @@ cudaError_t launch_aligned_tournament(const Plan& plan, const SelectArguments& a
   return error;
 }
 
-/// A plan does not know the address of the first row. Where that is off alignment, a row may need another number of lanes. A
-/// block has as many rows as in the plan, or more: then the last blocks have none. It may need more shared memory.
+/// A plan does not know the address of the first row. Where that is off alignment, a row may need another number of
+/// lanes. A block has as many rows as in the plan, or more: then the last blocks have none. It may need more shared
+/// memory.
 template <class T, int K>
 cudaError_t launch_unaligned_tournament(const Plan& plan, SelectArguments args, Grid grid) {
   cudaError_t error = cudaErrorInvalidValue;

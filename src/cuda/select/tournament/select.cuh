@@ -204,8 +204,8 @@ class TournamentSelect {
     for (int i = 0; i < kMasks; ++i) marks[i] = above[i] | equal[i];
   }
 
-  /// NaN counted as infinity so far. Of the two, the better one comes first: as far as the quota goes, it moves from those equal
-  /// to the kth value to those above. Returns what is left of the quota.
+  /// NaN counted as infinity so far. Of the two, the better one comes first: as far as the quota goes, it moves from
+  /// those equal to the kth value to those above. Returns what is left of the quota.
   static __device__ int keep_better(const Tile& tile, Word kth, unsigned (&above)[kMasks], unsigned (&equal)[kMasks],
                                     int quota) {
     const bool infinite = E::is_infinite(kth);

@@ -1,5 +1,5 @@
-// The rows of a warp of cuda_tournament in shared memory, and how their elements are loaded and written, if rows begin and
-// end at multiples of 16 bytes. select.cuh decides what to select.
+// The rows of a warp of cuda_tournament in shared memory, and how their elements are loaded and written, if rows begin
+// and end at multiples of 16 bytes. select.cuh decides what to select.
 #pragma once
 
 #include <cstdint>

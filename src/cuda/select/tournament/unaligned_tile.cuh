@@ -1,9 +1,11 @@
-// The rows of a warp of cuda_tournament in shared memory, at any address. They lie there as they do in memory, copied as
-// aligned vectors of 16 bytes: all rows of the tile as one stretch, or each in a slot if there are gaps between them.
+// The rows of a warp of cuda_tournament in shared memory, at any address. They lie there as they do in memory, copied
+// as aligned vectors of 16 bytes: all rows of the tile as one stretch, or each in a slot if there are gaps between
+// them.
 //
-// Lanes read words of 4 bytes, or of 8 if elements are. Whole units of 8 words are searched as they are. In the rest, what is not the lane's own
-// becomes a value that no element comes after. So does the first half of a word in the middle of which a row of 16-bit
-// elements begins. That half keeps its place among the marks, where it is cleared: so nothing needs to be shifted.
+// Lanes read words of 4 bytes, or of 8 if elements are. Whole units of 8 words are searched as they are. In the rest,
+// what is not the lane's own becomes a value that no element comes after. So does the first half of a word in the
+// middle of which a row of 16-bit elements begins. That half keeps its place among the marks, where it is cleared: so
+// nothing needs to be shifted.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +54,8 @@ struct TournamentCopies {
   static __device__ int lane() { return static_cast<int>(threadIdx.x % 32); }
 
   /// Vectors are copied whole, because what lies around a row is mostly other rows. Those that reach outside of the
-  /// matrix, which is all of [first, last), are copied element by element. `slot_vectors`: of a row, or 0 if the rows are one
-  /// stretch.
+  /// matrix, which is all of [first, last), are copied element by element. `slot_vectors`: of a row, or 0 if the rows
+  /// are one stretch.
   static __device__ __noinline__ void fetch(int to, const char* from, std::int64_t pitch, int rows, int cols,
                                             int slot_vectors, const char* first, const char* last) {
     const bool one_stretch = slot_vectors == 0;
@@ -90,8 +92,8 @@ template <class T, int kMasks, int K>
 struct TournamentMatrix {
   static __device__ int lane() { return static_cast<int>(threadIdx.x % 32); }
 
-  /// The rows of a tile are one stretch in a dense matrix or a mask. It is prepared in shared memory, in the place of the
-  /// elements. `place`: the lane's first element in that stretch.
+  /// The rows of a tile are one stretch in a dense matrix or a mask. It is prepared in shared memory, in the place of
+  /// the elements. `place`: the lane's first element in that stretch.
   static __device__ __noinline__ void write(int elements_at, int stage_at, int place, unsigned first_marks,
                                             unsigned last_marks, char* out, int count, bool dense) {
     unsigned marks[kMasks];
