@@ -228,6 +228,38 @@ def data_cells():
     ]
 
 
+INDEXER_SHAPES = ((1, 131072), (8, 65536), (32, 131072), (64, 32768), (256, 131072), (4096, 16384), (4096, 65536))
+HARD_DATA = ("constant", "shared_exponent", "ascending", "one_outlier", "two_humps", "softmax", "infinities")
+
+
+def indexer_cells():
+    """Few long rows with many results, as sparse attention selects the keys of every query."""
+    cells = [
+        Cell(f"indexer_{dtype}", *shape, k, dtype)
+        for dtype in ("f32", "bf16")
+        for shape in INDEXER_SHAPES
+        for k in (512, 1024, 2048)
+    ]
+    cells += [Cell("indexer_f32", 64, 131072, 64)]
+    cells += [
+        Cell("indexer_data", *shape, 1024, dtype, data=data).against(data="normal")
+        for shape in INDEXER_SHAPES[3:6]
+        for dtype in ("f32", "bf16")
+        for data in HARD_DATA
+    ]
+    return cells
+
+
+def large_k_cells():
+    """A quarter or half of long rows."""
+    return [
+        Cell("large_k_f32" if dtype == "f32" else "large_k_bf16", (1 << 28) // cols, cols, cols // share, dtype)
+        for dtype in ("f32", "bf16")
+        for cols in (16384, 65536, 100_000)
+        for share in (4, 2)
+    ]
+
+
 def other_cells():
     """Shapes and types without a target of their own: torch.topk must not be faster in any."""
     cells = []
@@ -277,6 +309,8 @@ GRIDS = {
     "unaligned": unaligned_cells,
     "off_grid_half": off_grid_half_cells,
     "data": data_cells,
+    "indexer": indexer_cells,
+    "large_k": large_k_cells,
     "other": other_cells,
 }
 
@@ -328,6 +362,11 @@ TARGETS = {
     "off_grid_bf16": Target("bf16, the five sets before / floor", geometric_mean=1.2, worst=1.4),
     "data": Target("data as networks have it / normal data", to="baseline", worst=1.3),
     "constant": Target("rows of one value / normal data", to="baseline", worst=1.5),
+    "indexer_f32": Target("few long rows, k 512 to 2048 / floor"),
+    "indexer_bf16": Target("the same, bf16 / floor"),
+    "indexer_data": Target("hard data in few long rows / normal data", to="baseline", worst=1.3),
+    "large_k_f32": Target("a quarter or half of long rows / floor", worst=1.6),
+    "large_k_bf16": Target("the same, bf16 / floor", worst=2.0),
     "other": Target("other shapes and types / floor"),
     "asked": Target("what --shape asked for / floor"),
     "random_f32": Target("random problems, f32 / floor", geometric_mean=1.2, ninetieth=1.5, worst=2.0),

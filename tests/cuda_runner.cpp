@@ -311,6 +311,39 @@ class CudaRunner final : public Runner {
   bool splits_;
 };
 
+/// Runs cuda_block with 2, 4 or 8 blocks for each row, where make_plan would give it fewer.
+class SharedRowsRunner final : public Runner {
+ public:
+  explicit SharedRowsRunner(const rtopk::Traits& traits) : traits_(traits) {}
+
+  [[nodiscard]] std::string name() const override { return "cuda, cuda_block, shared rows"; }
+  [[nodiscard]] bool unsorted_is_ascending() const override { return true; }
+  void activate() const override {}
+
+  [[nodiscard]] bool takes(const rtopk::Problem& problem) const override {
+    rtopk::Plan plan;
+    return make(problem, plan).ok() && plan.parts > 1;
+  }
+
+  [[nodiscard]] std::string run(const Call& call) const override {
+    rtopk::Plan plan;
+    const rtopk::Status status = make(call.problem, plan);
+    return status.ok() ? run_on_cuda(plan, call) : refused("make_plan", status);
+  }
+
+ private:
+  /// Plans for a GPU that has more multiprocessors than there are rows.
+  rtopk::Status make(rtopk::Problem problem, rtopk::Plan& plan) const {
+    problem.device = {rtopk::DeviceKind::cuda, 0};
+    rtopk::Traits traits = traits_;
+    const std::int64_t rows = std::clamp<std::int64_t>(problem.rows, 1, 1 << 20);
+    traits.multiprocessors = static_cast<std::int32_t>(rows << problem.cols % 3);
+    return rtopk::make_plan(problem, traits, rtopk::Family::cuda_block, plan);
+  }
+
+  rtopk::Traits traits_;
+};
+
 }  // namespace
 
 std::string run_on_cuda(const rtopk::Plan& plan, const Call& call) {
@@ -333,6 +366,7 @@ void add_cuda_runners(std::vector<std::unique_ptr<Runner>>& all) {
   for (const rtopk::Family family : families_of(rtopk::DeviceKind::cuda)) {
     all.push_back(std::make_unique<CudaRunner>(traits, family, true));
   }
+  if (traits.compute_capability >= 90) all.push_back(std::make_unique<SharedRowsRunner>(traits));
 }
 
 }  // namespace rtopk_test

@@ -73,7 +73,8 @@ enum class Family : std::uint8_t {
   cuda_warp,
   /// Very small k of a short row: minima and maxima in a fixed order, without a search.
   cuda_tournament,
-  /// A block keeps a row in shared memory. A sorted sample of the row tells where its kth value is.
+  /// A block, or up to 8 of a cluster, keep a row in shared memory. A sorted sample of the row tells where its kth value
+  /// is.
   cuda_block,
   /// A warp reads a row once and lists the candidates: elements that reach a filter threshold learnt from other rows.
   cuda_filter,
@@ -101,7 +102,7 @@ struct Plan {
   std::int64_t blocks = 0;             ///< CUDA: blocks of the grid.
   std::int64_t parts = 0;              ///< CPU: parts of a row that tasks select from, for rows fewer than threads; the
                                        ///< other fields then describe the selection from parts. 0: rows are whole.
-                                       ///< cuda_cluster, cuda_radix: blocks that share a row.
+                                       ///< cuda_block, cuda_cluster, cuda_radix: blocks that share a row.
   std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
   std::int64_t chunk_rows = 0;         ///< CUDA: rows copied to the workspace at a time; the other fields then describe
                                        ///< the selection from one such chunk. 0: rows are read in place.

@@ -1,5 +1,6 @@
 // Picks the CUDA family for a problem, and its config.
 #include <algorithm>
+#include <optional>
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
@@ -174,10 +175,39 @@ bool prefers_tournament(const Problem& problem) {
   return problem.k <= 8 || problem.cols <= 64 || size_of(problem.dtype) != 4 || !has_aligned_rows(problem);
 }
 
-BlockLayout block_layout(const Problem& problem) {
+/// Picks how many blocks share a row: the fewest that keep two on every multiprocessor nearly all the time, which keeps
+/// enough copies in flight; if no number does, the one that comes nearest. `plan(parts)` plans that many and says how
+/// many bytes of shared memory a block then needs; none if that is impossible.
+template <class F>
+bool pick_parts(const Traits& traits, std::int64_t rows, std::int64_t most, F&& plan) {
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
+  constexpr std::int64_t kBlocks = 2;
+  // More blocks must be clearly better, because blocks that share a row wait for each other.
+  constexpr double kClearly = 1.15;
+  double best = 0;
+  std::int64_t picked = 0;
+  for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? most : 1); parts *= 2) {
+    if (rows > kMaxBlocks / parts) break;
+    const std::optional<std::int64_t> bytes = plan(parts);
+    if (!bytes || *bytes > traits.shared_bytes_per_block) continue;
+    const std::int64_t places =
+        std::min(kBlocks, (traits.shared_bytes_per_block + kReservedBytes) / (*bytes + kReservedBytes));
+    const std::int64_t of_each = std::max(kBlocks, core::ceil_div(rows * parts, traits.multiprocessors));
+    const double busy =
+        static_cast<double>(rows * parts * places) / static_cast<double>(kBlocks * of_each * traits.multiprocessors);
+    if (busy < kClearly * best) continue;
+    best = busy;
+    picked = parts;
+    if (7 * busy >= 6) break;
+  }
+  if (picked > 0) plan(picked);
+  return picked > 0;
+}
+
+BlockLayout block_layout(const Problem& problem, std::int64_t parts) {
   BlockLayout layout{};
   core::with_element_type(problem.dtype,
-                          [&]<class T>(T*) { layout = BlockConfig<T>::layout(problem.cols, problem.k); });
+                          [&]<class T>(T*) { layout = BlockConfig<T>::layout(problem.cols, problem.k, parts); });
   return layout;
 }
 
@@ -187,23 +217,28 @@ bool prefers_block(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBlocks = 2;
   constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kShort = 16384;
-  const BlockLayout layout = block_layout(problem);
+  const BlockLayout layout = block_layout(problem, 1);
   if (layout.chunks == 0) return false;
   if (kBlocks * (layout.shared_bytes + kReservedBytes) > traits.shared_bytes_per_block + kReservedBytes) return false;
   return problem.cols <= kShort || problem.rows >= kBlocks * traits.multiprocessors;
 }
 
-/// A block for each row.
-bool plan_block(const Traits& traits, Plan& plan) {
-  const BlockLayout layout = block_layout(plan.problem);
-  if (layout.chunks == 0 || layout.shared_bytes > traits.shared_bytes_per_block) return false;
-  if (plan.problem.rows > kMaxBlocks) return false;
-  plan.family = Family::cuda_block;
-  plan.threads = layout.threads;
-  plan.lanes_per_row = layout.threads;
-  plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
-  plan.blocks = std::max(plan.problem.rows, std::int64_t{1});
-  return true;
+/// A block for each row, or several. `wanted`: accept slow configs too.
+bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
+  const std::int64_t min_part_cols = wanted ? 1 : 4096;
+  const Problem& problem = plan.problem;
+  const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  return pick_parts(traits, rows, kBlockMaxParts, [&](std::int64_t parts) -> std::optional<std::int64_t> {
+    const BlockLayout layout = block_layout(problem, parts);
+    if (layout.chunks == 0 || (parts > 1 && problem.cols < min_part_cols * parts)) return {};
+    plan.family = Family::cuda_block;
+    plan.parts = parts;
+    plan.threads = layout.threads;
+    plan.lanes_per_row = static_cast<std::int32_t>(parts) * layout.threads;
+    plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+    plan.blocks = rows * parts;
+    return layout.shared_bytes;
+  });
 }
 
 /// The shared memory of a block of cuda_cluster.
@@ -225,7 +260,6 @@ bool prefers_cluster(const Problem& problem) {
 
 /// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: accept slow configs too.
 bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kMinPartCols = 4096;
   // cuda_radix, with blocks on all multiprocessors, should be faster for a few longer rows. Not measured yet.
   constexpr std::int64_t kMaxPartBytesOfFew = 1 << 20;
@@ -233,34 +267,19 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   if (problem.cols > kClusterMaxCols) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  // The fewest blocks per row that keep two on every multiprocessor nearly all the time, which keeps enough copies in
-  // flight; if no number does, the one that comes nearest. More blocks must be clearly better, because blocks that
-  // share a row wait for each other.
-  constexpr std::int64_t kBlocks = 2;
-  constexpr double kClearly = 1.15;
-  double best = 0;
-  for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kClusterMaxParts : 1); parts *= 2) {
+  return pick_parts(traits, rows, kClusterMaxParts, [&](std::int64_t parts) -> std::optional<std::int64_t> {
     const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
+    if (part > kClusterMaxPartCols || (parts > 1 && part < kMinPartCols)) return {};
+    if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) return {};
     const std::int64_t bytes = cluster_shared_bytes(problem, parts);
-    if (parts > 1 && part < kMinPartCols) break;
-    if (part > kClusterMaxPartCols || bytes > traits.shared_bytes_per_block || rows > kMaxBlocks / parts) continue;
-    if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) continue;
-    const std::int64_t places =
-        std::min(kBlocks, (traits.shared_bytes_per_block + kReservedBytes) / (bytes + kReservedBytes));
-    const std::int64_t of_each = std::max(kBlocks, core::ceil_div(rows * parts, traits.multiprocessors));
-    const double busy =
-        static_cast<double>(rows * parts * places) / static_cast<double>(kBlocks * of_each * traits.multiprocessors);
-    if (busy < kClearly * best) continue;
-    best = busy;
     plan.family = Family::cuda_cluster;
     plan.parts = parts;
     plan.threads = kClusterThreads;
     plan.lanes_per_row = static_cast<std::int32_t>(parts) * kClusterThreads;
     plan.shared_bytes = static_cast<std::size_t>(bytes);
     plan.blocks = rows * parts;
-    if (7 * busy >= 6) break;
-  }
-  return best > 0;
+    return bytes;
+  });
 }
 
 /// The shared memory of a block of cuda_filter, and how many blocks fit on a multiprocessor.
@@ -361,7 +380,7 @@ bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   switch (family) {
     case Family::cuda_warp: return plan_warp(traits, wanted, plan);
     case Family::cuda_tournament: return plan_tournament(traits, plan);
-    case Family::cuda_block: return plan_block(traits, plan);
+    case Family::cuda_block: return plan_block(traits, wanted, plan);
     case Family::cuda_filter: return plan_filter(traits, plan);
     case Family::cuda_cluster: return plan_cluster(traits, wanted, plan);
     default: break;
@@ -383,9 +402,8 @@ void pick_family(const Traits& traits, Plan& plan) {
     return;
   }
   const bool planned = (prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
-                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
-                       (prefers_block(traits, problem) && takes(Family::cuda_block)) ||
-                       (prefers_cluster(problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block);
+                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) || takes(Family::cuda_block) ||
+                       (prefers_cluster(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
 }
 
@@ -419,7 +437,7 @@ const char* limits_of(Family family) {
     case Family::cuda_tournament:
       return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 "
              "(160 of 16 bits, none of f64)";
-    case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of a block";
+    case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of up to 8 blocks";
     case Family::cuda_filter:
       return "k up to what leaves room for two lists of candidates in shared memory, fewer than 2^31 - 65536 columns";
     default:
@@ -530,9 +548,11 @@ Status check_config(const Plan& plan) {
     return {};
   }
   if (plan.family == Family::cuda_block) {
-    const BlockLayout layout = block_layout(problem);
+    const bool power = plan.parts >= 1 && plan.parts <= kBlockMaxParts && (plan.parts & (plan.parts - 1)) == 0;
+    if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
+    const BlockLayout layout = block_layout(problem, plan.parts);
     if (plan.threads != layout.threads) return core::invalid("plan.threads", plan.threads, "what make_plan gave");
-    if (plan.blocks != rows) return core::invalid("plan.blocks", plan.blocks, "one for each row");
+    if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
     if (static_cast<std::int64_t>(plan.shared_bytes) < layout.shared_bytes) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
                            "at least what make_plan gave");

@@ -13,6 +13,10 @@ namespace rtopk::cuda {
 inline constexpr int kBlockBins = 256;
 inline constexpr int kBlockMaxSorted = 128;  ///< Results that the kernel sorts by value, not of f64.
 inline constexpr int kBlockMaxSmall = 32;    ///< Candidates that one warp sorts.
+inline constexpr int kBlockMaxParts = 8;     ///< Blocks that share a row. Every device with clusters allows this many.
+inline constexpr int kPartLogBins = 9;
+inline constexpr int kPartBins = 1 << kPartLogBins;
+inline constexpr int kPartMaxSmall = 128;  ///< Candidates that the blocks show each other.
 
 /// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
 /// lies between the two for about 99 rows of a hundred.
@@ -69,30 +73,49 @@ struct BlockConfig {
     return sizeof(T) == 8 ? 1 : chunks == 1 ? 5 : 1024 / max_threads(chunks);
   }
 
+  /// The same for blocks that share a row.
+  static constexpr int kPartThreadsOfOneChunk = 512;
+  static constexpr int max_part_threads(int chunks) {
+    return chunks == 1 ? kPartThreadsOfOneChunk : max_threads(chunks);
+  }
+  static constexpr int min_part_blocks(int chunks) { return sizeof(T) == 8 ? 1 : 1024 / max_part_threads(chunks); }
+
   static constexpr int kStateBytes = 3072;
+  static constexpr int kPartStateBytes = 9216;
   /// The last thread reads a whole chunk, past the end of the row.
   static constexpr int kPaddingBytes = kChunkWords * kWordBytes;
   /// The most vectors of 16 bytes that a row touches, wherever it begins.
   static constexpr std::int64_t vectors(std::int64_t cols) { return (cols + std::int64_t{2} * kVector - 2) / kVector; }
   static constexpr std::int64_t elements_bytes(std::int64_t cols) { return vectors(cols) * 16 + kPaddingBytes; }
 
-  static BlockLayout layout(std::int64_t cols, std::int64_t k) {
+  /// Columns of every part but the last. Parts begin as far from a multiple of 16 bytes as the row.
+  static constexpr std::int64_t part_cols(std::int64_t cols, std::int64_t parts) {
+    return parts == 1 ? cols : core::ceil_div(cols, parts * kVector) * kVector;
+  }
+
+  /// `parts`: blocks that share a row.
+  static BlockLayout layout(std::int64_t cols, std::int64_t k, std::int64_t parts) {
     constexpr std::int64_t kMaxElements = 65535;  // the list has 16 bits for each
+    constexpr std::int64_t kMinPartCols = 1024;
     BlockLayout layout{};
-    const std::int64_t elements = vectors(cols) * kVector;
+    const std::int64_t part = part_cols(cols, parts);
+    const std::int64_t elements = vectors(part) * kVector;
     // The last vector of a shorter row could reach past the next row, out of the matrix.
-    if (cols < kVector || elements > kMaxElements) return layout;
-    const std::int64_t words = vectors(cols) * 16 / kWordBytes;
+    if (part < (parts == 1 ? kVector : kMinPartCols) || elements > kMaxElements) return layout;
+    const std::int64_t words = vectors(part) * 16 / kWordBytes;
     const auto threads_for = [&](int chunks) { return core::ceil_div(words, std::int64_t{32} * stride(chunks)) * 32; };
     // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
-    const int chunks = threads_for(1) <= kThreadsOfOneChunk ? 1 : 2;
+    const int chunks = threads_for(1) <= (parts == 1 ? kThreadsOfOneChunk : kPartThreadsOfOneChunk) ? 1 : 2;
     if (threads_for(chunks) > max_threads(chunks)) return layout;
     layout.chunks = chunks;
     layout.threads = static_cast<std::int32_t>(threads_for(chunks));
-    // Results are listed too.
-    const std::int64_t listed = std::max(k, block_sample(cols, k, sizeof(T)).candidates);
+    // Results are listed too: all may be in one part. Candidates need not be divided evenly; a part with more does
+    // without a list.
+    const std::int64_t candidates = block_sample(cols, k, sizeof(T)).candidates;
+    const std::int64_t listed = std::max(k, parts == 1 ? candidates : candidates / parts * 3 / 2);
     layout.list_capacity = core::ceil_div(std::min(listed, elements), std::int64_t{8}) * 8;
-    layout.shared_bytes = kStateBytes + elements_bytes(cols) + 2 * layout.list_capacity;
+    layout.shared_bytes =
+        (parts == 1 ? kStateBytes : kPartStateBytes) + elements_bytes(part) + 2 * layout.list_capacity;
     return layout;
   }
 };

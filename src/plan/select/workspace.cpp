@@ -55,7 +55,9 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (problem.form != Form::pairs && problem.form != Form::cbsr) return false;
   if (plan.family == Family::cuda_tournament) return false;
   if (plan.family == Family::cuda_filter) return problem.k > kFilterMaxSorted;
-  if (plan.family == Family::cuda_block) return problem.k > kBlockMaxSorted || size_of(problem.dtype) == 8;
+  if (plan.family == Family::cuda_block) {
+    return plan.parts > 1 || problem.k > kBlockMaxSorted || size_of(problem.dtype) == 8;
+  }
   return plan.family != Family::cuda_warp || core::bisects(problem) ||
          problem.k > max_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }

@@ -9,6 +9,8 @@ namespace rtopk::cuda {
 
 /// See BlockLayout and BlockSample in plan/select/tuning_block.hpp.
 struct BlockArguments : SelectArguments {
+  std::int32_t parts = 1;      ///< Blocks that share a row.
+  std::int32_t part_cols = 0;  ///< Columns of each but the last.
   std::int32_t list_at = 0;  ///< In shared memory, in bytes.
   std::int32_t list_capacity = 0;
   std::int32_t log_sample = 0;

@@ -1,5 +1,5 @@
-// A row in shared memory. It lies there as in global memory, copied as aligned vectors of 16 bytes, so its first element
-// may be anywhere in the first vector.
+// A row in shared memory, or a part of one. It lies there as in global memory, copied as aligned vectors of 16 bytes, so
+// its first element may be anywhere in the first vector.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,27 @@ class BlockRow {
  public:
   static constexpr int kVector = BlockConfig<T>::kVector;
 
-  __device__ BlockRow(const SelectArguments& args, std::int64_t row, char* shared)
-      : row_(static_cast<const T*>(args.input) + row * args.stride), elements_(reinterpret_cast<T*>(shared)) {
-    begin_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(row_) % 16 / sizeof(T));
-    end_ = begin_ + static_cast<int>(args.cols);
-    begins_outside_ = row == 0 && begin_ > 0;
-    ends_outside_ = row == args.rows - 1 && end_ % kVector != 0;
+  /// The columns from `first` on, `cols` of them.
+  __device__ BlockRow(const SelectArguments& args, std::int64_t row, int first, int cols, char* shared)
+      : from_(static_cast<const T*>(args.input) + row * args.stride + first),
+        elements_(reinterpret_cast<T*>(shared)),
+        first_(first) {
+    begin_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(from_) % 16 / sizeof(T));
+    end_ = begin_ + cols;
+    begins_outside_ = row == 0 && first == 0 && begin_ > 0;
+    ends_outside_ = row == args.rows - 1 && first + cols == static_cast<int>(args.cols) && end_ % kVector != 0;
   }
 
   [[nodiscard]] __device__ int begin() const { return begin_; }
   [[nodiscard]] __device__ int end() const { return end_; }
-  [[nodiscard]] __device__ int column(int number) const { return number - begin_; }
+  [[nodiscard]] __device__ int column(int number) const { return first_ + number - begin_; }
   [[nodiscard]] __device__ T* elements() const { return elements_; }
-  [[nodiscard]] __device__ const T* in_global_memory() const { return row_; }
+  [[nodiscard]] __device__ const T* in_global_memory() const { return from_; }
 
   /// Starts to copy the row. Vectors are copied whole, because what lies around a row is mostly other rows. The first
   /// vector of the matrix and the last one may reach outside of it: they are copied element by element.
   __device__ void fetch(const BulkCopy& copy, bool spares_cache) const {
-    const T* from = row_ - begin_;
+    const T* from = from_ - begin_;
     const int first = begins_outside_ ? 1 : 0;
     const int last = (ends_outside_ ? end_ : end_ + kVector - 1) / kVector;
     if (spares_cache) {
@@ -50,8 +53,9 @@ class BlockRow {
   }
 
  private:
-  const T* row_;
+  const T* from_;
   T* elements_;
+  int first_;
   int begin_;
   int end_;
   bool begins_outside_;

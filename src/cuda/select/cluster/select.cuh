@@ -12,7 +12,7 @@
 #include "cuda/select/block_sums.cuh"
 #include "cuda/select/candidate_search.cuh"
 #include "cuda/select/cluster/arguments.hpp"
-#include "cuda/select/cluster/cluster.cuh"
+#include "cuda/runtime/cluster.cuh"
 #include "cuda/select/cluster/kth.cuh"
 #include "cuda/select/cluster/marks.cuh"
 #include "cuda/select/cluster/part.cuh"

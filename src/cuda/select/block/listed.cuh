@@ -1,0 +1,57 @@
+// A list of candidates, by their numbers in a row that is in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/block/marked_row.cuh"
+#include "cuda/select/block_sums.cuh"
+
+namespace rtopk::cuda {
+
+/// A warp's candidates: neighbours, so that results are in order.
+struct WarpRange {
+  int first;
+  int last;
+
+  static __device__ WarpRange of(int listed) {
+    const int each = (listed + static_cast<int>(blockDim.x) - 1) / static_cast<int>(blockDim.x) * 32;
+    return {warp_number() * each, min(listed, warp_number() * each + each)};
+  }
+};
+
+/// Calls `write(place, number, element)` for this warp's candidates above the kth value, and for the first of those
+/// equal to it, in order. `before`: counts of the warps before. `all`: every candidate that reaches the kth value is
+/// selected.
+template <class T, int kChunks, class Write>
+__device__ void for_selected(const MarkedRow<T, kChunks>& marked, const std::uint16_t* list, WarpRange range,
+                             WideKey<T> kth, RangeCounts before, SelectedShare share, bool all, bool smallest,
+                             Write&& write) {
+  const unsigned earlier = (1u << lane_number()) - 1u;
+  // `chosen` decides, for all lanes, which of them are selected.
+  const auto go = [&](int place, auto&& chosen_of) {
+#pragma unroll 1
+    for (int line = range.first; line < range.last; line += 32) {
+      const int i = line + lane_number();
+      const int number = list[min(i, range.last - 1)];
+      const T raw = marked.row().elements()[number];
+      const unsigned chosen = chosen_of(static_cast<WideKey<T>>(directed_key(raw, smallest)), i < range.last);
+      if ((chosen >> lane_number() & 1u) != 0) write(place + __popc(chosen & earlier), number, raw);
+      place += __popc(chosen);
+    }
+  };
+  const int ties_before = before.reach - before.above;
+  if (all) {
+    return go(share.first_result + before.reach,
+              [&](WideKey<T> key, bool exists) { return __ballot_sync(kFullWarp, exists && key >= kth); });
+  }
+  int places = share.quota - ties_before;
+  go(share.first_result + before.above + min(ties_before, share.quota), [&](WideKey<T> key, bool exists) {
+    const unsigned equal = __ballot_sync(kFullWarp, exists && key == kth);
+    const bool taken = key == kth && __popc(equal & earlier) < places;
+    places -= __popc(equal);
+    return __ballot_sync(kFullWarp, exists && (key > kth || taken));
+  });
+}
+
+}  // namespace rtopk::cuda

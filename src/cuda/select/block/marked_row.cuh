@@ -1,0 +1,286 @@
+// A row in shared memory, or a block's part of one, with marks of its elements, and what is written from marks. A thread
+// has neighbouring elements.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/runtime/lanes.cuh"
+#include "cuda/select/block/marks.cuh"
+#include "cuda/select/block/row.cuh"
+#include "cuda/select/block/sample.cuh"
+#include "cuda/select/block_sums.cuh"
+#include "cuda/select/result_row.cuh"
+
+namespace rtopk::cuda {
+
+/// Numbers of elements: at or above the low end of a range, above its high end.
+struct RangeCounts {
+  int reach;
+  int above;
+};
+
+/// What of a block's elements is selected: all above the kth value, and the first `quota` of those equal to it.
+struct SelectedShare {
+  int quota;
+  int first_result;  ///< Of the row's results, the first that is this block's.
+};
+
+/// Counts of a block's warps, two sets in alternation.
+using CountsOfWarps = std::uint32_t[2][32];
+
+template <class T, int kChunks>
+class MarkedRow {
+ public:
+  using Config = BlockConfig<T>;
+  using Key = WideKey<T>;
+
+  /// `list`: in shared memory, with room for all selected elements of the block.
+  __device__ MarkedRow(const SelectArguments& args, const BlockRow<T>& row, std::int64_t row_number,
+                       CountsOfWarps& of_warps, std::uint16_t* list)
+      : args_(args), row_(row), row_number_(row_number), of_warps_(of_warps), list_(list) {}
+
+  /// Comes first. It can run while the row is being copied.
+  __device__ void find_own_elements() {
+    const int first = thread() * kOwn;
+    const int end = min(row_.end(), first + kOwn);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        const int base = first + c * kChunkElements + w * 32;
+        own_[c][w] = first_marks(end - base) & ~first_marks(row_.begin() - base);
+      }
+    }
+  }
+
+  [[nodiscard]] __device__ const BlockRow<T>& row() const { return row_; }
+  [[nodiscard]] __device__ Key key_of(int number) const {
+    return directed_key(row_.elements()[number], args_.smallest);
+  }
+  [[nodiscard]] __device__ int passes() const { return passes_; }
+
+  /// Marks all elements by the ends of a range, and counts them.
+  __device__ RangeCounts mark(KeyRange<Key> range) { return mark_by<true>(range); }
+  /// Marks those that reach a key. None count as above.
+  __device__ RangeCounts mark_reaching(Key low) { return mark_by<false>({low, low}); }
+
+  /// Lists the elements marked as in the range, in order.
+  __device__ void list_between(std::uint16_t* list) const {
+    const RangeCounts before = unpacked(before_);
+    std::uint16_t* to = list + (before.reach - before.above);
+    for_each([&](int c, int w) { return reach_[c][w] & ~above_[c][w]; },
+             [&](int number) { *to++ = static_cast<std::uint16_t>(number); });
+  }
+
+  /// Writes the elements marked as above the range, and the first of the others that are marked. `number`: how many
+  /// that is.
+  template <class WriteSorted>
+  __device__ void write(SelectedShare share, int number, WriteSorted&& write_sorted) {
+    const RangeCounts before = unpacked(before_);
+    const int ties_before = before.reach - before.above;
+    drop_ties(share.quota - ties_before);
+    if (args_.form == Form::dense) {
+      write_dense();
+    } else if (args_.form == Form::mask) {
+      write_mask();
+    } else {
+      list_selected(before.above + min(ties_before, share.quota));
+      if (args_.by_value) return write_sorted(list_);
+      write_listed(share.first_result, number);
+    }
+  }
+
+  struct Sums {
+    std::uint32_t before;
+    std::uint32_t total;
+  };
+  /// Sums over the warps before this one, and over all.
+  __device__ Sums sums_of_warps(std::uint32_t mine) {
+    std::uint32_t* of_warps = of_warps_[turn_];
+    turn_ ^= 1;
+    if (lane_number() == 0) of_warps[warp_number()] = mine;
+    __syncthreads();
+    const std::uint32_t there = lane_number() < warps_of_block() ? of_warps[lane_number()] : 0;
+    return {__reduce_add_sync(kFullWarp, lane_number() < warp_number() ? there : 0u),
+            __reduce_add_sync(kFullWarp, there)};
+  }
+
+  /// Two counts in one word: a block has fewer than 2^16 elements.
+  static __device__ std::uint32_t packed(int reach, int above) {
+    return static_cast<std::uint32_t>(reach) | static_cast<std::uint32_t>(above) << 16;
+  }
+  static __device__ RangeCounts unpacked(std::uint32_t both) {
+    return {static_cast<int>(both & 0xffffu), static_cast<int>(both >> 16)};
+  }
+
+ private:
+  using Warp = LaneGroup<32>;
+  using Chunk = BlockChunk<T>;
+  using Threshold = MarkingThreshold<T>;
+  static constexpr int kWords = Chunk::kMarkWords;
+  static constexpr int kChunkElements = 32 * kWords;
+  static constexpr int kOwn = Config::stride(kChunks) * Config::kPerWord;  ///< Elements of a thread.
+
+  [[nodiscard]] static __device__ int threads() { return static_cast<int>(blockDim.x); }
+  [[nodiscard]] static __device__ int thread() { return static_cast<int>(threadIdx.x); }
+
+  template <bool kTwo>
+  __device__ RangeCounts mark_by(KeyRange<Key> range) {
+    const Threshold low(static_cast<core::KeyOf<T>>(range.low), false, args_.smallest);
+    const Threshold high(static_cast<core::KeyOf<T>>(range.high), true, args_.smallest);
+    const auto from = static_cast<std::uint32_t>(__cvta_generic_to_shared(row_.elements())) +
+                      static_cast<std::uint32_t>(thread() * kOwn * static_cast<int>(sizeof(T)));
+    int reach = 0;
+    int above = 0;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) reach_[c][w] = above_[c][w] = 0;
+      if (thread() * kOwn + c * kChunkElements >= row_.end()) continue;
+      Chunk::template at_most<kTwo>(from + static_cast<std::uint32_t>(c * Config::kChunkWords * Config::kWordBytes),
+                                    low.bound(), high.bound(), reach_[c], above_[c]);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        reach_[c][w] = low.marks(reach_[c][w]) & own_[c][w];
+        reach += __popc(reach_[c][w]);
+        above_[c][w] = kTwo ? high.marks(above_[c][w]) & own_[c][w] : 0u;
+        if constexpr (kTwo) above += __popc(above_[c][w]);
+      }
+    }
+    ++passes_;
+    return count(packed(reach, above));
+  }
+
+  /// Sums over the block, and over the threads before this one.
+  __device__ RangeCounts count(std::uint32_t mine) {
+    const std::uint32_t up_to_here = Warp::inclusive_sum(mine);
+    const Sums sums = sums_of_warps(Warp::from_lane(up_to_here, 31));
+    before_ = sums.before + up_to_here - mine;
+    return unpacked(sums.total);
+  }
+
+  /// Calls f with the numbers of the elements that `marks(c, w)` marks, in order.
+  template <class M, class F>
+  __device__ void for_each(M&& marks, F&& f) const {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        const int base = thread() * kOwn + c * kChunkElements + w * 32;
+#pragma unroll 1
+        for (unsigned left = marks(c, w); left != 0;) {
+          const int place = __clz(static_cast<int>(left));
+          left ^= 0x80000000u >> place;
+          f(base + place);
+        }
+      }
+    }
+  }
+
+  /// Adds the first `places` of this thread's elements in the range to those above it.
+  __device__ void drop_ties(int places) {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        unsigned ties = reach_[c][w] & ~above_[c][w];
+        const int number = __popc(ties);
+        // The last one is in the lowest bit.
+#pragma unroll 1
+        for (int surplus = number - max(places, 0); surplus > 0; --surplus) ties &= ties - 1;
+        places -= number;
+        above_[c][w] |= ties;
+      }
+    }
+  }
+
+  /// `first`: the place of this thread's first one.
+  __device__ void list_selected(int first) {
+    std::uint16_t* to = list_ + first;
+    __syncthreads();  // the list may still be read
+    for_each([&](int c, int w) { return above_[c][w]; },
+             [&](int number) { *to++ = static_cast<std::uint16_t>(number); });
+    __syncthreads();
+  }
+
+  __device__ void write_listed(int first_result, int number_of_results) const {
+    const std::int64_t first = row_number_ * args_.k + first_result;
+    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + first;
+    with_indices(args_, row_number_, [&](auto* indices) {
+      using Index = std::remove_reference_t<decltype(*indices)>;
+      const bool wants_indices = args_.indices != nullptr;
+#pragma unroll 2
+      for (int i = thread(); i < number_of_results; i += threads()) {
+        const int number = list_[i];
+        if (values != nullptr) values[i] = row_.elements()[number];
+        if (wants_indices) indices[first_result + i] = static_cast<Index>(row_.column(number));
+      }
+    });
+  }
+
+  /// Clears what is not selected, then copies the row.
+  __device__ void write_dense() {
+    T* elements = row_.elements();
+    for_each([&](int c, int w) { return own_[c][w] & ~above_[c][w]; }, [&](int number) { elements[number] = T{}; });
+    __syncthreads();
+    write_out(static_cast<T*>(args_.dense) + row_number_ * args_.cols + row_.column(0), elements);
+  }
+
+  /// The marks as bytes, in the memory of the elements.
+  __device__ void write_mask() {
+    __syncthreads();  // all have read the elements
+    std::uint8_t* out = args_.mask + row_number_ * args_.cols + row_.column(0);
+    // As far from a multiple of 16 bytes as in global memory.
+    auto* bytes = reinterpret_cast<std::uint8_t*>(row_.elements()) + reinterpret_cast<std::uintptr_t>(out) % 16;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        std::uint8_t* to = bytes + thread() * kOwn + c * kChunkElements + w * 32;
+#pragma unroll 8
+        for (int j = 0; j < 32; ++j) {
+          if ((own_[c][w] << j & 0x80000000u) != 0) to[j] = static_cast<std::uint8_t>(above_[c][w] >> (31 - j) & 1u);
+        }
+      }
+    }
+    __syncthreads();
+    write_out(out, bytes);
+  }
+
+  /// Copies a row's elements, as vectors if both sides are aligned in the same way.
+  template <class X>
+  __device__ void write_out(X* to, const X* from) const {
+    constexpr int kOf = 16 / static_cast<int>(sizeof(X));
+    const int begin = row_.begin();
+    const int end = row_.end();
+    const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(from + begin));
+    if ((static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to + begin)) - shared) % 16 != 0) {
+#pragma unroll 4
+      for (int i = begin + thread(); i < end; i += threads()) to[i] = from[i];
+      return;
+    }
+    // Elements before the first whole vector, and after the last one.
+    const int first = min(begin + static_cast<int>((16 - shared % 16) % 16 / sizeof(X)), end);
+    const int whole = (end - first) / kOf * kOf;
+#pragma unroll 2
+    for (int i = first + thread() * kOf; i < first + whole; i += threads() * kOf) {
+      *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from + i);
+    }
+    if (begin + thread() < first) to[begin + thread()] = from[begin + thread()];
+    if (first + whole + thread() < end) to[first + whole + thread()] = from[first + whole + thread()];
+  }
+
+  const SelectArguments& args_;
+  BlockRow<T> row_;
+  std::int64_t row_number_;
+  CountsOfWarps& of_warps_;
+  std::uint16_t* list_;            ///< Numbers of elements.
+  unsigned own_[kChunks][kWords];  ///< Marks of the elements that belong to the row, and to no other thread.
+  unsigned reach_[kChunks][kWords];
+  unsigned above_[kChunks][kWords];
+  std::uint32_t before_ = 0;  ///< The last counts, of the threads before this one.
+  int turn_ = 0;
+  int passes_ = 0;
+};
+
+}  // namespace rtopk::cuda
