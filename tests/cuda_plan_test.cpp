@@ -315,10 +315,35 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
   EXPECT_EQ(plan_of(dense, h200).family, rtopk::Family::cuda_cluster);
   // Clusters exist since sm_90.
   EXPECT_EQ(plan_of(problem_of(64, 131072, 64), kGpus[0]).parts, 1);
-  // Eight blocks would take too long for one row of this length, and half of a row does not fit in a list of
-  // candidates.
+  // Eight blocks would take too long for one row of this length.
   EXPECT_EQ(plan_of(problem_of(1, 1 << 27, 64), h200).family, rtopk::Family::cuda_radix);
-  EXPECT_EQ(plan_of(problem_of(64, 131072, 65536), h200).family, rtopk::Family::cuda_radix);
+}
+
+TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
+  const auto plan_of = [](const Problem& problem, const Traits& traits) {
+    Plan plan;
+    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+    return plan;
+  };
+  const Traits h200 = kGpus[2];
+  for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},
+                                             {64, 131072, 1024, 8},
+                                             {256, 131072, 1024, 8},
+                                             {1342, 50000, 25000, 2},
+                                             {64, 131072, 65536, 8}}) {
+    const Plan plan = plan_of(problem_of(rows, cols, k), h200);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_block) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.parts, parts) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.blocks, rows * parts) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.workspace_bytes, 0u);
+  }
+  // Results of several blocks are sorted afterwards.
+  Problem sorted = problem_of(1, 131072, 1024);
+  sorted.order = rtopk::Order::by_value;
+  EXPECT_EQ(plan_of(sorted, h200).family, rtopk::Family::cuda_block);
+  // Clusters exist since sm_90; and the longest rows do not fit into eight blocks.
+  EXPECT_EQ(plan_of(problem_of(64, 131072, 65536), kGpus[0]).family, rtopk::Family::cuda_radix);
+  EXPECT_EQ(plan_of(problem_of(64, 1 << 20, 1 << 19), h200).family, rtopk::Family::cuda_radix);
 }
 
 TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {

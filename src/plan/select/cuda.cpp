@@ -175,30 +175,45 @@ bool prefers_tournament(const Problem& problem) {
   return problem.k <= 8 || problem.cols <= 64 || size_of(problem.dtype) != 4 || !has_aligned_rows(problem);
 }
 
-/// Picks how many blocks share a row: the fewest that keep two on every multiprocessor nearly all the time, which keeps
-/// enough copies in flight; if no number does, the one that comes nearest. `plan(parts)` plans that many and says how
-/// many bytes of shared memory a block then needs; none if that is impossible.
+/// The shared memory of a block, and how much of a row it keeps there.
+struct PartNeeds {
+  std::int64_t shared_bytes;
+  std::int64_t kept_bytes;
+};
+
+/// Picks how many blocks share a row. `plan(parts)` plans that many, and says what a block then needs; none if that is
+/// impossible. More blocks must be clearly better, because blocks that share a row wait for each other.
+///
+/// Mostly these are the fewest blocks that keep two on every multiprocessor nearly all the time, so that enough copies
+/// are in flight; if no number does, the one that comes nearest. If many rows are kept in shared memory, it is the
+/// number with which most bytes are kept at a time. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2 parts,
+/// 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
 template <class F>
 bool pick_parts(const Traits& traits, std::int64_t rows, std::int64_t most, F&& plan) {
   constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kBlocks = 2;
-  // More blocks must be clearly better, because blocks that share a row wait for each other.
-  constexpr double kClearly = 1.15;
+  const auto share_in_use = [&](std::int64_t blocks, std::int64_t places) {
+    const std::int64_t at_a_time = places * traits.multiprocessors;
+    return static_cast<double>(blocks) / static_cast<double>(core::ceil_div(blocks, at_a_time) * at_a_time);
+  };
   double best = 0;
   std::int64_t picked = 0;
   for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? most : 1); parts *= 2) {
     if (rows > kMaxBlocks / parts) break;
-    const std::optional<std::int64_t> bytes = plan(parts);
-    if (!bytes || *bytes > traits.shared_bytes_per_block) continue;
+    const std::optional<PartNeeds> needs = plan(parts);
+    if (!needs || needs->shared_bytes > traits.shared_bytes_per_block) continue;
     const std::int64_t places =
-        std::min(kBlocks, (traits.shared_bytes_per_block + kReservedBytes) / (*bytes + kReservedBytes));
+        (traits.shared_bytes_per_block + kReservedBytes) / (needs->shared_bytes + kReservedBytes);
+    const bool keeps_many = needs->kept_bytes > 0 && rows >= traits.multiprocessors;
     const std::int64_t of_each = std::max(kBlocks, core::ceil_div(rows * parts, traits.multiprocessors));
-    const double busy =
-        static_cast<double>(rows * parts * places) / static_cast<double>(kBlocks * of_each * traits.multiprocessors);
-    if (busy < kClearly * best) continue;
-    best = busy;
+    const double busy = static_cast<double>(rows * parts * std::min(places, kBlocks)) /
+                        static_cast<double>(kBlocks * of_each * traits.multiprocessors);
+    const double score =
+        keeps_many ? share_in_use(rows * parts, places) * static_cast<double>(places * needs->kept_bytes) : busy;
+    if (score < (keeps_many ? 1.3 : 1.15) * best) continue;
+    best = score;
     picked = parts;
-    if (7 * busy >= 6) break;
+    if (!keeps_many && 7 * busy >= 6) break;
   }
   if (picked > 0) plan(picked);
   return picked > 0;
@@ -228,7 +243,8 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   const std::int64_t min_part_cols = wanted ? 1 : 4096;
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
-  return pick_parts(traits, rows, kBlockMaxParts, [&](std::int64_t parts) -> std::optional<std::int64_t> {
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  return pick_parts(traits, rows, kBlockMaxParts, [&](std::int64_t parts) -> std::optional<PartNeeds> {
     const BlockLayout layout = block_layout(problem, parts);
     if (layout.chunks == 0 || (parts > 1 && problem.cols < min_part_cols * parts)) return {};
     plan.family = Family::cuda_block;
@@ -237,7 +253,7 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
     plan.lanes_per_row = static_cast<std::int32_t>(parts) * layout.threads;
     plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
     plan.blocks = rows * parts;
-    return layout.shared_bytes;
+    return PartNeeds{layout.shared_bytes, problem.cols * element / parts};
   });
 }
 
@@ -251,11 +267,12 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
   return bytes;
 }
 
-/// True if cuda_cluster is the fastest: a small share of a row is selected.
-bool prefers_cluster(const Problem& problem) {
-  // Measured, 1342 rows of 50000, k 5000: cuda_cluster 6.0 times the floor, cuda_radix 4.3.
-  constexpr std::int64_t kMaxK = 4096;
-  return problem.k <= std::min(kMaxK, problem.cols / 8);
+/// True if cuda_cluster is faster than blocks that share a row: few elements are selected. Measured, times the floor,
+/// cuda_cluster and cuda_block: 700 rows of 150000, f32, k 16: 1.4, 2.5; k 512: 2.0, 2.4; k 2048: 2.8, 2.7; bf16, k 128:
+/// 2.3, 2.5; k 512: 3.4, 2.3; 64 rows of 150000, f32, k 16: 2.0, 2.3; k 128: 2.1, 2.3; k 512: 2.6, 2.3.
+bool prefers_cluster(const Traits& traits, const Problem& problem) {
+  const std::int64_t most = problem.rows < 2 * traits.multiprocessors ? 64 : size_of(problem.dtype) == 2 ? 128 : 512;
+  return problem.k <= std::min(most, problem.cols / 8);
 }
 
 /// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: accept slow configs too.
@@ -267,7 +284,7 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   if (problem.cols > kClusterMaxCols) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  return pick_parts(traits, rows, kClusterMaxParts, [&](std::int64_t parts) -> std::optional<std::int64_t> {
+  return pick_parts(traits, rows, kClusterMaxParts, [&](std::int64_t parts) -> std::optional<PartNeeds> {
     const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
     if (part > kClusterMaxPartCols || (parts > 1 && part < kMinPartCols)) return {};
     if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) return {};
@@ -278,7 +295,7 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
     plan.lanes_per_row = static_cast<std::int32_t>(parts) * kClusterThreads;
     plan.shared_bytes = static_cast<std::size_t>(bytes);
     plan.blocks = rows * parts;
-    return bytes;
+    return PartNeeds{bytes, 0};
   });
 }
 
@@ -401,9 +418,14 @@ void pick_family(const Traits& traits, Plan& plan) {
     if (!takes(Family::cuda_warp)) takes(Family::cuda_scan);
     return;
   }
+  // cuda_cluster also takes longer rows than cuda_block, if it has room for a list of all candidates.
+  constexpr std::int64_t kMaxListed = 4096;
+  const bool small_share = problem.k <= std::min(kMaxListed, problem.cols / 8);
   const bool planned = (prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
-                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) || takes(Family::cuda_block) ||
-                       (prefers_cluster(problem) && takes(Family::cuda_cluster));
+                       (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
+                       (prefers_block(traits, problem) && takes(Family::cuda_block)) ||
+                       (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block) ||
+                       (small_share && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
 }
 

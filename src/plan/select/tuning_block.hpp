@@ -14,12 +14,13 @@ inline constexpr int kBlockBins = 256;
 inline constexpr int kBlockMaxSorted = 128;  ///< Results that the kernel sorts by value, not of f64.
 inline constexpr int kBlockMaxSmall = 32;    ///< Candidates that one warp sorts.
 inline constexpr int kBlockMaxParts = 8;     ///< Blocks that share a row. Every device with clusters allows this many.
-inline constexpr int kPartLogBins = 9;
+inline constexpr int kPartLogBins = 8;
 inline constexpr int kPartBins = 1 << kPartLogBins;
 inline constexpr int kPartMaxSmall = 128;  ///< Candidates that the blocks show each other.
 
 /// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
-/// lies between the two for about 99 rows of a hundred.
+/// lies between the two for about 99 rows of a hundred; if blocks share rows, for all but one of two thousand, because
+/// these rows are few, and all wait for the slowest.
 struct BlockSample {
   std::int32_t log_size;
   std::int32_t better_rank;  ///< Negative: no threshold on that side. Then all that reach the other one are candidates.
@@ -28,8 +29,8 @@ struct BlockSample {
 };
 
 /// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
-inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes) {
-  constexpr double kMargin = 2.5;  // in standard deviations of the rank
+inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t parts) {
+  const double margin_deviations = parts == 1 ? 2.5 : 3.5;  // of the rank
   // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
   constexpr std::int64_t kOneThreshold = 8;
   BlockSample sample{};
@@ -37,11 +38,13 @@ inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t e
   const double size = 1 << sample.log_size;
   const double share = static_cast<double>(k) / static_cast<double>(std::max(cols, std::int64_t{1}));
   const double rank = share * size;
-  const double margin = kMargin * std::sqrt(rank * (1 - share)) + 1;
+  const double margin = margin_deviations * std::sqrt(rank * (1 - share)) + 1;
   sample.better_rank = k <= cols / kOneThreshold ? -1 : static_cast<std::int32_t>(std::floor(rank - margin));
   sample.worse_rank = static_cast<std::int32_t>(std::ceil(rank + margin));
   const double ranks = sample.worse_rank - std::max(sample.better_rank, -1);
-  const double most = (ranks + 3 * std::sqrt(ranks) + 2) / size * static_cast<double>(cols) + 32;
+  // A list that is too short costs several passes. Of few results it needs little room.
+  const double deviations = sample.better_rank < 0 ? 5 : 3;
+  const double most = (ranks + deviations * std::sqrt(ranks) + 2) / size * static_cast<double>(cols) + 32;
   sample.candidates = static_cast<std::int64_t>(std::min(most, static_cast<double>(cols)));
   return sample;
 }
@@ -63,25 +66,26 @@ struct BlockConfig {
   static constexpr int kPerWord = kWordBytes / static_cast<int>(sizeof(T));
   static constexpr int kChunkWords = 32;
   static constexpr int stride(int chunks) { return chunks * kChunkWords - 1; }
-  static constexpr int kThreadsOfOneChunk = 256;
+  static constexpr int kThreadsOfOneChunk = 320;
   /// Enough for the longest row that the list can number, or that fits into shared memory.
   static constexpr int max_threads(int chunks) {
     return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? 1024 : 512;
   }
   /// Limits registers to 48 of a thread with one chunk, 64 with two; f64 needs more.
   static constexpr int min_blocks(int chunks) {
-    return sizeof(T) == 8 ? 1 : chunks == 1 ? 5 : 1024 / max_threads(chunks);
+    return sizeof(T) == 8 ? 1 : chunks == 1 ? 4 : 1024 / max_threads(chunks);
   }
 
   /// The same for blocks that share a row.
   static constexpr int kPartThreadsOfOneChunk = 512;
   static constexpr int max_part_threads(int chunks) {
-    return chunks == 1 ? kPartThreadsOfOneChunk : max_threads(chunks);
+    return chunks == 1 ? kPartThreadsOfOneChunk : sizeof(T) == 4 ? 896 : 512;
   }
+  /// Limits registers to 64 of a thread, 72 with two chunks of 32 bits.
   static constexpr int min_part_blocks(int chunks) { return sizeof(T) == 8 ? 1 : 1024 / max_part_threads(chunks); }
 
   static constexpr int kStateBytes = 3072;
-  static constexpr int kPartStateBytes = 9216;
+  static constexpr int kPartStateBytes = sizeof(T) == 8 ? 6144 : 5120;
   /// The last thread reads a whole chunk, past the end of the row.
   static constexpr int kPaddingBytes = kChunkWords * kWordBytes;
   /// The most vectors of 16 bytes that a row touches, wherever it begins.
@@ -106,13 +110,15 @@ struct BlockConfig {
     const auto threads_for = [&](int chunks) { return core::ceil_div(words, std::int64_t{32} * stride(chunks)) * 32; };
     // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
     const int chunks = threads_for(1) <= (parts == 1 ? kThreadsOfOneChunk : kPartThreadsOfOneChunk) ? 1 : 2;
-    if (threads_for(chunks) > max_threads(chunks)) return layout;
+    if (threads_for(chunks) > (parts == 1 ? max_threads(chunks) : max_part_threads(chunks))) return layout;
     layout.chunks = chunks;
     layout.threads = static_cast<std::int32_t>(threads_for(chunks));
     // Results are listed too: all may be in one part. Candidates need not be divided evenly; a part with more does
     // without a list.
-    const std::int64_t candidates = block_sample(cols, k, sizeof(T)).candidates;
-    const std::int64_t listed = std::max(k, parts == 1 ? candidates : candidates / parts * 3 / 2);
+    const std::int64_t candidates = block_sample(cols, k, sizeof(T), parts).candidates;
+    constexpr std::int64_t kAlwaysRoomFor = 2048;
+    const std::int64_t of_part = std::min(candidates, std::max(candidates / parts * 3 / 2, kAlwaysRoomFor));
+    const std::int64_t listed = std::max(k, parts == 1 ? candidates : of_part);
     layout.list_capacity = core::ceil_div(std::min(listed, elements), std::int64_t{8}) * 8;
     layout.shared_bytes =
         (parts == 1 ? kStateBytes : kPartStateBytes) + elements_bytes(part) + 2 * layout.list_capacity;

@@ -11,7 +11,7 @@ namespace rtopk::cuda {
 struct BlockArguments : SelectArguments {
   std::int32_t parts = 1;      ///< Blocks that share a row.
   std::int32_t part_cols = 0;  ///< Columns of each but the last.
-  std::int32_t list_at = 0;  ///< In shared memory, in bytes.
+  std::int32_t list_at = 0;    ///< In shared memory, in bytes.
   std::int32_t list_capacity = 0;
   std::int32_t log_sample = 0;
   std::int32_t better_rank = 0;

@@ -11,7 +11,7 @@ template <class T>
 cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Grid& grid) {
   using Config = BlockConfig<T>;
   const BlockLayout layout = Config::layout(args.cols, args.k, plan.parts);
-  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T));
+  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), plan.parts);
   const std::int64_t part_cols = Config::part_cols(args.cols, plan.parts);
   BlockArguments block_args{args};
   block_args.parts = static_cast<std::int32_t>(plan.parts);
@@ -27,6 +27,7 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Gr
     return layout.chunks == 1 ? launch(&block_kernel<T, 1>, allowed[0], grid, block_args)
                               : launch(&block_kernel<T, 2>, allowed[1], grid, block_args);
   }
+  block_args.by_value = false;  // one result is in order
   Grid clusters = grid;
   clusters.blocks_per_cluster = block_args.parts;
   return layout.chunks == 1 ? launch(&block_parts_kernel<T, 1>, allowed[2], clusters, block_args)

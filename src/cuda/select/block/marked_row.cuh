@@ -35,7 +35,7 @@ class MarkedRow {
   using Key = WideKey<T>;
 
   /// `list`: in shared memory, with room for all selected elements of the block.
-  __device__ MarkedRow(const SelectArguments& args, const BlockRow<T>& row, std::int64_t row_number,
+  __device__ MarkedRow(const SelectArguments& args, const BlockRow<T>& row, unsigned row_number,
                        CountsOfWarps& of_warps, std::uint16_t* list)
       : args_(args), row_(row), row_number_(row_number), of_warps_(of_warps), list_(list) {}
 
@@ -272,7 +272,7 @@ class MarkedRow {
 
   const SelectArguments& args_;
   BlockRow<T> row_;
-  std::int64_t row_number_;
+  unsigned row_number_;
   CountsOfWarps& of_warps_;
   std::uint16_t* list_;            ///< Numbers of elements.
   unsigned own_[kChunks][kWords];  ///< Marks of the elements that belong to the row, and to no other thread.

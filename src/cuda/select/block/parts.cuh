@@ -25,15 +25,16 @@ template <class Key>
 struct PartState {
   struct Shown {
     std::uint32_t bins[2][kPartBins];  ///< Numbers of elements, in alternation.
-    RangeCounts counts[2];             ///< Of the same range, likewise.
-    RangeCounts of_kth;                ///< Of the kth value, if many are equal to it.
-    Key small[kPartMaxSmall];          ///< Elements in the last bin;
+    RangeCounts of_sample;             ///< Counts of the sample's range;
+    RangeCounts of_kth;                ///< of the kth value, if many are equal to it.
+    Key small[kPartMaxSmall];          ///< Elements in the last bin.
     int number_of_small;
-    int above_small;  ///< elements above that bin.
+    int above_small;  ///< Elements above that bin.
   } shown;
 
-  std::uint32_t sums[kPartBins];  ///< Of all blocks' bins.
-  RangeCounts counts;             ///< Of the whole row.
+  alignas(16) std::uint32_t sums[kPartBins];  ///< Of all blocks' bins.
+  RangeCounts of_sample;                      ///< Counts of the whole row.
+  RangeCounts of_listed;                      ///< Counts of this part.
   int bin;
   int before;
   int inside;
@@ -106,23 +107,34 @@ class PartSelect {
     const Share share = share_of_small();
     cluster_arrive();
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    if (lists_ && listed_all_ && !writes_rows) return write_listed(share);
+    const bool listed_all = lists_ && state_.of_listed.above == 0 && (equal_ == 0 || state_.kth > listed_low_);
+    if (listed_all && !writes_rows) return write_listed(share);
     marked_.mark({state_.kth, state_.kth});
     write_marked(share);
   }
 
   /// Marks the elements of this part that are in the range, and lists them if there is room for them.
   __device__ void mark_and_list(bool all_above) {
-    own_ = all_above ? marked_.mark_reaching(range_.low) : marked_.mark(range_);
-    const int between = own_.reach - own_.above;
+    const Counts own = all_above ? marked_.mark_reaching(range_.low) : marked_.mark(range_);
+    int between = own.reach - own.above;
+    equal_ = 0;
+    if (between > args_.list_capacity && range_.low < range_.high) {
+      // Perhaps many are equal to the low end: these need not be listed.
+      const Counts others = marked_.mark({static_cast<Key>(range_.low + 1), range_.high});
+      if (others.reach - others.above <= args_.list_capacity) {
+        between = others.reach - others.above;
+        equal_ = own.reach - others.reach;
+      }
+    }
     lists_ = between <= args_.list_capacity;
-    listed_all_ = own_.above == 0;
     if (lists_) marked_.list_between(list_);
     mine_ = WarpRange::of(lists_ ? between : row_.end() - row_.begin());
+    listed_low_ = range_.low;
+    if (thread() == 0) state_.of_listed = own;
     __syncthreads();
   }
 
-  /// Calls f with the keys of this thread's elements, at least of those in the range.
+  /// Calls f with the keys of this thread's elements, at least of those in the range; not of `equal_`.
   template <class F>
   __device__ void for_each(F&& f) const {
 #pragma unroll 2
@@ -136,24 +148,29 @@ class PartSelect {
 
   /// Narrows the range to one key, or until it has few elements. `usual_high`: few are above it.
   __device__ void find_range(Key usual_high) {
-    // The first bin has all that is above `cut`.
+    // The first bin has all that is above `cut`. The others divide the rest evenly.
     Key cut = max(min(usual_high, range_.high), range_.low);
     bool is_sure = false;  // the range holds the kth value
     above_ = 0;
 #pragma unroll 1
     for (int turn = 0;; turn ^= 1) {
-      const int shift = max(bits_of(cut - range_.low) - kPartLogBins, 0);
-      std::uint32_t* bins = state_.shown.bins[turn];
-      for_each([&](Key key) {
+      int shift = max(bits_of(cut - range_.low) - kPartLogBins, 0);
+      if ((cut - range_.low) >> shift >= kPartBins - 1) ++shift;
+      const auto add = [&](Key key, int number) {
         if (key < range_.low || key > range_.high) return;
-        atomicAdd(bins + static_cast<int>(key > cut ? Key{0} : (cut - key) >> shift), 1u);
-      });
-      if (thread() == 0) state_.shown.counts[turn] = own_;
+        const int bin = key > cut ? 0 : 1 + static_cast<int>((cut - key) >> shift);
+        atomicAdd(state_.shown.bins[turn] + bin, static_cast<std::uint32_t>(number));
+      };
+      for_each([&](Key key) { add(key, 1); });
+      if (thread() == 0) {
+        if (equal_ > 0) add(listed_low_, equal_);
+        if (!is_sure) state_.shown.of_sample = state_.of_listed;
+      }
       cluster_sync();
       add_bins(turn);
       if (!is_sure) {
         is_sure = true;
-        const Counts all = state_.counts;
+        const Counts all = state_.of_sample;
         if (all.above >= k() || all.reach < k()) {
           const bool is_above = all.above >= k();
           range_ = is_above ? KeyRange<Key>{static_cast<Key>(range_.high + 1), kTop} : KeyRange<Key>{0, range_.low - 1};
@@ -166,10 +183,13 @@ class PartSelect {
       }
       if (warp_number() == 0) find_bin(k() - above_);
       __syncthreads();
-      const Key high = cut - (static_cast<Key>(state_.bin) << shift);
-      const Key span = (Key{1} << shift) - 1;
-      if (state_.bin != 0) range_.high = high;
-      if (high - range_.low > span) range_.low = high - span;
+      if (state_.bin == 0) {
+        range_.low = cut + 1;
+      } else {
+        const Key span = (Key{1} << shift) - 1;
+        range_.high = cut - (static_cast<Key>(state_.bin - 1) << shift);
+        if (range_.high - range_.low > span) range_.low = range_.high - span;
+      }
       above_ += state_.before;
       cut = range_.high;
       if (range_.low == range_.high || state_.inside <= kPartMaxSmall) return;
@@ -180,7 +200,7 @@ class PartSelect {
     for (int i = thread(); i < kPartBins; i += threads()) state_.shown.bins[turn][i] = 0;
   }
 
-  /// Adds up all blocks' bins, and their counts. Clears the other set, which no block reads any more.
+  /// Adds up all blocks' bins, and their counts of the sample's range. Clears the other set, which no block reads any more.
   __device__ void add_bins(int turn) {
     for (int i = thread(); i < kPartBins; i += threads()) {
       std::uint32_t sum = 0;
@@ -192,9 +212,9 @@ class PartSelect {
     }
     if (warp_number() == warps_of_block() - 1) {
       const bool reads = lane_number() < args_.parts;
-      const Counts there = reads ? *of_block(state_.shown.counts + turn, lane_number()) : Counts{};
+      const Counts there = reads ? *of_block(&state_.shown.of_sample, lane_number()) : Counts{};
       const Counts all = {Warp::sum(there.reach), Warp::sum(there.above)};
-      if (lane_number() == 0) state_.counts = all;
+      if (lane_number() == 0) state_.of_sample = all;
     }
     clear(turn ^ 1);
     __syncthreads();
@@ -254,10 +274,15 @@ class PartSelect {
       if (key < range_.low || key > range_.high) return;
       state_.shown.small[atomicAdd(&state_.shown.number_of_small, 1)] = key;
     });
+    if (listed_low_ == range_.low) {
+      for (int i = thread(); i < equal_; i += threads()) {
+        state_.shown.small[atomicAdd(&state_.shown.number_of_small, 1)] = range_.low;
+      }
+    }
     above = Warp::sum(above);
     if (lane_number() == 0 && above > 0) atomicAdd(&state_.shown.above_small, above);
     // Not among the listed ones.
-    if (lists_ && thread() == 0 && own_.above > 0) atomicAdd(&state_.shown.above_small, own_.above);
+    if (lists_ && thread() == 0) atomicAdd(&state_.shown.above_small, state_.of_listed.above);
     cluster_sync();
   }
 
@@ -265,6 +290,7 @@ class PartSelect {
   __device__ void find_kth() {
     const bool reads = lane_number() < args_.parts;
     const int there = reads ? *of_block(&state_.shown.number_of_small, lane_number()) : 0;
+    above_there_ = reads ? *of_block(&state_.shown.above_small, lane_number()) : 0;
     const int up_to_there = Warp::inclusive_sum(there);
     number_of_small_ = Warp::from_lane(up_to_there, 31);
     for (int block = warp_number(); block < args_.parts; block += warps_of_block()) {
@@ -308,10 +334,8 @@ class PartSelect {
       before = {before.reach + __popc(reach & of_earlier), before.above + __popc(above & of_earlier)};
       here = {here.reach + __popc(reach & of_this), here.above + __popc(above & of_this)};
     }
-    const bool reads = lane_number() < args_.parts;
-    const int sure = reads ? *of_block(&state_.shown.above_small, lane_number()) : 0;
-    const int sure_before = Warp::sum(lane_number() < block_ ? sure : 0);
-    const int sure_here = Warp::from_lane(sure, block_);
+    const int sure_before = Warp::sum(lane_number() < block_ ? above_there_ : 0);
+    const int sure_here = Warp::from_lane(above_there_, block_);
     return share_of({before.reach + sure_before, before.above + sure_before},
                     {here.reach + sure_here, here.above + sure_here}, all);
   }
@@ -367,7 +391,7 @@ class PartSelect {
 
   const BlockArguments& args_;
   int block_;  ///< In the cluster.
-  std::int64_t row_number_;
+  unsigned row_number_;
   State& state_;
   std::uint16_t* list_;  ///< Numbers of elements.
   BlockRow<T> row_;
@@ -375,11 +399,12 @@ class PartSelect {
 
   KeyRange<Key> range_;  ///< Holds the kth value;
   int above_ = 0;        ///< elements of the row above it.
-  Counts own_;           ///< This part's counts of the range that was listed.
   bool lists_ = false;
-  bool listed_all_ = false;  ///< No element is above the listed ones.
-  WarpRange mine_;           ///< This warp's elements: listed ones, or all.
+  Key listed_low_;  ///< The low end of what is listed.
+  int equal_ = 0;   ///< Elements equal to that, which are then not listed.
+  WarpRange mine_;  ///< This warp's elements: listed ones, or all.
   int number_of_small_ = 0;
+  int above_there_ = 0;  ///< above_small of the block that this lane stands for.
 };
 
 template <class T, int kChunks>
