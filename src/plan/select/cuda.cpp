@@ -221,8 +221,9 @@ bool pick_parts(const Traits& traits, std::int64_t rows, std::int64_t most, F&& 
 
 BlockLayout block_layout(const Problem& problem, std::int64_t parts) {
   BlockLayout layout{};
-  core::with_element_type(problem.dtype,
-                          [&]<class T>(T*) { layout = BlockConfig<T>::layout(problem.cols, problem.k, parts); });
+  core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    layout = BlockConfig<T>::layout(problem.rows, problem.cols, problem.k, parts);
+  });
   return layout;
 }
 
@@ -573,6 +574,7 @@ Status check_config(const Plan& plan) {
     const bool power = plan.parts >= 1 && plan.parts <= kBlockMaxParts && (plan.parts & (plan.parts - 1)) == 0;
     if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
     const BlockLayout layout = block_layout(problem, plan.parts);
+    if (layout.chunks == 0) return core::invalid("plan.parts", plan.parts, "what make_plan gave");
     if (plan.threads != layout.threads) return core::invalid("plan.threads", plan.threads, "what make_plan gave");
     if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
     if (static_cast<std::int64_t>(plan.shared_bytes) < layout.shared_bytes) {

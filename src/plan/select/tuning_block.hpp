@@ -19,8 +19,8 @@ inline constexpr int kPartBins = 1 << kPartLogBins;
 inline constexpr int kPartMaxSmall = 128;  ///< Candidates that the blocks show each other.
 
 /// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
-/// lies between the two for about 99 rows of a hundred; if blocks share rows, for all but one of two thousand, because
-/// these rows are few, and all wait for the slowest.
+/// lies between the two for about 99 rows of a hundred. If there are few rows, for all but one in two thousand: the
+/// slowest row then takes longer than all others.
 struct BlockSample {
   std::int32_t log_size;
   std::int32_t better_rank;  ///< Negative: no threshold on that side. Then all that reach the other one are candidates.
@@ -29,8 +29,9 @@ struct BlockSample {
 };
 
 /// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
-inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t parts) {
-  const double margin_deviations = parts == 1 ? 2.5 : 3.5;  // of the rank
+inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows) {
+  constexpr std::int64_t kFewRows = 1024;
+  const double margin_deviations = rows > kFewRows ? 2.5 : 3.5;  // of the rank
   // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
   constexpr std::int64_t kOneThreshold = 8;
   BlockSample sample{};
@@ -98,7 +99,7 @@ struct BlockConfig {
   }
 
   /// `parts`: blocks that share a row.
-  static BlockLayout layout(std::int64_t cols, std::int64_t k, std::int64_t parts) {
+  static BlockLayout layout(std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t parts) {
     constexpr std::int64_t kMaxElements = 65535;  // the list has 16 bits for each
     constexpr std::int64_t kMinPartCols = 1024;
     BlockLayout layout{};
@@ -115,7 +116,7 @@ struct BlockConfig {
     layout.threads = static_cast<std::int32_t>(threads_for(chunks));
     // Results are listed too: all may be in one part. Candidates need not be divided evenly; a part with more does
     // without a list.
-    const std::int64_t candidates = block_sample(cols, k, sizeof(T), parts).candidates;
+    const std::int64_t candidates = block_sample(cols, k, sizeof(T), rows).candidates;
     constexpr std::int64_t kAlwaysRoomFor = 2048;
     const std::int64_t of_part = std::min(candidates, std::max(candidates / parts * 3 / 2, kAlwaysRoomFor));
     const std::int64_t listed = std::max(k, parts == 1 ? candidates : of_part);

@@ -10,15 +10,16 @@ namespace rtopk::cuda {
 template <class T>
 cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Grid& grid) {
   using Config = BlockConfig<T>;
-  const BlockLayout layout = Config::layout(args.cols, args.k, plan.parts);
-  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), plan.parts);
+  const BlockLayout layout = Config::layout(args.rows, args.cols, args.k, plan.parts);
+  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), args.rows);
   const std::int64_t part_cols = Config::part_cols(args.cols, plan.parts);
   BlockArguments block_args{args};
   block_args.parts = static_cast<std::int32_t>(plan.parts);
   block_args.part_cols = static_cast<std::int32_t>(part_cols);
   block_args.list_at = (plan.parts == 1 ? Config::kStateBytes : Config::kPartStateBytes) +
                        static_cast<std::int32_t>(Config::elements_bytes(part_cols));
-  block_args.list_capacity = static_cast<std::int32_t>(layout.list_capacity);
+  // All the room that the plan has: the last chunk of gathered rows would plan for another number of rows.
+  block_args.list_capacity = (static_cast<std::int32_t>(grid.shared_bytes) - block_args.list_at) / 2;
   block_args.log_sample = sample.log_size;
   block_args.better_rank = sample.better_rank;
   block_args.worse_rank = sample.worse_rank;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/keys.hpp"
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/element.cuh"
+#include "cuda/select/result_row.cuh"
 #include "plan/select/tuning_tournament.hpp"
 
 namespace rtopk::cuda {
@@ -75,12 +77,8 @@ struct TournamentResults {
       static_cast<T*>(args.values)[to] = reinterpret_cast<const T*>(tournament_memory() + elements_at)[at];
     }
     if (args.indices == nullptr) return;
-    switch (args.index_type) {
-      case IndexType::i32: static_cast<std::int32_t*>(args.indices)[to] = column; break;
-      case IndexType::i64: static_cast<std::int64_t*>(args.indices)[to] = column; break;
-      case IndexType::u8: static_cast<std::uint8_t*>(args.indices)[to] = static_cast<std::uint8_t>(column); break;
-      case IndexType::u16: static_cast<std::uint16_t*>(args.indices)[to] = static_cast<std::uint16_t>(column); break;
-    }
+    with_indices(args, to,
+                 [&](auto* index) { *index = static_cast<std::remove_reference_t<decltype(*index)>>(column); });
   }
 
   static __device__ int bytes_of(IndexType type) {
