@@ -138,7 +138,14 @@ TEST(Plans, OfManyShortRowsSortThemInLanes) {
     EXPECT_EQ(family_of(65536, 256, 32, order), Family::cpu_row);
   }
   EXPECT_EQ(family_of(65536, 48, 24, Order::by_value), Family::cpu_lanes);
-  EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), Family::cpu_row);
+  EXPECT_EQ(family_of(65536, 64, 32, Order::unsorted), Family::cpu_row);
+  // Wider vectors sort more rows at once, as long as there are rows to fill them.
+  const bool wide = std::string_view(rtopk::build_info().cpu_target).substr(0, 4) == "AVX3";
+  EXPECT_EQ(family_of(65536, 48, 24, Order::unsorted), wide ? Family::cpu_lanes : Family::cpu_row);
+  EXPECT_EQ(family_of(65536, 64, 16, Order::unsorted), wide ? Family::cpu_lanes : Family::cpu_row);
+  EXPECT_EQ(family_of(65536, 96, 12, Order::by_value), wide ? Family::cpu_lanes : Family::cpu_row);
+  EXPECT_EQ(family_of(31, 62, 16, Order::unsorted), wide ? Family::cpu_lanes : Family::cpu_row);
+  EXPECT_EQ(family_of(24, 48, 24, Order::unsorted), Family::cpu_row);
 }
 
 TEST(Plans, OfFewElementsOfARowLookForTheBest) {

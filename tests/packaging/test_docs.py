@@ -226,9 +226,13 @@ def test_random_problems_of_families_are_the_measured_ones():
         assert [float(number) for number in numbers] == measured, family
 
 
-def test_random_problems_on_a_cpu_are_the_measured_ones():
-    runs = json.loads((ROOT / "bench/results/random-n1-2-threads.json").read_text())["runs"]
-    header = "| seed | problems | mean times torch | 10th percentile | worst | slower than torch |"
+@pytest.mark.parametrize(
+    ("file", "seed"),
+    [("random-n1-2-threads.json", "seed"), ("cpu-random-xeon-2-threads.json", "seed, Xeon")],
+)
+def test_random_problems_on_a_cpu_are_the_measured_ones(file, seed):
+    runs = json.loads((ROOT / "bench/results" / file).read_text())["runs"]
+    header = f"| {seed} | problems | mean times torch | 10th percentile | worst | slower than torch |"
     parts = ("cells", "speedup_geometric_mean", "speedup_tenth_percentile", "speedup_worst", "slower_than_torch")
     measured = [[run["seed"], *(round(run["summary"][part], 2) for part in parts)] for run in runs]
     assert [[float(number) for number in row] for row in table_after(DOCS / "results.md", header)] == measured

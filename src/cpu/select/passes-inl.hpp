@@ -38,6 +38,27 @@ class Row {
     return View::marks_below ? static_cast<std::int64_t>(seen) - marked : marked;
   }
 
+  /// Count() at `low` + `step`, + 2 `step` and + 3 `step`, with one read of the row.
+  [[nodiscard]] HWY_INLINE std::array<std::int64_t, 3> CountThree(Key low, Key step) const {
+    static_assert(View::marks_below);
+    const D d;
+    const auto first = hn::Set(d, View::Threshold(static_cast<Key>(low + step)));
+    const auto second = hn::Set(d, View::Threshold(static_cast<Key>(low + 2 * step)));
+    const auto third = hn::Set(d, View::Threshold(static_cast<Key>(low + 3 * step)));
+    std::size_t below[3] = {};
+    const auto take = [&](const Element* from) HWY_ATTR {
+      const auto lanes = View::Load(d, from);
+      below[0] += hn::CountTrue(d, View::Marked(d, lanes, first));
+      below[1] += hn::CountTrue(d, View::Marked(d, lanes, second));
+      below[2] += hn::CountTrue(d, View::Marked(d, lanes, third));
+    };
+    for (std::size_t i = 0; i < whole_; i += kLanes) take(elements_ + i);
+    for (std::size_t i = 0; i < kUnit && whole_ != size_; i += kLanes) take(tail_ + i);
+    const std::size_t seen = whole_ != size_ ? whole_ + kUnit : whole_;
+    return {static_cast<std::int64_t>(seen - below[0]), static_cast<std::int64_t>(seen - below[1]),
+            static_cast<std::int64_t>(seen - below[2])};
+  }
+
   /// The keys of the worst and the best element in [low, high]. There must be at least one.
   [[nodiscard]] std::pair<Key, Key> Extent(Key low, Key high) const {
     const D d;
@@ -101,6 +122,16 @@ class Row {
   }
 
   static HWY_INLINE std::int64_t CountMarked(D d, V threshold, const Element* from, std::size_t size) {
+    if constexpr (kMasksAreBits) {  // no sum of lanes at the end, which the next probe would wait for
+      std::size_t even = 0;
+      std::size_t odd = 0;
+      for (std::size_t i = 0; i < size; i += 2 * kLanes) {
+        even += hn::CountTrue(d, View::Marked(d, View::Load(d, from + i), threshold));
+        if (i + kLanes == size) break;
+        odd += hn::CountTrue(d, View::Marked(d, View::Load(d, from + i + kLanes), threshold));
+      }
+      return static_cast<std::int64_t>(even + odd);
+    }
     const DCount dc;
     auto sum0 = hn::Zero(dc);
     auto sum1 = hn::Zero(dc);
@@ -136,7 +167,9 @@ class Row {
 #else
     for (std::size_t i = 0; i < kUnit; i += kLanes) {
       const auto mask = View::Marked(d, View::Load(d, from + i), threshold);
-      if constexpr (kLanes >= 8) {
+      if constexpr (kMasksAreBits) {
+        hn::StoreMaskBits(d, View::marks_below ? hn::Not(mask) : mask, bytes + i / 8);
+      } else if constexpr (kLanes >= 8) {
         hn::StoreMaskBits(d, mask, bytes + i / 8);
       } else {
         std::uint8_t bits = 0;
@@ -145,7 +178,7 @@ class Row {
       }
     }
 #endif
-    if constexpr (View::marks_below) {
+    if constexpr (View::marks_below && !kMasksAreBits) {
       for (std::size_t i = 0; i < kUnit / 8; ++i) bytes[i] = static_cast<std::uint8_t>(~bytes[i]);
     }
   }

@@ -34,6 +34,12 @@ class RowFamily {
     };
     if constexpr (Held::converts) {
       Held::ConvertFrom(reinterpret_cast<const core::KeyOf<T>*>(elements), size, keys_);
+      if constexpr (kMasksAreBits) {
+        if (size <= kMaxDigitsColumns) {
+          const Row<typename Held::View> row(keys_, size);
+          return take(row, FindThresholdByDigits(row, problem_.k, hint_));
+        }
+      }
       WithThreshold<T, direction>(keys_, size, problem_.k, hint_, take);
     } else {
       WithThreshold<T, direction>(elements, size, problem_.k, hint_, take);

@@ -119,7 +119,12 @@ void run_split_rows(const Plan& plan, const void* input, const Output& output, s
 
 }  // namespace
 
-Kernels kernels() noexcept { return {has_simd(), scratch_bytes}; }
+Kernels kernels() noexcept {
+#if defined(RTOPK_HAVE_HIGHWAY)
+  if (has_simd()) return {true, simd_vector_bytes(), scratch_bytes};
+#endif
+  return {false, 0, scratch_bytes};
+}
 
 void run(const Plan& plan, const void* input, const Output& output, void* workspace,
          const Executor* executor) noexcept {

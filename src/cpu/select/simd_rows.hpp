@@ -17,6 +17,9 @@ namespace rtopk::cpu {
 void simd_rows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                void* scratch) noexcept;
 
+/// Bytes of a vector, if has_simd().
+[[nodiscard]] std::int64_t simd_vector_bytes() noexcept;
+
 class Scratch;
 
 // Kernels per element type: select from rows [begin, end). With a null input they only measure the scratch memory.

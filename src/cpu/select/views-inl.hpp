@@ -3,6 +3,9 @@
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// True if a comparison yields one bit per lane (AVX-512), which are counted and stored as they are.
+inline constexpr bool kMasksAreBits = HWY_TARGET <= HWY_AVX3;
+
 template <class U>
 using SignedOf = std::make_signed_t<U>;
 

@@ -36,6 +36,12 @@ constexpr std::int64_t kSortedElementsPerThread = 32768;
 constexpr std::int64_t kStreamedColumns = 448;
 constexpr std::int64_t kStreamedShare = 8;
 
+/// The first of these for 16-bit rows that cpu_row searches digit by digit, which it does with vectors of 64 bytes.
+/// Measured on a Xeon with AVX-512, f16, ns per row, cpu_row against cpu_stream: 512 columns, k = 16: 674, 1057;
+/// k = 64: 815, 1207; 768 columns, k = 32: 1056, 898; k = 96: 1306, 1771; 1024 columns, k = 128: 1892, 1814.
+constexpr std::int64_t kStreamedColumnsAfterDigits = 704;
+constexpr std::int64_t kDigitsVectorBytes = 64;
+
 /// The shortest row, in bytes, in which cpu_best finds a single element. Measured on a Neoverse N1, ns per row, cpu_lanes
 /// against cpu_best: f32, 32 columns: 55, 38; f16, 32 columns: 29, 43; 64 columns: 53, 50; f64, 32 columns: 116, 47.
 constexpr std::int64_t kBestBytes = 128;
@@ -61,6 +67,11 @@ constexpr std::int64_t kMaxCandidates = std::int64_t{1} << 48;
 /// The smallest group of rows that fills the lanes of most vectors.
 constexpr std::int64_t kMinLanesGroup = 16;
 
+/// Rows that cpu_lanes sorts at once: four vectors of keys with their columns, or of 64-bit keys.
+std::int64_t lanes_rows(const Problem& problem, std::int64_t vector_bytes) {
+  return 4 * vector_bytes / std::min<std::int64_t>(8, 2 * static_cast<std::int64_t>(size_of(problem.dtype)));
+}
+
 /// True if sorting many short rows at once, one in each lane, beats searching one after the other. A few rows do not
 /// fill the lanes, and do not pay for working out the exchanges. The sort yields the order by value for free; index
 /// order costs more. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row:
@@ -71,16 +82,29 @@ constexpr std::int64_t kMinLanesGroup = 16;
 /// columns beside them.
 /// bf16, 128 columns, k = 32: 587, 512 by value; k = 64: 823, 959;
 /// f64, 24 columns, k = 8: 247, 271; 32 columns, k = 8: 333, 259; 64 columns, k = 64: 1503, 1155.
-bool sorts_in_lanes(const Problem& problem) {
+/// Wider vectors sort more rows at once, while a search gains little: most of its time is between the passes. With four
+/// times as wide vectors (AVX-512 on a Xeon) it pays for twice as many columns and twice as large k:
+/// f32, unsorted: 64 columns, k = 8: 137, 250; k = 16: 219, 394; k = 32: 442, 412; 160 columns, k = 8: 453, 345;
+/// f32, by value: 96 columns, k = 12: 364, 555; 192 columns, k = 32: 818, 626; k = 160: 2131, 3322;
+/// f16, unsorted: 128 columns, k = 16: 223, 325; k = 32: 411, 359; by value: 192 columns, k = 12: 701, 750;
+/// f64, unsorted: 22 columns, k = 5: 89, 250; 64 columns, k = 4: 226, 259; k = 11: 335, 294.
+bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
   if (together < problem.rows && together < kMinLanesGroup) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  if (problem.cols * problem.cols * problem.k <= 131072 / (size * size)) return true;
+  // Lanes without a row count as if vectors were narrower.
+  const std::int64_t width =
+      vector_bytes * std::min(together, lanes_rows(problem, vector_bytes)) / lanes_rows(problem, vector_bytes);
+  // Columns and k both grow with the square root of the width: squares, to stay with whole numbers.
+  const std::int64_t bytes = problem.cols * size;
+  const auto within = [&](std::int64_t most_bytes) { return 16 * bytes * bytes <= most_bytes * most_bytes * width; };
+  const std::int64_t exchanges = bytes * bytes * problem.k;
+  if (exchanges * exchanges <= (std::int64_t{1} << 22) * width * width * width) return true;
   if (problem.order != Order::by_value) return problem.k == problem.cols && problem.cols <= (size == 8 ? 32 : 48);
   // Most of the row is selected: cpu_row would have to sort nearly all of it after the search.
   const bool most = size == 2 ? 2 * problem.k >= problem.cols : 4 * problem.k >= 3 * problem.cols;
-  return problem.cols <= 192 / size || (most && problem.cols <= 256 / size);
+  return within(192) || (most && within(256));
 }
 
 /// True if the groups of cpu_best, whose best elements are compared, beat a search.
@@ -94,8 +118,10 @@ Family pick_family(const Problem& problem, const Kernels& kernels) {
   if (!kernels.simd) return Family::reference;
   if (core::bisects(problem)) return Family::cpu_bisection;
   if (looks_for_best(problem)) return Family::cpu_best;
-  if (sorts_in_lanes(problem)) return Family::cpu_lanes;
-  const bool streams = problem.cols >= kStreamedColumns && problem.k <= problem.cols / kStreamedShare;
+  if (sorts_in_lanes(problem, kernels.vector_bytes)) return Family::cpu_lanes;
+  const bool digits = size_of(problem.dtype) == 2 && kernels.vector_bytes >= kDigitsVectorBytes;
+  const std::int64_t streamed_columns = digits ? kStreamedColumnsAfterDigits : kStreamedColumns;
+  const bool streams = problem.cols >= streamed_columns && problem.k <= problem.cols / kStreamedShare;
   return streams ? Family::cpu_stream : Family::cpu_row;
 }
 
@@ -170,6 +196,10 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
   const bool sorts = made.family == Family::cpu_lanes;
   made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / problem.cols,
                                   std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
+  if (sorts) {
+    const std::int64_t at_once = lanes_rows(problem, kernels.vector_bytes);
+    made.rows_per_block = (made.rows_per_block + at_once - 1) / at_once * at_once;
+  }
   const std::int64_t tile = std::max(tile_rows(problem), std::int64_t{1});
   made.rows_per_block = (made.rows_per_block + tile - 1) / tile * tile;
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);

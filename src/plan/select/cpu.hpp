@@ -10,7 +10,8 @@ namespace rtopk::cpu {
 
 /// What a plan needs to know of the kernels, which depend on the build and on the CPU.
 struct Kernels {
-  bool simd;  ///< True if this CPU has SIMD kernels. Without them the scalar reference is used.
+  bool simd;                  ///< True if this CPU has SIMD kernels. Without them the scalar reference is used.
+  std::int64_t vector_bytes;  ///< Size of its vectors; 0 without SIMD kernels.
   std::size_t (*scratch_bytes)(const Plan& plan) noexcept;  ///< Scratch of one task of a plan.
 };
 
