@@ -63,10 +63,12 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
 /// A plan does not know the address of the first row.
 template <class T>
 cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, Grid grid) {
-  if (!args.bisection && args.access_bytes != 16 && use_unaligned_rows(plan)) {
-    grid.blocks = plan.blocks;
-    grid.shared_bytes = plan.shared_bytes;
+  constexpr int kNarrowestCopy = 4;  // bytes that the hardware copies to shared memory
+  if (!args.bisection && args.access_bytes != 16) {
+    const bool changed = use_unaligned_rows(plan) || (args.access_bytes < kNarrowestCopy && use_block(plan));
+    if (changed) grid = {plan.blocks, plan.threads, plan.shared_bytes, grid.device, grid.stream};
   }
+  if (plan.family == Family::cuda_block) return launch_block<T>(plan, args, grid);
   args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
   return launch_warp<T>(plan, args, grid);
 }

@@ -239,6 +239,17 @@ bool prefers_block(const Traits& traits, const Problem& problem) {
   return problem.cols <= kShort || problem.rows >= kBlocks * traits.multiprocessors;
 }
 
+void set_block_config(const BlockLayout& layout, std::int64_t parts, Plan& plan) {
+  plan.family = Family::cuda_block;
+  plan.parts = parts;
+  plan.threads = layout.threads;
+  plan.lanes_per_row = static_cast<std::int32_t>(parts) * layout.threads;
+  plan.elements_per_lane = 0;
+  plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+  plan.rows_per_block = 1;
+  plan.blocks = std::max(plan.problem.rows, std::int64_t{1}) * parts;
+}
+
 /// A block for each row, or several. `wanted`: accept slow configs too.
 bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   const std::int64_t min_part_cols = wanted ? 1 : 4096;
@@ -248,12 +259,7 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   return pick_parts(traits, rows, kBlockMaxParts, [&](std::int64_t parts) -> std::optional<PartNeeds> {
     const BlockLayout layout = block_layout(problem, parts);
     if (layout.chunks == 0 || (parts > 1 && problem.cols < min_part_cols * parts)) return {};
-    plan.family = Family::cuda_block;
-    plan.parts = parts;
-    plan.threads = layout.threads;
-    plan.lanes_per_row = static_cast<std::int32_t>(parts) * layout.threads;
-    plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
-    plan.blocks = rows * parts;
+    set_block_config(layout, parts, plan);
     return PartNeeds{layout.shared_bytes, problem.cols * element / parts};
   });
 }
@@ -608,6 +614,16 @@ bool use_unaligned_rows(Plan& plan) noexcept {
       return set_warp_config<Config, G, R>(batch, static_cast<std::int64_t>(plan.shared_bytes), plan);
     });
   });
+}
+
+bool use_block(Plan& plan) noexcept {
+  const BlockLayout layout = block_layout(plan.problem, 1);
+  if (layout.chunks == 0 || plan.problem.rows > kMaxBlocks) return false;
+  Plan block = plan;
+  set_block_config(layout, 1, block);
+  if (sorts_afterwards(block) != sorts_afterwards(plan)) return false;
+  plan = block;
+  return true;
 }
 
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept {

@@ -1,8 +1,8 @@
 // Sorts up to 1024 results of a row by value in the registers of one warp.
 //
 // It sorts words: a digit of the key, then the complement of the result's place, so that of equal digits the earlier
-// comes first. The highest digit of the key mostly decides. Only if two results have the same one, they are sorted by
-// all digits, the lowest first.
+// comes first. The highest digit of the key mostly decides. The few results that have the same one are put in order by
+// the whole key. If they are many, all are sorted by all digits, the lowest first.
 #pragma once
 
 #include <bit>
@@ -83,20 +83,59 @@ class WarpSort {
 #pragma unroll 1
     do {
       // The first digit to sort by finds the results in the order of their places.
-      const bool tied = sort_by_digit(shift, by_all && shift > 0);
+      const unsigned tied = sort_by_digit(shift, by_all && shift > 0);
       if (by_all) {
         shift += kDigitBits;
       } else {
-        if (!tied || highest == 0) return;
+        if (highest == 0 || !__any_sync(kFullWarp, tied != 0) || break_ties(tied)) return;
         by_all = true;
         shift = 0;
       }
     } while (shift < bits_);
   }
 
+  /// Puts results with the same highest digit in order by their keys. A group of them is looked after by the lane that
+  /// has its second member. `tied`: as sort_by_digit returned it. False if a group has many members.
+  __device__ bool break_ties(unsigned tied) const {
+    constexpr int kMost = 8;
+    static_assert(kMost <= C);  // a group reaches no further than the next lane
+    // Results that are equal in all digits are in order already.
+    bool in_order = true;
+    for (unsigned left = tied; left != 0 && in_order; left &= left - 1) {
+      const int rank = lane() * C + __ffs(static_cast<int>(left)) - 1;
+      in_order = key_at(memory_.order[rank - 1]) >= key_at(memory_.order[rank]);
+    }
+    if (__all_sync(kFullWarp, in_order)) return true;
+    const unsigned before = __shfl_up_sync(kFullWarp, tied, 1);
+    const unsigned after = __shfl_down_sync(kFullWarp, tied, 1);
+    const bool continues = lane() > 0 && (before >> (C - 1) & 1u) != 0;
+    const std::uint64_t both = tied | (lane() < 31 ? static_cast<std::uint64_t>(after) << C : 0u);
+    bool few = true;
+    for (unsigned seconds = tied & ~(tied << 1 | (continues ? 1u : 0u)); seconds != 0 && few; seconds &= seconds - 1) {
+      const int second = __ffs(static_cast<int>(seconds)) - 1;
+      const std::uint64_t end = ~(both >> second);
+      const int members = end == 0 ? 64 : __ffsll(static_cast<long long>(end));
+      few = members <= kMost;
+      if (few) order_by_key(lane() * C + second - 1, members);
+    }
+    __syncwarp();
+    return __all_sync(kFullWarp, few);
+  }
+
+  /// An insertion sort. Equal ones stay in their order.
+  __device__ void order_by_key(int first, int members) const {
+    for (int i = first + 1; i < first + members; ++i) {
+      const std::uint16_t place = memory_.order[i];
+      const Key key = key_at(place);
+      int to = i;
+      for (; to > first && key_at(memory_.order[to - 1]) < key; --to) memory_.order[to] = memory_.order[to - 1];
+      memory_.order[to] = place;
+    }
+  }
+
   /// Sorts by the bits of the key from `shift` on. Equal ones stay in the order that they have: that of memory_.order,
-  /// or that of their places. True if there are any.
-  __device__ bool sort_by_digit(int shift, bool has_order) {
+  /// or that of their places. Returns bits of this lane's ranks whose digit is that of the rank before.
+  __device__ unsigned sort_by_digit(int shift, bool has_order) {
     std::uint32_t words[C];
 #pragma unroll
     for (int j = 0; j < C; ++j) {
@@ -110,9 +149,9 @@ class WarpSort {
     Warp::sort_descending(words);
     const std::uint32_t above = __shfl_up_sync(kFullWarp, words[C - 1], 1);
     const int mine = k_ - lane() * C;
-    bool tied = lane() > 0 && mine > 0 && (above ^ words[0]) <= kPlaceMask;
+    unsigned tied = lane() > 0 && mine > 0 && (above ^ words[0]) <= kPlaceMask ? 1u : 0u;
 #pragma unroll
-    for (int j = 1; j < C; ++j) tied = tied || (j < mine && (words[j - 1] ^ words[j]) <= kPlaceMask);
+    for (int j = 1; j < C; ++j) tied |= j < mine && (words[j - 1] ^ words[j]) <= kPlaceMask ? 1u << j : 0u;
 #pragma unroll
     for (int j = 0; j < C; ++j) words[j] = ~words[j] & kPlaceMask;
     if (has_order) {
@@ -127,7 +166,7 @@ class WarpSort {
                    words[j + 6] | words[j + 7] << 16};
     }
     __syncwarp();
-    return __any_sync(kFullWarp, tied);
+    return tied;
   }
 
   Memory& memory_;
