@@ -9,10 +9,10 @@
 // once must fetch its code too.
 #pragma once
 
+#include "cuda/runtime/cluster.cuh"
 #include "cuda/select/block_sums.cuh"
 #include "cuda/select/candidate_search.cuh"
 #include "cuda/select/cluster/arguments.hpp"
-#include "cuda/runtime/cluster.cuh"
 #include "cuda/select/cluster/kth.cuh"
 #include "cuda/select/cluster/marks.cuh"
 #include "cuda/select/cluster/part.cuh"
