@@ -278,7 +278,9 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
 /// cuda_cluster and cuda_block: 700 rows of 150000, f32, k 16: 1.4, 2.5; k 512: 2.0, 2.4; k 2048: 2.8, 2.7; bf16, k 128:
 /// 2.3, 2.5; k 512: 3.4, 2.3; 64 rows of 150000, f32, k 16: 2.0, 2.3; k 128: 2.1, 2.3; k 512: 2.6, 2.3.
 bool prefers_cluster(const Traits& traits, const Problem& problem) {
-  const std::int64_t most = problem.rows < 2 * traits.multiprocessors ? 64 : size_of(problem.dtype) == 2 ? 128 : 512;
+  const std::int64_t most = problem.rows < std::int64_t{2} * traits.multiprocessors ? 64
+                            : size_of(problem.dtype) == 2                           ? 128
+                                                                                    : 512;
   return problem.k <= std::min(most, problem.cols / 8);
 }
 
