@@ -179,6 +179,21 @@ def test_results_between_the_grids_are_the_measured_ones():
         assert target.endswith("met" if measured["met"] else "missed"), text
 
 
+def test_few_long_rows_are_the_measured_ones():
+    cells = json.loads((ROOT / "bench/results/gpu-h200-again.json").read_text())["cells"]
+    ratios = {
+        (cell["rows"], cell["cols"], cell["k"], cell["dtype"]): round(cell["ratios"]["floor"], 2)
+        for cell in cells
+        if cell["set"] in ("indexer_f32", "indexer_bf16")
+    }
+    rows = table_after(DOCS / "results.md", "| rows x columns | float32 | bfloat16 |")
+    assert len(rows) == 7
+    for shape, *columns in rows:
+        for dtype, column in zip(("f32", "bf16"), columns, strict=True):
+            measured = [ratios[(*map(int, shape.split(" x ")), k, dtype)] for k in (512, 1024, 2048)]
+            assert [float(number) for number in column.split(", ")] == measured, (shape, dtype)
+
+
 def random_runs(file):
     """Of each run the seed and the cells."""
     for run in json.loads((ROOT / "bench/results" / file).read_text())["runs"]:
