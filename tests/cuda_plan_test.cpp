@@ -237,30 +237,31 @@ TEST(CudaPlans, CopyNoLongRowElementByElement) {
   }
 }
 
+Plan plan_of(const Problem& problem, const Traits& traits) {
+  Plan plan;
+  EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
+  return plan;
+}
+
 TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   const Traits h200 = kGpus[2];
-  const auto plan_of = [&h200](const Problem& problem) {
-    Plan plan;
-    EXPECT_TRUE(rtopk::make_plan(problem, h200, plan).ok());
-    return plan;
-  };
-  const Plan plan = plan_of(problem_of(65536, 4096, 64));
+  const Plan plan = plan_of(problem_of(65536, 4096, 64), h200);
   EXPECT_EQ(plan.family, rtopk::Family::cuda_filter);
   EXPECT_EQ(plan.workspace_bytes, 0u);
   // Few rows for each warp, and rows off alignment.
-  EXPECT_EQ(plan_of(problem_of(8192, 4096, 64)).family, rtopk::Family::cuda_block);
-  EXPECT_EQ(plan_of(problem_of(65536, 4097, 64)).family, rtopk::Family::cuda_block);
-  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048)).family, rtopk::Family::cuda_filter);
+  EXPECT_EQ(plan_of(problem_of(8192, 4096, 64), h200).family, rtopk::Family::cuda_block);
+  EXPECT_EQ(plan_of(problem_of(65536, 4097, 64), h200).family, rtopk::Family::cuda_block);
+  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048), h200).family, rtopk::Family::cuda_filter);
   // One warp per row would leave most of the device idle.
-  EXPECT_NE(plan_of(problem_of(64, 131072, 64)).family, rtopk::Family::cuda_filter);
+  EXPECT_NE(plan_of(problem_of(64, 131072, 64), h200).family, rtopk::Family::cuda_filter);
   // A filter is not worth it if half of the row is selected.
-  EXPECT_NE(plan_of(problem_of(65536, 131072, 65536)).family, rtopk::Family::cuda_filter);
+  EXPECT_NE(plan_of(problem_of(65536, 131072, 65536), h200).family, rtopk::Family::cuda_filter);
   for (const rtopk::Form form : {rtopk::Form::dense, rtopk::Form::mask}) {
     for (const rtopk::DType dtype : kDTypes) {
       Problem whole = problem_of(65536, 65536, 64);
       whole.form = form;
       whole.dtype = dtype;
-      const Plan filter = plan_of(whole);
+      const Plan filter = plan_of(whole, h200);
       EXPECT_EQ(filter.family, rtopk::Family::cuda_filter) << describe(whole);
       EXPECT_EQ(filter.workspace_bytes, 0u);
     }
@@ -292,11 +293,6 @@ TEST(CudaPlans, FewResultsAreSortedWithoutAnotherPass) {
 }
 
 TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
-  const auto plan_of = [](const Problem& problem, const Traits& traits) {
-    Plan plan;
-    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
-    return plan;
-  };
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, parts] : {std::array<std::int64_t, 3>{1, 131072, 8},
                                           {64, 131072, 4},
@@ -320,11 +316,6 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
 }
 
 TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
-  const auto plan_of = [](const Problem& problem, const Traits& traits) {
-    Plan plan;
-    EXPECT_TRUE(rtopk::make_plan(problem, traits, plan).ok());
-    return plan;
-  };
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},
                                              {64, 131072, 1024, 8},

@@ -19,11 +19,11 @@ namespace rtopk::cuda {
 /// `wanted`: the family to use. Without it make_plan picks one.
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, Plan& plan) noexcept;
 Status check_plan(const Plan& plan) noexcept;
-/// Changes a plan of cuda_warp for rows that would be aligned if the first one were. False if there is no such config, and
-/// the plan has to do.
+/// Changes a plan of cuda_warp for rows that would be aligned if the first one were. False if there is no such config,
+/// and the plan has to do.
 bool use_unaligned_rows(Plan& plan) noexcept;
-/// Changes it to a plan of cuda_block, for rows that it would have to copy element by element. False if that needs another
-/// workspace.
+/// Changes it to a plan of cuda_block, for rows that it would have to copy element by element. False if that needs
+/// another workspace.
 bool use_block(Plan& plan) noexcept;
 
 Status make_plan(const gnn::Aggregation& problem, gnn::AggregationPlan& plan) noexcept;

@@ -186,8 +186,8 @@ struct PartNeeds {
 ///
 /// Mostly these are the fewest blocks that keep two on every multiprocessor nearly all the time, so that enough copies
 /// are in flight; if no number does, the one that comes nearest. If many rows are kept in shared memory, it is the
-/// number with which most bytes are kept at a time. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2 parts,
-/// 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
+/// number with which most bytes are kept at a time. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2
+/// parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
 template <class F>
 bool pick_parts(const Traits& traits, std::int64_t rows, std::int64_t most, F&& plan) {
   constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
@@ -275,8 +275,8 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
 }
 
 /// True if cuda_cluster is faster than blocks that share a row: few elements are selected. Measured, times the floor,
-/// cuda_cluster and cuda_block: 700 rows of 150000, f32, k 16: 1.4, 2.5; k 512: 2.0, 2.4; k 2048: 2.8, 2.7; bf16, k 128:
-/// 2.3, 2.5; k 512: 3.4, 2.3; 64 rows of 150000, f32, k 16: 2.0, 2.3; k 128: 2.1, 2.3; k 512: 2.6, 2.3.
+/// cuda_cluster and cuda_block: 700 rows of 150000, f32, k 16: 1.4, 2.5; k 512: 2.0, 2.4; k 2048: 2.8, 2.7; bf16, k
+/// 128: 2.3, 2.5; k 512: 3.4, 2.3; 64 rows of 150000, f32, k 16: 2.0, 2.3; k 128: 2.1, 2.3; k 512: 2.6, 2.3.
 bool prefers_cluster(const Traits& traits, const Problem& problem) {
   const std::int64_t most = problem.rows < std::int64_t{2} * traits.multiprocessors ? 64
                             : size_of(problem.dtype) == 2                           ? 128

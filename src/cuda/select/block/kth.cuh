@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/runtime/lanes.cuh"
+#include "cuda/select/block/bins.cuh"
 #include "cuda/select/block/sample.cuh"
 #include "cuda/select/block_sums.cuh"
 #include "plan/select/tuning_block.hpp"
@@ -17,9 +18,7 @@ struct KthMemory {
   Key small[kBlockMaxSmall];
   std::uint8_t warp_of[kBlockMaxSmall];  ///< The warp that each of these belongs to.
   int number_of_small;
-  int bin;
-  int before;
-  int inside;
+  FoundBin found;
   Key kth;
 };
 
@@ -60,14 +59,14 @@ class KthSearch {
         atomicAdd(memory_.bins + static_cast<int>(key > cut ? Key{0} : (cut - key) >> shift), 1u);
       });
       __syncthreads();
-      if (warp_number() == 0) find_bin(k);
+      if (warp_number() == 0) find_bin_of(k);
       __syncthreads();
-      const Key high = cut - (static_cast<Key>(memory_.bin) << shift);
+      const Key high = cut - (static_cast<Key>(memory_.found.bin) << shift);
       const Key span = (Key{1} << shift) - 1;
-      if (memory_.bin != 0) range.high = high;
+      if (memory_.found.bin != 0) range.high = high;
       if (high - range.low > span) range.low = high - span;
-      k -= memory_.before;
-      inside = memory_.inside;
+      k -= memory_.found.before;
+      inside = memory_.found.inside;
       cut = range.high;
       if (range.low == range.high) return {range.low, false, 0};
     }
@@ -96,38 +95,14 @@ class KthSearch {
  private:
   using Warp = LaneGroup<32>;
 
-  static __device__ int bits_of(std::uint32_t x) { return 32 - __clz(static_cast<int>(x)); }
-  static __device__ int bits_of(std::uint64_t x) { return 64 - __clzll(static_cast<long long>(x)); }
-
-  /// The bin that holds the k-th key, the best keys being in bin 0. Clears the bins.
-  __device__ void find_bin(int k) {
-    constexpr int kOfLane = kBlockBins / 32;
-    auto* mine = reinterpret_cast<uint4*>(memory_.bins + lane_number() * kOfLane);
+  /// Clears the bins.
+  __device__ void find_bin_of(int k) {
+    auto* mine = reinterpret_cast<uint4*>(memory_.bins + lane_number() * kBinsOfLane);
     const uint4 a = mine[0];
     const uint4 b = mine[1];
     mine[0] = uint4{};
     mine[1] = uint4{};
-    const std::uint32_t counts[kOfLane] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) sum += counts[i];
-    const auto rank = static_cast<std::uint32_t>(k);
-    const std::uint32_t up_to_here = Warp::inclusive_sum(sum);
-    std::uint32_t before = up_to_here - sum;
-    if (before >= rank || rank > up_to_here) return;
-    int bin = 0;
-    std::uint32_t inside = 0;
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      if (before + inside < rank) {
-        bin = i;
-        before += inside;
-        inside = counts[i];
-      }
-    }
-    memory_.bin = lane_number() * kOfLane + bin;
-    memory_.before = static_cast<int>(before);
-    memory_.inside = static_cast<int>(inside);
+    find_bin({a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, k, memory_.found);
   }
 
   __device__ void sort_small(int k) {

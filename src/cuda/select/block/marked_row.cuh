@@ -1,5 +1,5 @@
-// A row in shared memory, or a block's part of one, with marks of its elements, and what is written from marks. A thread
-// has neighbouring elements.
+// A row in shared memory, or a block's part of one, with marks of its elements, and what is written from marks. A
+// thread has neighbouring elements.
 #pragma once
 
 #include <cstdint>

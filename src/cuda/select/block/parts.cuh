@@ -12,6 +12,7 @@
 #include "cuda/runtime/cluster.cuh"
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block/arguments.hpp"
+#include "cuda/select/block/bins.cuh"
 #include "cuda/select/block/listed.cuh"
 #include "cuda/select/block/marked_row.cuh"
 #include "cuda/select/block/row.cuh"
@@ -24,20 +25,18 @@ namespace rtopk::cuda {
 template <class Key>
 struct PartState {
   struct Shown {
-    std::uint32_t bins[2][kPartBins];  ///< Numbers of elements, in alternation.
-    RangeCounts of_sample;             ///< Counts of the sample's range;
-    RangeCounts of_kth;                ///< of the kth value, if many are equal to it.
-    Key small[kPartMaxSmall];          ///< Elements in the last bin.
+    std::uint32_t bins[2][kBlockBins];  ///< Numbers of elements, in alternation.
+    RangeCounts of_sample;              ///< Counts of the sample's range;
+    RangeCounts of_kth;                 ///< of the kth value, if many are equal to it.
+    Key small[kPartMaxSmall];           ///< Elements in the last bin.
     int number_of_small;
     int above_small;  ///< Elements above that bin.
   } shown;
 
-  alignas(16) std::uint32_t sums[kPartBins];  ///< Of all blocks' bins.
-  RangeCounts of_sample;                      ///< Counts of the whole row.
-  RangeCounts of_listed;                      ///< Counts of this part.
-  int bin;
-  int before;
-  int inside;
+  alignas(16) std::uint32_t sums[kBlockBins];  ///< Of all blocks' bins.
+  RangeCounts of_sample;                       ///< Counts of the whole row.
+  RangeCounts of_listed;                       ///< Counts of this part.
+  FoundBin found;
   Key small[kPartMaxSmall];  ///< Of all blocks, in their order.
   std::uint8_t block_of[kPartMaxSmall];
   Key kth;
@@ -154,8 +153,8 @@ class PartSelect {
     above_ = 0;
 #pragma unroll 1
     for (int turn = 0;; turn ^= 1) {
-      int shift = max(bits_of(cut - range_.low) - kPartLogBins, 0);
-      if ((cut - range_.low) >> shift >= kPartBins - 1) ++shift;
+      int shift = max(bits_of(cut - range_.low) - kBlockLogBins, 0);
+      if ((cut - range_.low) >> shift >= kBlockBins - 1) ++shift;
       const auto add = [&](Key key, int number) {
         if (key < range_.low || key > range_.high) return;
         const int bin = key > cut ? 0 : 1 + static_cast<int>((cut - key) >> shift);
@@ -181,28 +180,29 @@ class PartSelect {
         }
         above_ = all.above;
       }
-      if (warp_number() == 0) find_bin(k() - above_);
+      if (warp_number() == 0) find_bin_of(k() - above_);
       __syncthreads();
-      if (state_.bin == 0) {
+      if (state_.found.bin == 0) {
         range_.low = cut + 1;
       } else {
         const Key span = (Key{1} << shift) - 1;
-        range_.high = cut - (static_cast<Key>(state_.bin - 1) << shift);
+        range_.high = cut - (static_cast<Key>(state_.found.bin - 1) << shift);
         if (range_.high - range_.low > span) range_.low = range_.high - span;
       }
-      above_ += state_.before;
+      above_ += state_.found.before;
       cut = range_.high;
-      if (range_.low == range_.high || state_.inside <= kPartMaxSmall) return;
+      if (range_.low == range_.high || state_.found.inside <= kPartMaxSmall) return;
     }
   }
 
   __device__ void clear(int turn) {
-    for (int i = thread(); i < kPartBins; i += threads()) state_.shown.bins[turn][i] = 0;
+    for (int i = thread(); i < kBlockBins; i += threads()) state_.shown.bins[turn][i] = 0;
   }
 
-  /// Adds up all blocks' bins, and their counts of the sample's range. Clears the other set, which no block reads any more.
+  /// Adds up all blocks' bins, and their counts of the sample's range. Clears the other set, which no block reads any
+  /// more.
   __device__ void add_bins(int turn) {
-    for (int i = thread(); i < kPartBins; i += threads()) {
+    for (int i = thread(); i < kBlockBins; i += threads()) {
       std::uint32_t sum = 0;
 #pragma unroll
       for (int block = 0; block < kBlockMaxParts; ++block) {
@@ -220,41 +220,11 @@ class PartSelect {
     __syncthreads();
   }
 
-  static __device__ int bits_of(std::uint32_t x) { return 32 - __clz(static_cast<int>(x)); }
-  static __device__ int bits_of(std::uint64_t x) { return 64 - __clzll(static_cast<long long>(x)); }
-
-  /// The bin that holds the k-th key, the best keys being in bin 0.
-  __device__ void find_bin(int k) {
-    constexpr int kOfLane = kPartBins / 32;
-    const auto* mine = reinterpret_cast<const uint4*>(state_.sums + lane_number() * kOfLane);
-    std::uint32_t counts[kOfLane];
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (int i = 0; i < kOfLane / 4; ++i) {
-      const uint4 four = mine[i];
-      counts[4 * i] = four.x;
-      counts[4 * i + 1] = four.y;
-      counts[4 * i + 2] = four.z;
-      counts[4 * i + 3] = four.w;
-      sum += four.x + four.y + four.z + four.w;
-    }
-    const auto rank = static_cast<std::uint32_t>(k);
-    const std::uint32_t up_to_here = Warp::inclusive_sum(sum);
-    std::uint32_t before = up_to_here - sum;
-    if (before >= rank || rank > up_to_here) return;
-    int bin = 0;
-    std::uint32_t inside = 0;
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      if (before + inside < rank) {
-        bin = i;
-        before += inside;
-        inside = counts[i];
-      }
-    }
-    state_.bin = lane_number() * kOfLane + bin;
-    state_.before = static_cast<int>(before);
-    state_.inside = static_cast<int>(inside);
+  __device__ void find_bin_of(int k) {
+    const auto* mine = reinterpret_cast<const uint4*>(state_.sums + lane_number() * kBinsOfLane);
+    const uint4 a = mine[0];
+    const uint4 b = mine[1];
+    find_bin({a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, k, state_.found);
   }
 
   // ------------------------------------------------------------------------------------------------------------------

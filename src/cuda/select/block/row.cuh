@@ -1,5 +1,5 @@
-// A row in shared memory, or a part of one. It lies there as in global memory, copied as aligned vectors of 16 bytes, so
-// its first element may be anywhere in the first vector.
+// A row in shared memory, or a part of one. It lies there as in global memory, copied as aligned vectors of 16 bytes,
+// so its first element may be anywhere in the first vector.
 #pragma once
 
 #include <cstdint>
