@@ -26,7 +26,7 @@ from logged import JOBS, ROOT, last_line, say
 
 REPORTS = ROOT / "build" / "reports"
 # How much the randomised C++ tests do: sanitizers cost a factor of 5 to 15 in time.
-SANITIZER_SCALE = "0.05"
+SANITIZER_SCALE = "0.04"
 # Of operators, under AddressSanitizer: some 400 a second.
 ATTACK_CALLS = 4000
 # Steps at a time. While one waits for a test on one core, the other compiles.
