@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kMaxBlocks = 0x7fffffff;
 constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
+constexpr std::int64_t kReservedBytes = 1024;                  // of each block's shared memory, for the system
 
 /// Units (tiles or rows) in a worker's batch: enough that a row learns from those before it and that copies run ahead,
 /// few enough that the last batches do not leave the device idle.
@@ -190,7 +191,6 @@ struct PartNeeds {
 /// parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
 template <class F>
 bool pick_parts(const Traits& traits, std::int64_t rows, std::int64_t most, F&& plan) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kBlocks = 2;
   const auto share_in_use = [&](std::int64_t blocks, std::int64_t places) {
     const std::int64_t at_a_time = places * traits.multiprocessors;
@@ -231,7 +231,6 @@ BlockLayout block_layout(const Problem& problem, std::int64_t parts) {
 /// copies, and there are enough rows for that, or they are short.
 bool prefers_block(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBlocks = 2;
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   constexpr std::int64_t kShort = 16384;
   const BlockLayout layout = block_layout(problem, 1);
   if (layout.chunks == 0) return false;
@@ -315,7 +314,6 @@ struct FilterLaunch {
 };
 
 FilterLaunch filter_launch(DType dtype, std::int64_t k, std::int64_t shared_bytes_per_block) {
-  constexpr std::int64_t kReservedBytes = 1024;  // of each block's shared memory, for the system
   FilterLaunch config;
   core::with_element_type(dtype, [&]<class T>(T*) {
     using Config = FilterConfig<T>;
