@@ -7,15 +7,12 @@
 #include <cstdint>
 
 #include "core/sizes.hpp"
+#include "plan/select/tuning_parts.hpp"
 
 namespace rtopk::cuda {
 
-inline constexpr int kBlockLogBins = 8;
-inline constexpr int kBlockBins = 1 << kBlockLogBins;
 inline constexpr int kBlockMaxSorted = 128;  ///< Results that the kernel sorts by value, not of f64.
 inline constexpr int kBlockMaxSmall = 32;    ///< Candidates that one warp sorts.
-inline constexpr int kBlockMaxParts = 8;     ///< Blocks that share a row. Every device with clusters allows this many.
-inline constexpr int kPartMaxSmall = 128;    ///< Candidates that the blocks show each other.
 
 /// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
 /// lies between the two for about 99 rows of a hundred. If there are few rows, for all but one in two thousand: the

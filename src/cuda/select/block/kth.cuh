@@ -5,16 +5,16 @@
 #include <cstdint>
 
 #include "cuda/runtime/lanes.cuh"
-#include "cuda/select/block/bins.cuh"
-#include "cuda/select/block/sample.cuh"
+#include "cuda/select/bins.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/key_range.cuh"
 #include "plan/select/tuning_block.hpp"
 
 namespace rtopk::cuda {
 
 template <class Key>
 struct KthMemory {
-  std::uint32_t bins[kBlockBins];
+  std::uint32_t bins[kBins];
   Key small[kBlockMaxSmall];
   std::uint8_t warp_of[kBlockMaxSmall];  ///< The warp that each of these belongs to.
   int number_of_small;
@@ -41,7 +41,7 @@ class KthSearch {
 
   /// Before a barrier of the block.
   __device__ void clear() {
-    for (int i = static_cast<int>(threadIdx.x); i < kBlockBins; i += static_cast<int>(blockDim.x)) memory_.bins[i] = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += static_cast<int>(blockDim.x)) memory_.bins[i] = 0;
     if (threadIdx.x == 0) memory_.number_of_small = 0;
   }
 

@@ -7,23 +7,11 @@
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block/marks.cuh"
 #include "cuda/select/block/row.cuh"
-#include "cuda/select/block/sample.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/key_range.cuh"
 #include "cuda/select/result_row.cuh"
 
 namespace rtopk::cuda {
-
-/// Numbers of elements: at or above the low end of a range, above its high end.
-struct RangeCounts {
-  int reach;
-  int above;
-};
-
-/// What of a block's elements is selected: all above the kth value, and the first `quota` of those equal to it.
-struct SelectedShare {
-  int quota;
-  int first_result;  ///< Of the row's results, the first that is this block's.
-};
 
 /// Counts of a block's warps, two sets in alternation.
 using CountsOfWarps = std::uint32_t[2][32];

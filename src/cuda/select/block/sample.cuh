@@ -3,23 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block/arguments.hpp"
 #include "cuda/select/element.cuh"
+#include "cuda/select/key_range.cuh"
 
 namespace rtopk::cuda {
-
-/// A directed key as a word that arithmetic does not promote.
-template <class T>
-using WideKey = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-
-template <class Key>
-struct KeyRange {
-  Key low;
-  Key high;
-};
 
 /// A range of keys that most likely holds the kth value, and a key that few exceed.
 template <class Key>

@@ -5,7 +5,7 @@
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block_sums.cuh"
-#include "plan/select/tuning_block.hpp"
+#include "plan/select/tuning_parts.hpp"
 
 namespace rtopk::cuda {
 
@@ -20,7 +20,7 @@ struct FoundBin {
 };
 
 /// The neighbouring bins of a lane.
-inline constexpr int kBinsOfLane = kBlockBins / 32;
+inline constexpr int kBinsOfLane = kBins / 32;
 
 /// Finds the bin that holds the k-th best key. All lanes of a warp call this, each with its counts; one writes.
 inline __device__ void find_bin(const std::uint32_t (&counts)[kBinsOfLane], int k, FoundBin& found) {
