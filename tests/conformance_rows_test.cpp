@@ -76,6 +76,45 @@ TEST_P(Rows, TheBeginningMisleads) {
   }
 }
 
+/// The elements that cuda_cluster samples in a row of one draw for each group, if the row is aligned.
+std::vector<bool> sampled_by_clusters(std::int64_t cols, std::int64_t element_bytes) {
+  const std::int64_t vector = 16 / element_bytes;
+  std::vector<bool> sampled(static_cast<std::size_t>(cols), false);
+  for (std::int64_t piece = 0; piece < 256; ++piece) {
+    const std::int64_t place = piece * 65536 + piece * 40503 % 65536;
+    const std::int64_t first = (place * (cols / vector) / 256 >> 16) * vector;
+    for (std::int64_t i = first; i < first + vector; ++i) sampled[static_cast<std::size_t>(i)] = true;
+  }
+  return sampled;
+}
+
+// A sample gives long rows their first threshold. These rows are made against it: what is sampled is lower than the
+// rest, so that nearly everything reaches the threshold, or higher, so that too little does.
+TEST_P(Rows, TheSampleMisleads) {
+  Random random = random_for(27);
+  for (const std::int64_t cols : {5000, 20000, 40000}) {
+    const auto sampled = sampled_by_clusters(cols, static_cast<std::int64_t>(rtopk::size_of(GetParam())));
+    for (const double away : {-100.0, 0.0, 100.0}) {
+      for (const double values : {0.0, 3.0}) {  // any, or few different ones
+        std::vector<double> row(static_cast<std::size_t>(cols));
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          row[i] = values > 0 ? std::floor(values * random.uniform()) : 10 * random.normal();
+          if (sampled[i]) row[i] += away;
+        }
+        const Matrix matrix = make_row(GetParam(), row);
+        for (const std::int64_t k : {std::int64_t{1}, std::int64_t{64}, std::int64_t{700}, cols / 16}) {
+          for (const rtopk::Direction direction : kDirections) {
+            if (left_out(random)) continue;
+            rtopk::Problem problem = problem_for(matrix, k);
+            problem.direction = direction;
+            if (!conforms(problem, matrix)) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Rows with many equal elements, like the output of ReLU. If the kth value of a row is tied, the search expects the
 // same tie in the next row, where the kth value is again this one, or above or below it.
 TEST_P(Rows, TiesComeAndGo) {

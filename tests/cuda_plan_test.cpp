@@ -213,9 +213,14 @@ TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
           ASSERT_TRUE(rtopk::make_plan(problem, h200, plan).ok());
           // With half of a row selected the list of results needs room too.
           if (k == cols / 2 && cols == 98304 / element) continue;
+          EXPECT_EQ(plan.workspace_bytes, 0u);
+          // Of long rows it is enough to keep candidates, if these are few.
+          if (form == rtopk::Form::pairs && k <= cols / 100 && cols >= (element == 2 ? 32768 : 24576)) {
+            EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << describe(problem);
+            continue;
+          }
           EXPECT_EQ(plan.family, rtopk::Family::cuda_block) << describe(problem);
           EXPECT_GE(plan.shared_bytes, static_cast<std::size_t>(cols * element));
-          EXPECT_EQ(plan.workspace_bytes, 0u);
         }
       }
     }
@@ -251,7 +256,8 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   // Few rows for each warp, and rows off alignment.
   EXPECT_EQ(plan_of(problem_of(8192, 4096, 64), h200).family, rtopk::Family::cuda_block);
   EXPECT_EQ(plan_of(problem_of(65536, 4097, 64), h200).family, rtopk::Family::cuda_block);
-  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048), h200).family, rtopk::Family::cuda_filter);
+  EXPECT_EQ(plan_of(problem_of(4096, 131072, 1024), h200).family, rtopk::Family::cuda_filter);
+  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048), h200).family, rtopk::Family::cuda_cluster);
   // One warp per row would leave most of the device idle.
   EXPECT_NE(plan_of(problem_of(64, 131072, 64), h200).family, rtopk::Family::cuda_filter);
   // A filter is not worth it if half of the row is selected.
@@ -294,14 +300,16 @@ TEST(CudaPlans, FewResultsAreSortedWithoutAnotherPass) {
 
 TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
   const Traits h200 = kGpus[2];
-  for (const auto& [rows, cols, parts] : {std::array<std::int64_t, 3>{1, 131072, 8},
-                                          {64, 131072, 4},
-                                          {132, 32768, 2},
-                                          {256, 65536, 1},
-                                          {1024, 131072, 1}}) {
-    const Plan plan = plan_of(problem_of(rows, cols, 64), h200);
+  for (const auto& [rows, cols, k, parts, threads] : {std::array<std::int64_t, 5>{64, 131072, 64, 4, 256},
+                                                      {64, 131072, 2048, 4, 256},
+                                                      {132, 32768, 64, 2, 256},
+                                                      {256, 65536, 64, 1, 256},
+                                                      {256, 131072, 2048, 1, 512},
+                                                      {1024, 131072, 64, 1, 512}}) {
+    const Plan plan = plan_of(problem_of(rows, cols, k), h200);
     EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
     EXPECT_EQ(plan.parts, parts) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.threads, threads) << rtopk::to_string(plan);
     EXPECT_EQ(plan.blocks, rows * parts) << rtopk::to_string(plan);
     EXPECT_EQ(plan.workspace_bytes, 0u);
   }
@@ -318,8 +326,8 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
 TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},
-                                             {64, 131072, 1024, 8},
-                                             {256, 131072, 1024, 8},
+                                             {64, 32768, 1024, 4},
+                                             {64, 131072, 16384, 8},
                                              {1342, 50000, 25000, 2},
                                              {64, 131072, 65536, 8}}) {
     const Plan plan = plan_of(problem_of(rows, cols, k), h200);

@@ -253,6 +253,13 @@ void lengthen_batches(rtopk::Plan& plan, std::int64_t rows) {
 /// More blocks for a row than it needs, up to 8. Fewer might have too little shared memory.
 void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& traits) {
   if (traits.compute_capability >= 90) plan.parts = std::max(plan.parts, std::int64_t{1} << (plan.problem.cols % 4));
+  // The list of candidates keeps its size: the tiles of the larger blocks are what needs more memory.
+  constexpr std::size_t kBytesOfMoreThreads = 32 << 10;
+  const auto most_bytes = static_cast<std::size_t>(traits.shared_bytes_per_block);
+  if (plan.problem.cols % 3 == 0 && plan.threads == 256 && plan.shared_bytes + kBytesOfMoreThreads <= most_bytes) {
+    plan.threads = 512;
+    plan.shared_bytes += kBytesOfMoreThreads;
+  }
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
   plan.blocks = rows * plan.parts;
 }
@@ -287,8 +294,11 @@ class CudaRunner final : public Runner {
   [[nodiscard]] std::string run(const Call& call) const override {
     const rtopk::Problem problem = on_gpu(call.problem);
     rtopk::Plan plan;
+    rtopk::Traits traits = traits_;
+    // On a GPU with much to do, lists of candidates are short: they are pruned.
+    if (family_ == rtopk::Family::cuda_cluster) traits.multiprocessors = 1;
     const rtopk::Status status =
-        family_ ? rtopk::make_plan(problem, traits_, *family_, plan) : rtopk::make_plan(problem, traits_, plan);
+        family_ ? rtopk::make_plan(problem, traits, *family_, plan) : rtopk::make_plan(problem, traits_, plan);
     if (!status.ok()) return refused("make_plan", status);
     if (splits_ && plan.chunk_rows > 1) split_chunks(plan);
     // Plans of a given family are changed to cover more paths of its kernels.

@@ -78,7 +78,8 @@ enum class Family : std::uint8_t {
   cuda_block,
   /// A warp reads a row once and lists the candidates: elements that reach a filter threshold learnt from other rows.
   cuda_filter,
-  /// A cluster of blocks shares a long row and reads it once. Candidates reach a filter threshold drawn from a sample.
+  /// A block, or up to 8 of a cluster, read a long row once and list the candidates: elements that reach a filter
+  /// threshold drawn from a sample of the row.
   cuda_cluster,
   cuda_radix,  ///< The whole device finds the kth value of long rows digit by digit: any length, any k.
   cuda_scan,   ///< A block reads a long row once per pass of the paper's bisection.

@@ -1,6 +1,5 @@
 // Picks the CUDA family for a problem, and its config.
 #include <algorithm>
-#include <optional>
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
@@ -176,49 +175,6 @@ bool prefers_tournament(const Problem& problem) {
   return problem.k <= 8 || problem.cols <= 64 || size_of(problem.dtype) != 4 || !has_aligned_rows(problem);
 }
 
-/// The shared memory of a block, and how much of a row it keeps there.
-struct PartNeeds {
-  std::int64_t shared_bytes;
-  std::int64_t kept_bytes;
-};
-
-/// Picks how many blocks share a row. `plan(parts)` plans that many, and says what a block then needs; none if that is
-/// impossible. More blocks must be clearly better, because blocks that share a row wait for each other.
-///
-/// Mostly these are the fewest blocks that keep two on every multiprocessor nearly all the time, so that enough copies
-/// are in flight; if no number does, the one that comes nearest. If many rows are kept in shared memory, it is the
-/// number with which most bytes are kept at a time. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2
-/// parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
-template <class F>
-bool pick_parts(const Traits& traits, std::int64_t rows, std::int64_t most, F&& plan) {
-  constexpr std::int64_t kBlocks = 2;
-  const auto share_in_use = [&](std::int64_t blocks, std::int64_t places) {
-    const std::int64_t at_a_time = places * traits.multiprocessors;
-    return static_cast<double>(blocks) / static_cast<double>(core::ceil_div(blocks, at_a_time) * at_a_time);
-  };
-  double best = 0;
-  std::int64_t picked = 0;
-  for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? most : 1); parts *= 2) {
-    if (rows > kMaxBlocks / parts) break;
-    const std::optional<PartNeeds> needs = plan(parts);
-    if (!needs || needs->shared_bytes > traits.shared_bytes_per_block) continue;
-    const std::int64_t places =
-        (traits.shared_bytes_per_block + kReservedBytes) / (needs->shared_bytes + kReservedBytes);
-    const bool keeps_many = needs->kept_bytes > 0 && rows >= traits.multiprocessors;
-    const std::int64_t of_each = std::max(kBlocks, core::ceil_div(rows * parts, traits.multiprocessors));
-    const double busy = static_cast<double>(rows * parts * std::min(places, kBlocks)) /
-                        static_cast<double>(kBlocks * of_each * traits.multiprocessors);
-    const double score =
-        keeps_many ? share_in_use(rows * parts, places) * static_cast<double>(places * needs->kept_bytes) : busy;
-    if (score < (keeps_many ? 1.3 : 1.15) * best) continue;
-    best = score;
-    picked = parts;
-    if (!keeps_many && 7 * busy >= 6) break;
-  }
-  if (picked > 0) plan(picked);
-  return picked > 0;
-}
-
 BlockLayout block_layout(const Problem& problem, std::int64_t parts) {
   BlockLayout layout{};
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
@@ -250,61 +206,116 @@ void set_block_config(const BlockLayout& layout, std::int64_t parts, Plan& plan)
 }
 
 /// A block for each row, or several. `wanted`: accept slow configs too.
+///
+/// Few rows: the fewest blocks that keep two on every multiprocessor nearly all the time, so that enough copies are in
+/// flight; if no number does, the one that comes nearest. Many rows: the number of blocks with which most bytes are kept
+/// at a time. More blocks must be clearly better, because blocks that share a row wait for each other. Measured, times
+/// the floor, 4096 rows of 65536, f32, k 1024: 2 parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts,
+/// 164 KB: 3.6.
 bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
+  constexpr std::int64_t kBlocks = 2;
   const std::int64_t min_part_cols = wanted ? 1 : 4096;
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
-  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  return pick_parts(traits, rows, kBlockMaxParts, [&](std::int64_t parts) -> std::optional<PartNeeds> {
+  const bool keeps_many = rows >= traits.multiprocessors;
+  const auto share_in_use = [&](std::int64_t blocks, std::int64_t places) {
+    const std::int64_t at_a_time = places * traits.multiprocessors;
+    return static_cast<double>(blocks) / static_cast<double>(core::ceil_div(blocks, at_a_time) * at_a_time);
+  };
+  double best = 0;
+  bool planned = false;
+  for (std::int64_t parts = 1; parts <= (traits.compute_capability >= 90 ? kMaxParts : 1); parts *= 2) {
+    if (rows > kMaxBlocks / parts) break;
     const BlockLayout layout = block_layout(problem, parts);
-    if (layout.chunks == 0 || (parts > 1 && problem.cols < min_part_cols * parts)) return {};
+    if (layout.chunks == 0 || (parts > 1 && problem.cols < min_part_cols * parts)) continue;
+    if (layout.shared_bytes > traits.shared_bytes_per_block) continue;
+    const std::int64_t places =
+        (traits.shared_bytes_per_block + kReservedBytes) / (layout.shared_bytes + kReservedBytes);
+    const std::int64_t of_each = std::max(kBlocks, core::ceil_div(rows * parts, traits.multiprocessors));
+    const double busy = static_cast<double>(rows * parts * std::min(places, kBlocks)) /
+                        static_cast<double>(kBlocks * of_each * traits.multiprocessors);
+    const double score =
+        keeps_many ? share_in_use(rows * parts, places) * static_cast<double>(places) / static_cast<double>(parts)
+                   : busy;
+    if (score < (keeps_many ? 1.3 : 1.15) * best) continue;
+    best = score;
+    planned = true;
     set_block_config(layout, parts, plan);
-    return PartNeeds{layout.shared_bytes, problem.cols * element / parts};
-  });
+    if (!keeps_many && 7 * busy >= 6) break;
+  }
+  return planned;
 }
 
 /// The shared memory of a block of cuda_cluster.
-std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts) {
+std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts, int threads) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
   const std::int64_t capacity = cluster_sample(problem.cols, problem.k, element).capacity;
   std::int64_t bytes = 0;
-  core::with_element_type(problem.dtype, [&]<class T>(T*) { bytes = ClusterConfig<T>::shared_bytes(capacity, part); });
+  core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    bytes = threads == kClusterThreads ? ClusterConfig<T, kClusterThreads>::shared_bytes(capacity, part)
+                                       : ClusterConfig<T, kClusterMoreThreads>::shared_bytes(capacity, part);
+  });
   return bytes;
 }
 
-/// True if cuda_cluster is faster than blocks that share a row: few elements are selected. Measured, times the floor,
-/// cuda_cluster and cuda_block: 700 rows of 150000, f32, k 16: 1.4, 2.5; k 512: 2.0, 2.4; k 2048: 2.8, 2.7; bf16, k
-/// 128: 2.3, 2.5; k 512: 3.4, 2.3; 64 rows of 150000, f32, k 16: 2.0, 2.3; k 128: 2.1, 2.3; k 512: 2.6, 2.3.
+/// True if cuda_cluster is the fastest: rows are long, a small share of each is selected, and the matrix is so large that
+/// it is better read than kept in shared memory. Measured, times the floor, cuda_cluster and cuda_block: 700 rows of
+/// 150000, f32, k 512: 1.27, 2.46; k 4096: 1.78, 2.91; bf16, k 512: 1.55, 2.70; k 9375: 6.2, 3.8; 64 rows of 131072,
+/// f32, k 512: 1.89, 2.67; 64 rows of 32768: 2.91, 2.55; 23 rows of 158464: 1.98, 1.72; 1500 rows of 30001, f32, k 512:
+/// 1.73, 1.94; 8686 rows of 25468, bf16, k 167: 2.02, 1.64.
 bool prefers_cluster(const Traits& traits, const Problem& problem) {
-  const std::int64_t most = problem.rows < std::int64_t{2} * traits.multiprocessors ? 64
-                            : size_of(problem.dtype) == 2                           ? 128
-                                                                                    : 512;
-  return problem.k <= std::min(most, problem.cols / 8);
+  constexpr std::int64_t kBytesOfMultiprocessor = 112 << 10;
+  const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t min_cols = element == 2 ? 32768 : 24576;
+  if (problem.cols < min_cols || problem.k > problem.cols / (element == 2 ? 32 : 16)) return false;
+  // A block that keeps its row can write the whole of it, and sorts a few results by itself.
+  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
+  const bool sorts = problem.order == Order::by_value && problem.k <= kBlockMaxSorted && element < 8;
+  if ((writes_rows || sorts) && prefers_block(traits, problem)) return false;
+  return 2 * problem.rows >= traits.multiprocessors - 4 &&
+         problem.rows >= kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
 }
 
-/// A cluster of blocks for each row. Before sm_90 a cluster is one block. `wanted`: accept slow configs too.
+/// A block for each row, or several. Before sm_90 always one. `wanted`: accept slow configs too.
 bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   constexpr std::int64_t kMinPartCols = 4096;
+  // Of longer parts a multiprocessor has few at a time: each gets more threads.
+  constexpr std::int64_t kLongPartCols = 98304;
   // cuda_radix, with blocks on all multiprocessors, should be faster for a few longer rows. Not measured yet.
   constexpr std::int64_t kMaxPartBytesOfFew = 1 << 20;
   const Problem& problem = plan.problem;
   if (problem.cols > kClusterMaxCols) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  return pick_parts(traits, rows, kClusterMaxParts, [&](std::int64_t parts) -> std::optional<PartNeeds> {
-    const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
-    if (part > kClusterMaxPartCols || (parts > 1 && part < kMinPartCols)) return {};
-    if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) return {};
-    const std::int64_t bytes = cluster_shared_bytes(problem, parts);
-    plan.family = Family::cuda_cluster;
-    plan.parts = parts;
-    plan.threads = kClusterThreads;
-    plan.lanes_per_row = static_cast<std::int32_t>(parts) * kClusterThreads;
-    plan.shared_bytes = static_cast<std::size_t>(bytes);
-    plan.blocks = rows * parts;
-    return PartNeeds{bytes, 0};
-  });
+  const auto part_of = [&](std::int64_t parts) { return cluster_part_cols(problem.cols, parts, element); };
+  // Two blocks for nearly every multiprocessor. More would only wait for each other.
+  std::int64_t parts = 1;
+  while (traits.compute_capability >= 90 && parts < kMaxParts && part_of(2 * parts) >= kMinPartCols &&
+         (10 * rows * parts < std::int64_t{19} * traits.multiprocessors || part_of(parts) > kClusterMaxPartCols)) {
+    parts *= 2;
+  }
+  const std::int64_t part = part_of(parts);
+  if (part > kClusterMaxPartCols || rows > kMaxBlocks / parts) return false;
+  if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) return false;
+
+  const std::int64_t shared_bytes = traits.shared_bytes_per_block + kReservedBytes;  // of a multiprocessor
+  const auto fits = [&](int threads, std::int64_t blocks) {
+    return blocks * (cluster_shared_bytes(problem, parts, threads) + kReservedBytes) <= shared_bytes;
+  };
+  const int threads = part > kLongPartCols || !fits(kClusterThreads, 2) ? kClusterMoreThreads : kClusterThreads;
+  if (!fits(threads, 1)) return false;
+  plan.family = Family::cuda_cluster;
+  plan.parts = parts;
+  plan.threads = threads;
+  plan.lanes_per_row = static_cast<std::int32_t>(parts) * threads;
+  plan.blocks = rows * parts;
+  // A longer list where the room would stay empty: it is pruned less often. Not in clusters, of which fewer might then
+  // fit at a time.
+  const std::int64_t at_a_time = core::ceil_div(plan.blocks, std::int64_t{traits.multiprocessors});
+  const std::int64_t room = parts > 1 ? 0 : (shared_bytes / at_a_time - kReservedBytes) / 16 * 16;
+  plan.shared_bytes = static_cast<std::size_t>(std::max(room, cluster_shared_bytes(problem, parts, threads)));
+  return true;
 }
 
 /// The shared memory of a block of cuda_filter, and how many blocks fit on a multiprocessor.
@@ -333,6 +344,10 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
   if (problem.cols < kMinCols) return false;
   if (problem.k > std::min(kMaxK, problem.cols / (problem.cols < 4096 ? 10 : 8))) return false;
   if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
+  // Of many results cuda_cluster needs fewer instructions. Measured, times the floor, cuda_filter and cuda_cluster, 4096
+  // rows of 65536: f32, k 1024: 1.23, 1.41; 1497 rows of 45056, k 1627: 2.35, 1.70; 4096 rows of 65536, bf16, k 512:
+  // 1.52, 1.46; k 2048: 3.28, 2.34.
+  if (prefers_cluster(traits, problem) && problem.k > (size_of(problem.dtype) == 2 ? 256 : 1024)) return false;
   const FilterLaunch config = filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block);
   if (config.blocks_per_multiprocessor < 2) return false;
   if (!prefers_block(traits, problem)) return true;
@@ -430,7 +445,6 @@ void pick_family(const Traits& traits, Plan& plan) {
   const bool small_share = problem.k <= std::min(kMaxListed, problem.cols / 8);
   const bool planned = (prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
                        (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
-                       (prefers_block(traits, problem) && takes(Family::cuda_block)) ||
                        (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block) ||
                        (small_share && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
@@ -562,22 +576,24 @@ Status check_config(const Plan& plan) {
     return {};
   }
   if (plan.family == Family::cuda_cluster) {
-    const bool power = plan.parts >= 1 && plan.parts <= kClusterMaxParts && (plan.parts & (plan.parts - 1)) == 0;
+    const bool power = plan.parts >= 1 && plan.parts <= kMaxParts && (plan.parts & (plan.parts - 1)) == 0;
     if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
     const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
     if (problem.cols > kClusterMaxCols || cluster_part_cols(problem.cols, plan.parts, element) > kClusterMaxPartCols) {
       return core::invalid("plan.problem.cols", problem.cols, "up to 2^19 for each block of a cluster");
     }
-    if (plan.threads != kClusterThreads) return core::invalid("plan.threads", plan.threads, "256");
+    if (plan.threads != kClusterThreads && plan.threads != kClusterMoreThreads) {
+      return core::invalid("plan.threads", plan.threads, "256 or 512");
+    }
     if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
-    if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts)) {
+    if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts, plan.threads)) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
                            "at least what make_plan gave");
     }
     return {};
   }
   if (plan.family == Family::cuda_block) {
-    const bool power = plan.parts >= 1 && plan.parts <= kBlockMaxParts && (plan.parts & (plan.parts - 1)) == 0;
+    const bool power = plan.parts >= 1 && plan.parts <= kMaxParts && (plan.parts & (plan.parts - 1)) == 0;
     if (!power) return core::invalid("plan.parts", plan.parts, "1, 2, 4 or 8");
     const BlockLayout layout = block_layout(problem, plan.parts);
     if (layout.chunks == 0) return core::invalid("plan.parts", plan.parts, "what make_plan gave");

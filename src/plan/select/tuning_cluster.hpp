@@ -7,65 +7,53 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "plan/select/tuning_parts.hpp"
+
 namespace rtopk::cuda {
 
-inline constexpr int kClusterThreads = 256;  ///< Of a block.
-inline constexpr int kClusterWarps = kClusterThreads / 32;
-inline constexpr int kClusterMaxLogDraws = 6;
-inline constexpr int kClusterMaxParts = 8;                 ///< Blocks that share a row. Every device allows this many.
-inline constexpr int kClusterBlocksPerMultiprocessor = 4;  ///< As many as registers allow.
+inline constexpr int kClusterThreads = 256;
+inline constexpr int kClusterMoreThreads = 512;  ///< For long parts, of which few fit on a multiprocessor.
+inline constexpr int kClusterNumbers = 256;      ///< Of the sample of a row.
+inline constexpr int kClusterMinRoom = 1024;     ///< Of a list that was pruned: more than a warp lists at a time.
 inline constexpr std::int64_t kClusterMaxPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
 inline constexpr std::int64_t kClusterMaxCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
-/// How the first filter threshold of a row is sampled. Every thread draws at some places of the row, one element or a
-/// few neighbours at each place. The filter threshold is the rank-th largest of the 256 threads' largest elements.
+/// How the first filter threshold of a row is sampled: from 256 groups of vectors of 16 bytes, each at its place. The filter threshold is the rank-th largest of the 256 groups' largest elements.
 struct ClusterSample {
-  std::int32_t log_draws;   ///< log2 of the places that a thread draws from.
-  std::int32_t neighbours;  ///< Elements at a place.
+  std::int32_t log_draws;  ///< log2 of the vectors of a group.
   std::int32_t rank;
-  std::int64_t capacity;  ///< Of all lists of a row together. Too small only if the sample was very unusual.
+  std::int32_t rank_if_alike;  ///< If the elements of a vector are alike.
+  std::int64_t capacity;       ///< Of the list of candidates. Rarely too small, if neighbours differ from each other.
 };
 
 inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
-  // Enough draws for few candidates. Each costs 32 bytes of traffic: few enough draws to be a small part of the traffic
-  // of the row. More if more is selected, but not so many that nearly every thread draws one of the k largest.
-  constexpr std::int64_t kMinDraws = 4;
-  constexpr std::int64_t kColsPerDraw = 256;
-  constexpr double kNumbers = kClusterThreads;
-  constexpr std::int64_t kMinCapacity = 1280;
-  constexpr std::int64_t kMaxCapacityOfNeighbours = 6144;
+  // Memory is slow at places that are far from each other: as few of them as leave few enough candidates.
+  constexpr std::int64_t kColsPerDraw = 512;
+  constexpr int kMaxLogDraws = 6;
+  constexpr double kNumbers = kClusterNumbers;
   ClusterSample sample{};
-  const std::int64_t wanted_draws =
-      std::max({kMinDraws, cols / (kClusterThreads * kColsPerDraw), std::min(k / 256, cols / (2 * k))});
-  while (sample.log_draws < kClusterMaxLogDraws && (1 << sample.log_draws) < wanted_draws) ++sample.log_draws;
-  const auto draws = static_cast<double>(1 << sample.log_draws);
-  // Neighbours are free and leave fewer candidates if they differ from each other. If they do not, they are worth one
-  // element, and the list must have room for all that then reaches the filter threshold. If k is large that takes too
-  // much room.
-  for (const std::int64_t neighbours : {element_bytes == 8 ? 2 : 4, 1}) {
-    // `share * kNumbers` threads are expected to draw one of the k largest elements of the row. If the filter threshold
-    // lies below all of these draws, k elements reach it. The margin of 4.7 standard deviations, and 3 more for the
-    // skewness of small counts, is exceeded in one row in a million. The margin is wide because all other rows wait for
-    // a row that is read again.
-    const double part = std::min(static_cast<double>(k * neighbours) / static_cast<double>(cols), 1.0);
-    const double share = 1.0 - std::pow(1.0 - part, draws);
-    const double rank = share * kNumbers + 4.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 3.0;
-    // The other direction: how many elements reach the filter threshold if it is unusually low.
-    const auto reaching = [&](double deviations, double samples) {
-      const double most =
-          rank + 2.0 * deviations + deviations * std::sqrt((rank + deviations) * std::max(1.0 - rank / kNumbers, 0.0));
-      return static_cast<double>(cols) *
-             (1.0 - std::pow(1.0 - std::min(most, kNumbers - 4.0) / kNumbers, 1.0 / samples));
-    };
-    const double most = neighbours == 1 ? reaching(3.8, draws)
-                                        : std::max(reaching(3.8, draws * static_cast<double>(neighbours)),
-                                                   reaching(2.5, draws));  // if neighbours are equal
-    const std::int64_t wanted = std::max({kMinCapacity, k, static_cast<std::int64_t>(most)});
-    sample.neighbours = static_cast<std::int32_t>(neighbours);
-    sample.rank = static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
-    sample.capacity = (std::min(wanted, cols) + 31) / 32 * 32;
-    if (wanted <= kMaxCapacityOfNeighbours) break;
+  while (sample.log_draws < kMaxLogDraws && kClusterNumbers * kColsPerDraw << sample.log_draws < cols) {
+    ++sample.log_draws;
   }
+  // `share * kNumbers` groups are expected to hold one of the k largest elements of the row. If the filter threshold
+  // lies below all of these, k elements reach it. That fails for about one row in a million, which is then read
+  // again, while all others wait.
+  const double part = std::min(static_cast<double>(k) / static_cast<double>(cols), 1.0);
+  const auto rank_of = [&](double drawn) {
+    const double share = 1.0 - std::pow(1.0 - part, drawn);
+    return std::min(std::ceil(share * kNumbers + 4.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 2.0), kNumbers);
+  };
+  const auto vectors = static_cast<double>(1 << sample.log_draws);  // of a group
+  const double drawn = vectors * static_cast<double>(16 / element_bytes);
+  const double rank = rank_of(drawn);
+  sample.rank = static_cast<std::int32_t>(rank);
+  sample.rank_if_alike = static_cast<std::int32_t>(rank_of(vectors));
+  // A list that is full is pruned, which takes as long as to read some ten thousand elements.
+  constexpr double kDeviations = 2.5;
+  const double most = std::min(rank + kDeviations * std::sqrt(rank), kNumbers - 4.0);
+  const double reaching = static_cast<double>(cols) * (1.0 - std::pow(1.0 - most / kNumbers, 1.0 / drawn));
+  const std::int64_t wanted = std::max(static_cast<std::int64_t>(reaching), k + kClusterMinRoom);
+  sample.capacity = (std::min(wanted, std::max(cols, std::int64_t{kClusterMinRoom})) + 31) / 32 * 32;
   return sample;
 }
 
@@ -75,37 +63,35 @@ constexpr std::int64_t cluster_part_cols(std::int64_t cols, std::int64_t parts, 
   return (cols / vector + 2 + parts - 1) / parts * vector;
 }
 
-template <class T>
+template <class T, int kThreadsOfBlock>
 struct ClusterConfig {
-  using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  static constexpr int kThreads = kThreadsOfBlock;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+  /// At least so many fit, as far as registers are concerned.
+  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 1 : 1280 / kThreads;
   // A part is copied to shared memory in tiles, ahead of its use.
-  static constexpr int kLoads = 2;                        ///< Vectors of a thread in a tile.
-  static constexpr int kTile = kClusterThreads * kLoads;  ///< Vectors: 8 KiB.
-  static constexpr int kTiles = 4;  ///< Three are being copied while one is searched. Measured: 6 and 8 are slower.
-  static constexpr int kLineBytes = kClusterThreads * 16;  ///< One vector of each thread.
+  static constexpr int kLoads = 3;                 ///< Vectors of a thread in a tile.
+  static constexpr int kTile = kThreads * kLoads;  ///< Vectors.
+  static constexpr int kTiles = 2;                 ///< One is being copied while one is searched.
   static constexpr int kTileBytes = kTile * 16;
-  static constexpr int kBins = 256;   ///< Of the search for the kth value,
-  static constexpr int kBinSets = 3;  ///< which has three sets of them.
-  static constexpr std::int64_t kStateBytes = 512 + kClusterThreads * static_cast<std::int64_t>(sizeof(Key));
+  static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6912;
+  /// Of a candidate: an element and its column.
+  static constexpr std::int64_t kEntryBytes = sizeof(T) == 8 ? 16 : 8;
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
-  static constexpr std::int64_t raws_at() { return kStateBytes; }
-  static constexpr std::int64_t columns_at(std::int64_t capacity) {
-    return raws_at() + aligned(capacity * static_cast<std::int64_t>(sizeof(T)));
+  /// First the tiles. After the part has been read the same memory holds the marks of columns.
+  static constexpr std::int64_t tiles_at(std::int64_t capacity) {
+    return kStateBytes + aligned(capacity * kEntryBytes);
   }
-  /// First the tiles. After the part has been read the same memory holds the bins, the keys of all lists and the marks
-  /// of columns.
-  static constexpr std::int64_t tiles_at(std::int64_t capacity) { return columns_at(capacity) + aligned(capacity * 4); }
-  static constexpr std::int64_t keys_at(std::int64_t capacity) {
-    return tiles_at(capacity) + std::int64_t{kBinSets} * kBins * 4;
-  }
-  static constexpr std::int64_t marks_at(std::int64_t capacity) {
-    return keys_at(capacity) + aligned(capacity * static_cast<std::int64_t>(sizeof(Key)));
+  static constexpr std::int64_t tiles_bytes(std::int64_t part_cols) {
+    return aligned(std::max(std::int64_t{kTiles} * kTileBytes, (part_cols / 32 + 1) * 6));
   }
   static constexpr std::int64_t shared_bytes(std::int64_t capacity, std::int64_t part_cols) {
-    const std::int64_t marks = 4 * (kClusterThreads + part_cols / 32 + 1);
-    return std::max(tiles_at(capacity) + std::int64_t{kTiles} * kTileBytes, marks_at(capacity) + aligned(marks));
+    return tiles_at(capacity) + tiles_bytes(part_cols);
+  }
+  /// The capacity that so much shared memory allows.
+  static constexpr std::int64_t capacity(std::int64_t shared_bytes, std::int64_t part_cols) {
+    return (shared_bytes - kStateBytes - tiles_bytes(part_cols)) / kEntryBytes / 32 * 32;
   }
 };
 

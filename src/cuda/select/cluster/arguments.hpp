@@ -11,8 +11,8 @@ namespace rtopk::cuda {
 struct ClusterArguments : SelectArguments {
   std::int32_t parts = 1;
   std::int32_t log_draws = 0;
-  std::int32_t neighbours = 1;
   std::int32_t threshold_rank = 0;
+  std::int32_t rank_if_alike = 0;
   std::int32_t list_capacity = 0;
 };
 

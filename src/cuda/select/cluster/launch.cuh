@@ -6,19 +6,27 @@
 
 namespace rtopk::cuda {
 
+template <class T, int kThreads>
+cudaError_t launch_cluster_of(const Grid& grid, ClusterArguments args) {
+  static std::atomic<std::uint64_t> allowed;
+  const std::int64_t part = cluster_part_cols(args.cols, args.parts, sizeof(T));
+  const auto shared_bytes = static_cast<std::int64_t>(grid.shared_bytes);
+  args.list_capacity = static_cast<std::int32_t>(ClusterConfig<T, kThreads>::capacity(shared_bytes, part));
+  return launch(&cluster_kernel<T, kThreads>, allowed, grid, args);
+}
+
 template <class T>
 cudaError_t launch_cluster(const Plan& plan, const SelectArguments& args, const Grid& grid) {
-  static std::atomic<std::uint64_t> allowed;
   const ClusterSample sample = cluster_sample(args.cols, args.k, sizeof(T));
   ClusterArguments cluster_args{args};
   cluster_args.parts = static_cast<std::int32_t>(plan.parts);
   cluster_args.log_draws = sample.log_draws;
-  cluster_args.neighbours = sample.neighbours;
   cluster_args.threshold_rank = sample.rank;
-  cluster_args.list_capacity = static_cast<std::int32_t>(sample.capacity);
+  cluster_args.rank_if_alike = sample.rank_if_alike;
   Grid clusters = grid;
   clusters.blocks_per_cluster = cluster_args.parts;
-  return launch(&cluster_kernel<T>, allowed, clusters, cluster_args);
+  return plan.threads == kClusterThreads ? launch_cluster_of<T, kClusterThreads>(clusters, cluster_args)
+                                         : launch_cluster_of<T, kClusterMoreThreads>(clusters, cluster_args);
 }
 
 }  // namespace rtopk::cuda

@@ -5,23 +5,20 @@
 #include <cstdint>
 
 #include "cuda/select/cluster/sums.cuh"
-#include "plan/select/tuning_cluster.hpp"
 
 namespace rtopk::cuda {
 
 class ColumnMarks {
  public:
   __device__ ColumnMarks(char* memory, int cols)
-      : before_(reinterpret_cast<int*>(memory)),
-        words_(reinterpret_cast<std::uint32_t*>(memory) + kClusterThreads),
-        number_((cols + 31) / 32) {
-    log_each_ = 32 - __clz((number_ - 1) / kClusterThreads);
-  }
+      : words_(reinterpret_cast<std::uint32_t*>(memory)),
+        before_(reinterpret_cast<std::uint16_t*>(words_ + (cols + 31) / 32)),
+        number_((cols + 31) / 32) {}
 
   /// Needs a barrier before and after it, as set() does.
   __device__ void clear() {
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < number_; i += kClusterThreads) words_[i] = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < number_; i += static_cast<int>(blockDim.x)) words_[i] = 0;
   }
 
   __device__ void set(int column) { atomicOr(words_ + column / 32, 1u << (column % 32)); }
@@ -29,31 +26,33 @@ class ColumnMarks {
   /// Call it once all marks are set, before `rank`. Includes its barriers.
   __device__ void count(BlockSums& sums) {
     __syncthreads();
+    // An odd number of words for each thread: no bank conflicts.
+    const int threads = static_cast<int>(blockDim.x);
+    const int each = (number_ + threads - 1) / threads | 1;
+    const int first = static_cast<int>(threadIdx.x) * each;
+    const int last = min(first + each, number_);
     int mine = 0;
 #pragma unroll 1
-    for (int i = first(); i < last(); ++i) mine += __popc(words_[i]);
-    before_[threadIdx.x] = sums.before(mine).before;
+    for (int i = first; i < last; ++i) mine += __popc(words_[i]);
+    int before = sums.before(mine).before;
+#pragma unroll 1
+    for (int i = first; i < last; ++i) {
+      before_[i] = static_cast<std::uint16_t>(before);
+      before += __popc(words_[i]);
+    }
     __syncthreads();
   }
 
   /// How many marks are before this column.
   [[nodiscard]] __device__ int rank(int column) const {
     const int word = column / 32;
-    const int chunk = word >> log_each_;
-    int marks = before_[chunk] + __popc(words_[word] & ((1u << (column % 32)) - 1u));
-#pragma unroll 1
-    for (int i = chunk << log_each_; i < word; ++i) marks += __popc(words_[i]);
-    return marks;
+    return before_[word] + __popc(words_[word] & ((1u << (column % 32)) - 1u));
   }
 
  private:
-  [[nodiscard]] __device__ int first() const { return static_cast<int>(threadIdx.x) << log_each_; }
-  [[nodiscard]] __device__ int last() const { return min(first() + (1 << log_each_), number_); }
-
-  int* before_;  ///< Marks before each thread's words.
   std::uint32_t* words_;
+  std::uint16_t* before_;  ///< Marks before each word.
   int number_;
-  int log_each_;  ///< log2 of the words of a thread.
 };
 
 }  // namespace rtopk::cuda

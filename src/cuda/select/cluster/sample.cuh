@@ -3,94 +3,124 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block_sums.cuh"
 #include "cuda/select/candidate_search.cuh"
 #include "cuda/select/cluster/arguments.hpp"
-#include "cuda/select/cluster/part.cuh"
-#include "cuda/select/cluster/threshold.cuh"
+#include "cuda/select/element.cuh"
+#include "cuda/select/key_range.cuh"
+#include "cuda/select/row_vectors.cuh"
 #include "plan/select/tuning_cluster.hpp"
 
 namespace rtopk::cuda {
 
+/// What a sample tells of a row.
+template <class Key>
+struct ClusterThreshold {
+  Key key;         ///< A little more than k elements reach it.
+  Key usual_high;  ///< Few exceed it.
+  bool has_ties;   ///< Many are equal to the key.
+};
+
+/// The groups of a sample: the largest element of each, and the smallest.
+template <class Key>
+struct SampleGroups {
+  Key greatest[kClusterNumbers];
+  Key least[kClusterNumbers];
+};
+
 template <class T>
 class RowSample {
  public:
-  using Config = ClusterConfig<T>;
-  using Order = ClusterKey<T>;
-  using Key = typename Order::Key;
+  using Key = WideKey<T>;
   using Warp = LaneGroup<32>;
+  static constexpr int kNumbers = kClusterNumbers;
 
   __device__ explicit RowSample(const ClusterArguments& args) : args_(args) {}
 
-  /// The largest of this thread's samples: one of each piece of the row, at a place that does not follow any period of
-  /// the row. Starts to copy the part as soon as the last samples have been requested.
-  __device__ Key draw(const ClusterPart<T>& part) const {
-    constexpr int kAtATime = 4;
+  /// Draws this thread's groups. A group is one vector of each of some pieces of the row, at places that do not follow
+  /// any period of the row.
+  __device__ void draw(const RowVectors<T>& row, SampleGroups<Key>& groups) const {
     constexpr std::uint32_t kScatter = 40503;  // times a piece's number, of 16 bits: spread evenly, without a period
-    constexpr int kNeighbours = sizeof(T) == 8 ? 2 : 4;
-    using Drawn = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
-    const auto first_whole = static_cast<int>(part.row().column(part.row().column(0) < 0 ? 1 : 0));
-    const int whole = max(static_cast<int>(args_.cols) - first_whole, 0) / Config::kVector;
-    const T* vectors = part.row().elements() + first_whole;
+    constexpr int kVector = Vector<T>::kSize;
+    const auto first_whole = static_cast<int>(row.column(row.column(0) < 0 ? 1 : 0));
+    const int whole = max(static_cast<int>(args_.cols) - first_whole, 0) / kVector;
+    const T* vectors = row.elements() + first_whole;
     const int draws = whole > 0 ? 1 << args_.log_draws : 0;
-    Key greatest = 0;
-#pragma unroll 1
-    for (int first = 0; first < draws; first += kAtATime) {
-      union {
-        Drawn bits;
-        T raw[kNeighbours];
-      } drawn[kAtATime];
-#pragma unroll
-      for (int i = 0; i < kAtATime; ++i) {
-        const int s = first + i;
-        const auto piece = static_cast<std::uint32_t>(s * kClusterThreads) + threadIdx.x;
+#pragma unroll 2
+    for (int group = static_cast<int>(threadIdx.x); group < kNumbers; group += static_cast<int>(blockDim.x)) {
+      Key greatest = 0;
+      Key least = core::max_key<T>;
+#pragma unroll 2
+      for (int i = 0; i < draws; ++i) {
+        const auto piece = static_cast<std::uint32_t>(i * kNumbers + group);
         const std::uint32_t place = piece * kScatter % 65536;
-        const std::uint64_t share = piece * 65536ull + place;  // of 2^24 << log_draws
+        const std::uint64_t share = piece * 65536ull + place;  // of kNumbers << (16 + log_draws)
         const auto vector =
-            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole) >> (24 + args_.log_draws));
-        if (s < draws) drawn[i].bits = __ldg(reinterpret_cast<const Drawn*>(vectors + vector * Config::kVector));
-      }
-      if (first + kAtATime >= draws) part.fetch_first();
+            static_cast<std::int64_t>(share * static_cast<std::uint32_t>(whole) / kNumbers >> (16 + args_.log_draws));
+        Vector<T> drawn;
+        drawn.bits = __ldg(reinterpret_cast<const uint4*>(vectors + vector * kVector));
 #pragma unroll
-      for (int i = 0; i < kAtATime; ++i) {
-#pragma unroll
-        for (int j = 0; j < kNeighbours; ++j) {
-          if (first + i < draws && j < args_.neighbours)
-            greatest = max(greatest, Order::of(drawn[i].raw[j], args_.smallest));
+        for (int j = 0; j < kVector; ++j) {
+          const Key key = directed_key(drawn.raw[j], args_.smallest);
+          greatest = max(greatest, key);
+          least = min(least, key);
         }
       }
+      groups.greatest[group] = greatest;
+      groups.least[group] = least;
     }
-    return greatest;
   }
 
-  /// The filter threshold, by one warp: a key that exactly threshold_rank of the threads' keys reach, or the largest
-  /// that at least so many reach. Bisection is as fast as anything here, and short.
-  __device__ Key filter_threshold_of(const Key* greatest_of_threads) const {
-    KeysInRegisters<typename Order::Wide, kClusterWarps> all;
+  /// The filter threshold, by one warp. It is a key that as many groups reach as were expected to, with a margin. If
+  /// neighbours are alike, a group is worth one element, and fewer groups are enough.
+  __device__ ClusterThreshold<Key> threshold_of(const SampleGroups<Key>& groups) const {
+    constexpr int kTies = 32;  // of 256 groups
+    constexpr Key kTop = core::max_key<T>;
+    Key keys[kNumbers / 32];
     Key greatest = 0;
-    Key least = ~Key{0};
+    Key least = kTop;
 #pragma unroll
-    for (int r = 0; r < kClusterWarps; ++r) {
-      all.keys[r] = greatest_of_threads[r * 32 + lane_number()];
-      greatest = max(greatest, all.keys[r]);
-      least = min(least, all.keys[r]);
+    for (int r = 0; r < kNumbers / 32; ++r) {
+      keys[r] = groups.greatest[r * 32 + lane_number()];
+      greatest = max(greatest, keys[r]);
+      least = min(least, keys[r]);
     }
-    // Every lane has a key at or above the smallest of the lanes' largest keys.
-    Key low = Warp::least(args_.threshold_rank <= 32 ? greatest : least);
-    Key high = Warp::greatest(greatest);
-    // Invariant: at least threshold_rank keys reach `low`, and fewer reach any key above `high`.
+    // Each lane has a group that reaches the smallest of the lanes' largest keys.
+    const Key of_all = Warp::least(args_.threshold_rank <= 32 ? greatest : least);
+    greatest = Warp::greatest(greatest);
+    const auto reaching = [&](Key threshold) {
+      int mine[2] = {0, 0};
+#pragma unroll
+      for (int r = 0; r < kNumbers / 32; ++r) count_if_at_least(keys[r], threshold, mine[r % 2]);
+      return Warp::sum(mine[0] + mine[1]);
+    };
+    int rank = args_.threshold_rank;
+    Key low;
 #pragma unroll 1
-    while (low < high) {
-      const Key middle = low + (high - low) / 2 + 1;
-      const int reaching = all.count(middle);
-      if (reaching >= args_.threshold_rank) low = middle;
-      if (reaching == args_.threshold_rank) break;
-      if (reaching < args_.threshold_rank) high = middle - 1;
+    while (true) {
+      // The largest key that at least `rank` groups reach, or one that exactly so many reach. Bisection is as fast as
+      // anything here, and short.
+      low = of_all;
+      Key high = greatest;
+#pragma unroll 1
+      while (low < high) {
+        const Key middle = low + (high - low) / 2 + 1;
+        const int number = reaching(middle);
+        if (number >= rank) low = middle;
+        if (number == rank) break;
+        if (number < rank) high = middle - 1;
+      }
+      if (rank == args_.rank_if_alike) break;
+      int alike = 0;
+#pragma unroll 1
+      for (int group = lane_number(); group < kNumbers; group += 32) alike += groups.least[group] >= low ? 1 : 0;
+      if (2 * Warp::sum(alike) < rank) break;
+      rank = args_.rank_if_alike;
     }
-    return low;
+    const bool has_ties = reaching(low) - (low == kTop ? 0 : reaching(low + 1)) >= kTies;
+    return {low, greatest + min(greatest - low, kTop - greatest), has_ties};
   }
 
  private:

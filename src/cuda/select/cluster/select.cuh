@@ -1,403 +1,328 @@
-// cuda_cluster: few long rows. The blocks of a cluster share a row; each has a part of it.
+// cuda_cluster: long rows of which a small share is selected. A row is read once, by a block or by the blocks of a
+// cluster, each of which has a part of it; only candidates are kept.
 //
 // A filter threshold comes from a sample of the whole row, so that a little more than k elements reach it for every
-// distribution and order. Every block reads its part once, lists the elements above the filter threshold and counts
-// those equal to it. Then each block reads the lists of all, finds the kth value of the row, and writes the selected
-// elements of its own part. So blocks wait for each other only once, for the lists.
+// distribution and order. Every block lists the elements of its part that reach it. Then the blocks search for the kth
+// value together, and each writes the selected elements of its own part.
+//
+// If many elements are equal to the threshold, these are counted instead, and those above it are listed. If one of them
+// is the kth value, the part is read again, as far as needed.
 //
 // The first tiles of the part are copied while the sample is drawn. Rarely used code is kept short: a kernel that runs
 // once must fetch its code too.
 #pragma once
 
-#include "cuda/runtime/cluster.cuh"
 #include "cuda/select/block_sums.cuh"
-#include "cuda/select/candidate_search.cuh"
 #include "cuda/select/cluster/arguments.hpp"
-#include "cuda/select/cluster/kth.cuh"
+#include "cuda/select/cluster/list.cuh"
 #include "cuda/select/cluster/marks.cuh"
 #include "cuda/select/cluster/part.cuh"
 #include "cuda/select/cluster/sample.cuh"
 #include "cuda/select/cluster/sums.cuh"
-#include "cuda/select/cluster/threshold.cuh"
+#include "cuda/select/cluster/tile_marks.cuh"
+#include "cuda/select/part_search.cuh"
 #include "cuda/select/result_row.cuh"
-#include "cuda/select/row_vectors.cuh"
 #include "plan/select/tuning_cluster.hpp"
 
 namespace rtopk::cuda {
 
-/// What the threads of a block share. Other blocks of the cluster read the fields marked so.
-template <class Key>
+/// What the threads of a block share.
+template <class T>
 struct ClusterState {
-  int listed;        ///< Elements above the filter threshold, also those that found no room. Read by others.
-  int reaching;      ///< Elements at or above it. Read by others.
-  int counts[2][8];  ///< Elements at or above each of several thresholds, two sets in alternation. Read by others.
-  int above_before;  ///< Elements of the parts before this one that are above the kth value,
-  int ties_before;   ///< and those equal to it;
-  int ties;          ///< elements of this part equal to it.
+  using Key = WideKey<T>;
+  ClusterPart<T> part;  ///< Kept here because registers are few.
+  PartSearchMemory<Key> search;
+  ListState<Key> list;
   BlockSums::Memory sums;
-  Key filter_threshold;
-  Key greatest[kClusterWarps];      ///< The largest key that a warp has seen.
-  Key of_numbers[kClusterThreads];  ///< The sample of the row.
+  Key first_threshold;       ///< The same in all blocks.
+  Key usual_high;            ///< Few elements exceed it.
+  int ties;                  ///< Listed elements equal to the kth value.
+  SampleGroups<Key> sample;  ///< Later, ties.
 };
 
-template <class T>
+template <class T, int kThreads>
 class ClusterSelect {
  public:
-  using Config = ClusterConfig<T>;
-  using Order = ClusterKey<T>;
-  using Key = typename Order::Key;
-  using State = ClusterState<Key>;
-  using Warp = LaneGroup<32>;
+  using Config = ClusterConfig<T, kThreads>;
+  using Key = WideKey<T>;
+  using State = ClusterState<T>;
   static_assert(sizeof(State) <= Config::kStateBytes);
 
   __device__ ClusterSelect(const ClusterArguments& args, char* shared)
       : args_(args),
-        log_parts_(log_of(args.parts)),
-        number_(blockIdx.x >> log_parts_),
-        block_(static_cast<int>(blockIdx.x) & (args.parts - 1)),
-        part_(args, number_, block_, log_parts_, shared + Config::tiles_at(args.list_capacity)),
+        shared_(shared),
         state_(*reinterpret_cast<State*>(shared)),
-        raws_(reinterpret_cast<T*>(shared + Config::raws_at())),
-        columns_(reinterpret_cast<int*>(shared + Config::columns_at(args.list_capacity))),
-        keys_(reinterpret_cast<Key*>(shared + Config::keys_at(args.list_capacity))),
+        list_{reinterpret_cast<typename List::Entry*>(shared + Config::kStateBytes), args.list_capacity},
         sums_(state_.sums) {}
 
-  __device__ void run(char* shared) {
-    const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    Key filter_threshold = first_threshold();
-    if (writes_rows) clear_row();
-    int passes = 0;
-    Counted counted;
+  __device__ void run() {
+    first_threshold();
+    if (writes_rows()) clear_row();
 #pragma unroll 1
-    while (true) {
-      counted = list(filter_threshold);
-      ++passes;
-      if (counted.reaching >= args_.k && counted.above <= args_.list_capacity) break;
-      filter_threshold = better_threshold(filter_threshold, counted, passes);
-      part_.fetch_first();
-    }
-    ColumnMarks marks(shared + Config::marks_at(args_.list_capacity), part_.cols());
-    int listed = state_.listed;
-    Share share;
-    if (counted.above >= args_.k) {
-      marks.clear();
-      share = share_of_lists(counted, filter_threshold);
-      if (args_.parts > 1) cluster_leave();
-      if (share.quota < share.ties) drop_ties(marks, share.least, listed, share.quota);
-    } else {
-      share = share_of_ties(counted, filter_threshold);
-      if (args_.parts > 1) cluster_leave();
-      list_ties(filter_threshold, listed, share.quota);
-      listed += share.quota;
-      marks.clear();
+    for (int pass = 1;; ++pass) {
+      list();
+      Search search = this->search();
+      KeyRange<Key> range{state_.first_threshold, kTop};
+      if (search.narrow(candidates(), range, state_.usual_high, {state_.list.listed + state_.list.equal, 0})) {
+        if (args_.passes != nullptr && block() == 0 && threadIdx.x == 0) args_.passes[row()] = pass;
+        finish(search, range);
+        return search.wait_for_others();
+      }
+      // Fewer than k elements reach the threshold. Without one, the list will be pruned several times.
+      search.meet();  // all have read the counts
+      search.prepare();
+      if (threadIdx.x == 0) {
+        List::start(state_.list, 0, false);
+        state_.first_threshold = 0;
+        state_.usual_high = kTop;
+      }
+      tiles().fetch_first();
       __syncthreads();
     }
-    if (writes_rows) {
-      scatter(share.least, listed);
-    } else {
-      write(marks, share.least, listed, share.first_result);
-    }
-    if (args_.passes != nullptr && block_ == 0 && threadIdx.x == 0) args_.passes[number_] = passes;
-    if (args_.parts > 1) cluster_wait();
   }
 
  private:
-  /// Counts over the whole row, and over the parts before this one.
-  struct Counted {
-    int above;
-    int reaching;
-    int above_before;
-    int reaching_before;
-    int first_there;  ///< Offset of the list that this warp copies, if all lists were concatenated,
-    int above_there;  ///< and its length.
-  };
-
-  /// What of this part is selected: all above the kth value, and the first `quota` of its `ties`.
-  struct Share {
-    Key least;  ///< The smallest selected key.
-    int ties;
-    int quota;
-    int first_result;
-  };
-
+  using Warp = LaneGroup<32>;
+  using List = CandidateList<T>;
+  using Tiles = PartTiles<T, Config>;
+  using Tile = typename Tiles::Tile;
+  using Search = PartSearch<Key, ClusterArguments, SearchedBy::one_or_several>;
+  using Share = typename Search::Share;
+  using Marks = TileMarks<T, Config::kLoads>;
+  static constexpr Key kTop = core::max_key<T>;
   static constexpr int kDropped = -1;
 
+  [[nodiscard]] __device__ bool writes_rows() const { return args_.form == Form::dense || args_.form == Form::mask; }
   static __device__ int log_of(int power) { return __ffs(power) - 1; }
-  __device__ Key key_of(T raw) const { return Order::of(raw, args_.smallest); }
-
-  /// A barrier of all threads of the cluster, or of the block if it is the only one.
-  __device__ void meet() const {
-    if (args_.parts > 1) {
-      cluster_sync();
-    } else {
-      __syncthreads();
-    }
+  /// Index of this block in the cluster.
+  [[nodiscard]] __device__ int block() const { return static_cast<int>(blockIdx.x) & (args_.parts - 1); }
+  [[nodiscard]] __device__ std::int64_t row() const { return blockIdx.x >> log_of(args_.parts); }
+  [[nodiscard]] __device__ char* memory_of_tiles() const { return shared_ + Config::tiles_at(args_.list_capacity); }
+  [[nodiscard]] __device__ Tiles tiles() const { return Tiles(state_.part, memory_of_tiles()); }
+  [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_, block()); }
+  __device__ Key key_of(T raw) const { return directed_key(raw, args_.smallest); }
+  [[nodiscard]] __device__ typename List::Candidates candidates() const {
+    return {list_.entries, state_.list, state_.list.listed, args_.smallest};
   }
 
-  /// The block whose list this warp reads. Each list is read by the same number of warps.
-  __device__ int block_of_warp() const { return warp_number() & (args_.parts - 1); }
-
-  /// Every block draws the same one.
-  __device__ Key first_threshold() {
+  /// Starts to copy the part. Finds the first threshold: every block draws the same one.
+  __device__ void first_threshold() {
+    const RowVectors<T> row(args_, this->row());
+    const ClusterPart<T> part = ClusterPart<T>::of(row, args_.cols, block(), log_of(args_.parts));
+    if (threadIdx.x == 0) state_.part = part;
     const RowSample<T> sample(args_);
-    state_.of_numbers[threadIdx.x] = sample.draw(part_);
+    sample.draw(row, state_.sample);
+    Tiles(part, memory_of_tiles()).fetch_first();
+    search().prepare();
     __syncthreads();
     if (warp_number() == 0) {
-      const Key filter_threshold = sample.filter_threshold_of(state_.of_numbers);
+      const ClusterThreshold<Key> threshold = sample.threshold_of(state_.sample);
       if (lane_number() == 0) {
-        state_.filter_threshold = filter_threshold;
-        state_.listed = 0;
-        state_.reaching = 0;
+        List::start(state_.list, threshold.key, threshold.has_ties);
+        state_.first_threshold = threshold.key;
+        state_.usual_high = threshold.usual_high;
       }
     }
     __syncthreads();
-    return state_.filter_threshold;
   }
 
-  /// Lists the elements above the filter threshold, in any order, and counts.
-  __device__ Counted list(Key filter_threshold) {
-    const QuickThreshold<T> quick(filter_threshold, args_.smallest);
-    int reaching = 0;
-    part_.for_ends([&](T raw, int column) {
-      const Key key = key_of(raw);
-      reaching += key >= filter_threshold ? 1 : 0;
-      if (key > filter_threshold) put(atomicAdd(&state_.listed, 1), raw, column);
-    });
-    part_.for_tiles([&](int first, int tile_at) {
-#pragma unroll
-      for (int line = 0; line < Config::kLoads; ++line) {
-        const int number = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
-        if (number >= part_.whole()) continue;
-        Vector<T> vector;
-        vector.bits = *reinterpret_cast<const uint4*>(part_.slot(tile_at, line));
-        bool passes = false;
-#pragma unroll
-        for (int j = 0; j < Config::kVector; ++j) passes |= quick.passes(vector.raw[j]);
-        if (!passes) continue;
-        std::uint32_t above = 0;
-#pragma unroll
-        for (int j = 0; j < Config::kVector; ++j) {
-          const Key key = key_of(vector.raw[j]);
-          if (key >= filter_threshold) ++reaching;
-          if (key > filter_threshold) above |= 1u << j;
-        }
-        if (above != 0) push(above, number, part_.slot(tile_at, line));
+  /// Selects and writes, once a range is known that holds the kth value: of one key, or of few elements.
+  __device__ void finish(Search& search, const KeyRange<Key>& range) {
+    ColumnMarks marks(memory_of_tiles(), state_.part.cols);  // the tiles are not needed any more
+    marks.clear();
+    const bool many_equal = range.low == range.high;
+    const Share share =
+        many_equal ? search.share_of_many(counts_of(range.low)) : search.share_of_few(candidates(), range, 0);
+    search.leave();
+    const Key kth = many_equal ? range.low : search.kth();
+    int listed = state_.list.listed;
+    if (state_.list.equal > 0 && kth == state_.list.threshold) {
+      if (share.quota > 0) {
+        list_ties(kth, listed, share.quota);
+        listed += share.quota;
+        marks.clear();
+        __syncthreads();
       }
-      return true;
-    });
-    reaching = Warp::sum(reaching);
-    if (lane_number() == 0) atomicAdd(&state_.reaching, reaching);
-    meet();
-    return counted();
-  }
-
-  __device__ void put(int at, T raw, int column) const {
-    if (at >= args_.list_capacity) return;
-    raws_[at] = raw;
-    columns_[at] = column;
-  }
-
-  /// Reads elements from memory, because registers cannot be indexed.
-  __device__ void push(std::uint32_t above, int vector, const char* from) const {
-    int at = atomicAdd(&state_.listed, __popc(above));
-#pragma unroll 1
-    for (; above != 0; above &= above - 1u) {
-      const int j = __ffs(static_cast<int>(above)) - 1;
-      put(at++, reinterpret_cast<const T*>(from)[j], part_.column_of(vector, j));
+    } else if (!share.all) {
+      drop_ties(marks, kth, listed, share.quota);
     }
-  }
-
-  __device__ Counted counted() const {
-    const int lane = lane_number();
-    const bool exists = lane < args_.parts;
-    const int above = exists ? *of_block(&state_.listed, lane) : 0;
-    const int reaching = exists ? *of_block(&state_.reaching, lane) : 0;
-    const int above_up_to = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(above)));
-    const int reaching_up_to = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(reaching)));
-    return {Warp::from_lane(above_up_to, 31),
-            Warp::from_lane(reaching_up_to, 31),
-            Warp::from_lane(above_up_to - above, block_),
-            Warp::from_lane(reaching_up_to - reaching, block_),
-            Warp::from_lane(above_up_to - above, block_of_warp()),
-            Warp::from_lane(above, block_of_warp())};
-  }
-
-  /// A filter threshold that serves, after one that too few elements reached or too many exceeded. Counts several
-  /// thresholds in each pass. Needed for about one row in a million (see cluster_sample).
-  __device__ Key better_threshold(Key filter_threshold, const Counted& counted_before, int& passes) {
-    constexpr int kThresholds = sizeof(T) == 8 ? 4 : 8;  // as many as there are registers for
-    meet();                                              // all have read the counts
-    // Invariant: low <= kth value <= high, and at_low elements reach `low`.
-    Key low = 0;
-    Key high = Order::kGreatest;
-    std::int64_t at_low = args_.cols;
-    if (counted_before.reaching < args_.k) {
-      high = filter_threshold - 1;
+    if (writes_rows()) {
+      scatter(kth, listed);
     } else {
-      low = filter_threshold + 1;
-      at_low = counted_before.above;
+      write(marks, kth, listed, share.first_result);
     }
-#pragma unroll 1
-    for (int turn = 0; at_low > args_.list_capacity && low < high; turn ^= 1) {
-      const Key first_key = low;
-      const Key last_key = high;
-      const Key step = max((last_key - first_key) / kThresholds, Key{1});
-      const auto threshold = [&](int i) {
-        return i == kThresholds - 1 ? last_key : first_key + min(step * static_cast<Key>(i + 1), last_key - first_key);
-      };
-      int mine[kThresholds] = {};
-      const auto count = [&](T raw, int) {
+  }
+
+  __device__ void list() {
+    ListState<Key>& list = state_.list;
+    if (state_.part.has_ends()) {
+      state_.part.for_ends([&](T raw, int column) {
         const Key key = key_of(raw);
-#pragma unroll
-        for (int i = 0; i < kThresholds; ++i) mine[i] += key >= threshold(i) ? 1 : 0;
-      };
-      part_.fetch_first();
-      part_.for_ends(count);
-      part_.for_tiles([&](int first, int tile_at) {
-        part_.for_elements(first, tile_at, count);
-        return true;
-      });
-#pragma unroll
-      for (int i = 0; i < kThresholds; ++i) {
-        const int sum = sums_.total(mine[i]);
-        if (threadIdx.x == 0) state_.counts[turn][i] = sum;
-      }
-      meet();
-      ++passes;
-      // Counts fall as thresholds rise. All blocks read the same counts, so all get the same bounds.
-#pragma unroll 1
-      for (int i = 0; i < kThresholds; ++i) {
-        const int there = lane_number() < args_.parts ? of_block(&state_.counts[turn][0], lane_number())[i] : 0;
-        const int reaching = Warp::sum(there);
-        if (reaching < args_.k) {
-          high = threshold(i) - 1;
-          break;
+        if (list.is_strict != 0 && key == list.threshold) {
+          atomicAdd(&list.equal, 1);
+        } else if (key >= list.threshold) {
+          list_.put(atomicAdd(&list.listed, 1), raw, column);
         }
-        low = threshold(i);
-        at_low = reaching;
-      }
+      });
+      __syncthreads();  // there is room for these before others fill the list
     }
-    if (threadIdx.x == 0) {
-      state_.listed = 0;
-      state_.reaching = 0;
-    }
-    __syncthreads();
-    return low;
-  }
-
-  __device__ Share share_of_lists(const Counted& counted, Key filter_threshold) {
-    BlockThreshold<T> search(part_.tiles());
-    search.prepare();
-    if (threadIdx.x == 0) {
-      state_.above_before = 0;
-      state_.ties_before = 0;
-      state_.ties = 0;
-    }
-    const T* there = of_block(raws_, block_of_warp());
-    Key greatest = 0;
-#pragma unroll 4
-    for (int i = (warp_number() >> log_parts_) * 32 + lane_number(); i < counted.above_there;
-         i += kClusterThreads >> log_parts_) {
-      const Key key = key_of(there[i]);
-      keys_[counted.first_there + i] = key;
-      greatest = max(greatest, key);
-    }
-    greatest = Warp::greatest(greatest);
-    if (lane_number() == 0) state_.greatest[warp_number()] = greatest;
-    __syncthreads();
-    greatest = Warp::greatest(lane_number() < kClusterWarps ? state_.greatest[lane_number()] : Key{0});
-    const CandidateThreshold<Key> kth =
-        search.find(keys_, counted.above, static_cast<int>(args_.k), filter_threshold + 1, greatest);
-
-    const int first = counted.above_before;
-    const int last = first + state_.listed;
-    int above_before = 0;
-    int ties_before = 0;
-    int ties = 0;
+    Tile tile;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < last; i += kClusterThreads) {
-      const Key key = keys_[i];
-      above_before += i < first && key > kth.edge ? 1 : 0;
-      ties_before += i < first && key == kth.edge ? 1 : 0;
-      ties += i >= first && key == kth.edge ? 1 : 0;
+    while (true) {
+      tile = list_until_full(tile);
+      __syncthreads();
+      if (list.is_full == 0) break;
+      List::prune(list_, list, state_.search, state_.sums, static_cast<int>(args_.k), args_.smallest);
     }
-    above_before = Warp::sum(above_before);
-    ties_before = Warp::sum(ties_before);
-    ties = Warp::sum(ties);
-    if (lane_number() == 0) {
-      atomicAdd(&state_.above_before, above_before);
-      atomicAdd(&state_.ties_before, ties_before);
-      atomicAdd(&state_.ties, ties);
-    }
-    __syncthreads();
-    return share_of(kth, state_.above_before, state_.ties_before, state_.ties);
+    Tiles::wait_for_all();
   }
 
-  /// The filter threshold itself is the kth value.
-  __device__ Share share_of_ties(const Counted& counted, Key filter_threshold) const {
-    return share_of({filter_threshold, static_cast<int>(args_.k) - counted.above, 0}, counted.above_before,
-                    counted.reaching_before - counted.above_before, state_.reaching - state_.listed);
+  /// Lists from a tile on, to the end or until the list is full. Returns the first tile that is not listed.
+  __device__ Tile list_until_full(Tile tile) {
+    ListState<Key>& list = state_.list;
+    const Tiles tiles = this->tiles();
+    const bool is_strict = list.is_strict != 0;
+    const auto threshold_of = [&](bool strict) {
+      return MarkingThreshold<T>(static_cast<core::KeyOf<T>>(list.threshold), strict, args_.smallest);
+    };
+    const MarkingThreshold<T> listed = threshold_of(is_strict);
+    int equal = 0;
+#pragma unroll 1
+    while (tiles.has(tile)) {
+      Tiles::wait();
+      const T* elements = tiles.elements(tile);
+      const auto vector = [&](int line) {
+        return *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
+      };
+      unsigned own = Marks::kAll;
+      if (!tiles.is_whole(tile)) {
+#pragma unroll
+        for (int line = 0; line < Config::kLoads; ++line) own &= tiles.exists(tile, line) ? ~0u : ~Marks::of_line(line);
+      }
+      const unsigned marks = listed.marks(Marks::at_most(vector, listed.bound())) & own;
+      if (!push(marks, elements, tiles.column(tile))) break;
+      if (is_strict) {
+        const MarkingThreshold<T> reached = threshold_of(false);
+        equal += __popc(reached.marks(Marks::at_most(vector, reached.bound())) & own & ~marks);
+      }
+      tile = tiles.next(tile);
+    }
+    if (is_strict) {
+      equal = Warp::sum(equal);
+      if (lane_number() == 0) atomicAdd(&list.equal, equal);
+    }
+    return tile;
   }
 
-  static __device__ Share share_of(const CandidateThreshold<Key>& kth, int above_before, int ties_before, int ties) {
-    if (kth.quota == 0) return {kth.edge + 1, 0, 0, above_before};
-    return {kth.edge, ties, min(max(kth.quota - ties_before, 0), ties), above_before + min(ties_before, kth.quota)};
+  /// Lists marked elements, or none if there is no room. Reads them from memory, because registers cannot be indexed.
+  __device__ bool push(unsigned marks, const T* elements, int column) const {
+    if (!__any_sync(kFullWarp, marks != 0)) return true;
+    int at = list_.room_for(state_.list, __popc(marks));
+    if (at < 0) return false;
+#pragma unroll 1
+    while (marks != 0) {
+      const auto bit = static_cast<unsigned>(31 - __clz(static_cast<int>(marks)));
+      marks ^= 1u << bit;
+      const unsigned i = Marks::line(bit) * Tiles::kLineElements + Marks::place(bit);
+      list_.put(at++, elements[i], column + static_cast<int>(i));
+    }
+    return true;
+  }
+
+  /// Counts of the elements of this part that reach a key, and of those above it.
+  __device__ RangeCounts counts_of(Key key) {
+    int reach = 0;
+    int above = 0;
+    candidates().for_each([&](Key other) {
+      reach += other >= key ? 1 : 0;
+      above += other > key ? 1 : 0;
+    });
+    return {sums_.total(reach) + (key == state_.list.threshold ? state_.list.equal : 0), sums_.total(above)};
   }
 
   [[nodiscard]] __device__ bool is_chosen(int i, Key least) const {
-    return key_of(raws_[i]) >= least && columns_[i] != kDropped;
+    return key_of(list_.entries[i].raw) >= least && list_.entries[i].column != kDropped;
   }
 
-  /// Appends to the list the first `quota` elements of the part that equal the filter threshold. Reads the part once
-  /// more, as far as needed.
-  __device__ void list_ties(Key filter_threshold, int listed, int quota) {
-    if (quota == 0) return;
-    part_.fetch_first();
+  /// Appends to the list the first `quota` elements of the part that have a key. Reads the part once more, as far as
+  /// needed.
+  __device__ void list_ties(Key key, int listed, int quota) {
+    const ClusterPart<T> part = state_.part;
+    const Tiles tiles = this->tiles();
+    tiles.fetch_first();
     int found = 0;
     // Each thread has one vector or one element; they are in the order of the threads.
     const auto list_line = [&](int number, const T* elements, int column) {
       int equal = 0;
 #pragma unroll 1
-      for (int j = 0; j < number; ++j) equal += key_of(elements[j]) == filter_threshold ? 1 : 0;
+      for (int j = 0; j < number; ++j) equal += key_of(elements[j]) == key ? 1 : 0;
       const BlockSums::Sums sums = sums_.before(equal);
       int at = found + sums.before;
       found += sums.total;
 #pragma unroll 1
       for (int j = 0; equal > 0 && at < quota; ++j) {
-        if (key_of(elements[j]) != filter_threshold) continue;
-        put(listed + at, elements[j], column + j);
+        if (key_of(elements[j]) != key) continue;
+        list_.put(listed + at, elements[j], column + j);
         ++at;
         --equal;
       }
     };
     const auto list_ends = [&](int first, int last) {
       const int column = first + static_cast<int>(threadIdx.x);
-      list_line(column < last ? 1 : 0, part_.elements() + column, column);
+      list_line(column < last ? 1 : 0, part.elements + column, column);
     };
-    list_ends(0, part_.head());
-    part_.for_tiles([&](int first, int tile_at) {
+    list_ends(0, part.head);
+#pragma unroll 1
+    for (Tile tile; tiles.has(tile) && found < quota; tile = tiles.next(tile)) {
+      Tiles::wait();
 #pragma unroll 1
       for (int line = 0; line < Config::kLoads; ++line) {
-        const int vector = first + line * kClusterThreads + static_cast<int>(threadIdx.x);
-        list_line(vector < part_.whole() ? Config::kVector : 0, reinterpret_cast<const T*>(part_.slot(tile_at, line)),
-                  part_.column_of(vector, 0));
+        const int first = line * Tiles::kLineElements;
+        list_line(tiles.exists(tile, line) ? Config::kVector : 0, tiles.elements(tile) + first,
+                  tiles.column(tile) + first);
       }
-      return found < quota;
-    });
-    list_ends(part_.head() + part_.whole() * Config::kVector, part_.cols());
+    }
+    Tiles::wait_for_all();
+    list_ends(part.head + part.whole * Config::kVector, part.cols);
     __syncthreads();
   }
 
   /// Drops all but the first `quota` of the ties from the list. The marks are clear before and after.
-  __device__ void drop_ties(ColumnMarks& marks, Key edge, int listed, int quota) {
+  __device__ void drop_ties(ColumnMarks& marks, Key kth, int listed, int quota) {
+    constexpr int kFew = kClusterNumbers;
+    Key* of_ties = state_.sample.greatest;  // columns
+    Key* places = state_.sample.least;      // in the list
+    if (threadIdx.x == 0) state_.ties = 0;
+    __syncthreads();
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
-      if (key_of(raws_[i]) == edge) marks.set(columns_[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
+      if (key_of(list_.entries[i].raw) != kth) continue;
+      const int tie = atomicAdd(&state_.ties, 1);
+      if (tie < kFew) {
+        of_ties[tie] = static_cast<Key>(list_.entries[i].column);
+        places[tie] = static_cast<Key>(i);
+      }
+    }
+    __syncthreads();
+    const int ties = state_.ties;
+    if (ties <= kFew) {
+      for (int mine = static_cast<int>(threadIdx.x); mine < ties; mine += kThreads) {
+        int before = 0;
+        for (int i = 0; i < ties; ++i) before += of_ties[i] < of_ties[mine] ? 1 : 0;
+        if (before >= quota) list_.entries[places[mine]].column = kDropped;
+      }
+      __syncthreads();
+      return;
+    }
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
+      if (key_of(list_.entries[i].raw) == kth) marks.set(list_.entries[i].column);
     }
     marks.count(sums_);
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
-      if (key_of(raws_[i]) == edge && marks.rank(columns_[i]) >= quota) columns_[i] = kDropped;
+    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
+      typename List::Entry& entry = list_.entries[i];
+      if (key_of(entry.raw) == kth && marks.rank(entry.column) >= quota) entry.column = kDropped;
     }
     __syncthreads();
     marks.clear();
@@ -407,66 +332,68 @@ class ClusterSelect {
   /// Writes the results in index order.
   __device__ void write(ColumnMarks& marks, Key least, int listed, int first_result) {
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
-      if (is_chosen(i, least)) marks.set(columns_[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
+      if (is_chosen(i, least)) marks.set(list_.entries[i].column);
     }
     marks.count(sums_);
-    const ResultRow<T> result(args_, number_);
+    const int first_col = state_.part.first_col;
+    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row() * args_.k;
+    with_indices(args_, row(), [&](auto* indices) {
+      using Index = std::remove_reference_t<decltype(*indices)>;
+      const bool wants_indices = args_.indices != nullptr;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
-      if (!is_chosen(i, least)) continue;
-      const int column = columns_[i];
-      result.write(first_result + marks.rank(column), raws_[i], part_.first_col() + column);
-    }
+      for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
+        if (!is_chosen(i, least)) continue;
+        const typename List::Entry entry = list_.entries[i];
+        const int place = first_result + marks.rank(entry.column);
+        if (values != nullptr) values[place] = entry.raw;
+        if (wants_indices) indices[place] = static_cast<Index>(first_col + entry.column);
+      }
+    });
   }
 
   /// Writes the selected elements of the dense form or the mask. The rest is zero already.
   __device__ void scatter(Key least, int listed) const {
-    const std::int64_t first = number_ * args_.cols + part_.first_col();
+    const std::int64_t first = row() * args_.cols + state_.part.first_col;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kClusterThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
       if (!is_chosen(i, least)) continue;
       if (args_.form == Form::dense) {
-        static_cast<T*>(args_.dense)[first + columns_[i]] = raws_[i];
+        static_cast<T*>(args_.dense)[first + list_.entries[i].column] = list_.entries[i].raw;
       } else {
-        args_.mask[first + columns_[i]] = 1;
+        args_.mask[first + list_.entries[i].column] = 1;
       }
     }
   }
 
   /// Zeroes this part of the dense form or the mask.
   __device__ void clear_row() const {
-    const std::int64_t first = number_ * args_.cols + part_.first_col();
+    const std::int64_t first = row() * args_.cols + state_.part.first_col;
     const bool dense = args_.form == Form::dense;
     char* to = dense ? reinterpret_cast<char*>(static_cast<T*>(args_.dense) + first)
                      : reinterpret_cast<char*>(args_.mask + first);
-    const int bytes = dense ? part_.cols() * static_cast<int>(sizeof(T)) : part_.cols();
+    const int bytes = dense ? state_.part.cols * static_cast<int>(sizeof(T)) : state_.part.cols;
     const int head = min(bytes, static_cast<int>(-reinterpret_cast<std::uintptr_t>(to) % 16));
     const int vectors = (bytes - head) / 16;
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < head) to[thread] = 0;
 #pragma unroll 4
-    for (int i = thread; i < vectors; i += kClusterThreads) reinterpret_cast<uint4*>(to + head)[i] = uint4{};
+    for (int i = thread; i < vectors; i += kThreads) reinterpret_cast<uint4*>(to + head)[i] = uint4{};
     if (head + vectors * 16 + thread < bytes) to[head + vectors * 16 + thread] = 0;
   }
 
   const ClusterArguments& args_;
-  int log_parts_;
-  std::int64_t number_;  ///< Index of the row.
-  int block_;            ///< Index of this block in the cluster.
-  ClusterPart<T> part_;
+  char* shared_;
   State& state_;
-  T* raws_;       ///< The list: elements,
-  int* columns_;  ///< and their columns, counted from the part's first.
-  Key* keys_;     ///< Keys of all lists.
+  List list_;
   BlockSums sums_;
 };
 
-template <class T>
-__global__ void __launch_bounds__(kClusterThreads, kClusterBlocksPerMultiprocessor)
+template <class T, int kThreads>
+__global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kBlocksPerMultiprocessor))
     cluster_kernel(const __grid_constant__ ClusterArguments args) {
   extern __shared__ __align__(16) char shared[];
-  ClusterSelect<T>(args, shared).run(shared);
+  ClusterSelect<T, kThreads>(args, shared).run();
 }
 
 }  // namespace rtopk::cuda

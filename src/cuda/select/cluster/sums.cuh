@@ -5,7 +5,6 @@
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block_sums.cuh"
-#include "plan/select/tuning_cluster.hpp"
 
 namespace rtopk::cuda {
 
@@ -18,7 +17,7 @@ class BlockSums {
   };
   /// Sums of the warps. Two sets in alternation, so that one barrier is enough.
   struct Memory {
-    int of_warps[2][kClusterWarps];
+    int of_warps[2][32];
   };
 
   __device__ explicit BlockSums(Memory& memory) : memory_(memory) {}
@@ -40,7 +39,7 @@ class BlockSums {
     turn_ ^= 1;
     if (lane_number() == 0) of_warps[warp_number()] = x;
     __syncthreads();
-    return lane_number() < kClusterWarps ? of_warps[lane_number()] : 0;
+    return lane_number() < warps_of_block() ? of_warps[lane_number()] : 0;
   }
 
   Memory& memory_;

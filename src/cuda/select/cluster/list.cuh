@@ -1,0 +1,135 @@
+// The list of a block's candidates in shared memory: the elements of its part that reach a threshold, in any order.
+//
+// A list that is full is pruned: the threshold rises to a key that k of the listed elements reach, and the others are
+// dropped. No data can make this fail, and nothing is read again.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/select/block_sums.cuh"
+#include "cuda/select/cluster/sums.cuh"
+#include "cuda/select/element.cuh"
+#include "cuda/select/key_range.cuh"
+#include "cuda/select/part_search.cuh"
+#include "plan/select/tuning_cluster.hpp"
+
+namespace rtopk::cuda {
+
+/// What the threads of a block share.
+template <class Key>
+struct ListState {
+  Key threshold;
+  int is_strict;  ///< Elements equal to the threshold are counted, not listed.
+  int equal;      ///< How many there are.
+  int listed;     ///< Also those that found no room.
+  int stored;     ///< If the list is full: the elements in it.
+  int is_full;    ///< Then nothing more fits, until it has been pruned.
+};
+
+/// An element and its column, counted from the part's first.
+template <class T>
+struct alignas(sizeof(T) == 8 ? 16 : 8) Candidate {
+  T raw;
+  int column;
+};
+
+template <class T>
+struct CandidateList {
+  using Key = WideKey<T>;
+  using State = ListState<Key>;
+  using Entry = Candidate<T>;
+
+  Entry* entries;
+  int capacity;
+
+  /// By one thread, before a barrier.
+  static __device__ void start(State& state, Key threshold, bool is_strict) {
+    state = {threshold, is_strict ? 1 : 0, 0, 0, 0x7fffffff, 0};
+  }
+
+  __device__ void put(int at, T raw, int column) const { entries[at] = {raw, column}; }
+
+  /// Takes room for `number` elements of each lane: the place of this lane's first one, or -1 if the list is full, for
+  /// all lanes alike.
+  __device__ int room_for(State& state, int number) const {
+    using Warp = LaneGroup<32>;
+    const int up_to_here = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(number)));
+    int first = 0;
+    if (lane_number() == 31) {
+      // In this form the compiler does not see that one lane is alone, and would add up all lanes' numbers first.
+      asm volatile("atom.shared.add.s32 %0, [%1], %2;"
+                   : "=r"(first)
+                   : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&state.listed))), "r"(up_to_here)
+                   : "memory");
+      if (first + up_to_here > capacity) {
+        atomicMin(&state.stored, first);
+        state.is_full = 1;
+        first = -1;
+      }
+    }
+    first = Warp::from_lane(first, 31);
+    return first < 0 ? -1 : first + up_to_here - number;
+  }
+
+  /// All threads of the block call this after a barrier; ends with one. At least k elements are stored. Not inlined, so
+  /// that it costs reading no registers.
+  static __device__ void prune(CandidateList list, State& state, PartSearchMemory<Key>& memory,
+                               BlockSums::Memory& of_warps, int k, bool smallest) {
+    const int stored = state.stored;  // no thread of the block has listed more
+    const Candidates candidates{list.entries, state, stored, smallest};
+    const SearchAlone alone{k};
+    PartSearch<Key, SearchAlone, SearchedBy::one> search(memory, alone, 0);
+    KeyRange<Key> range{state.threshold, core::max_key<T>};
+    search.narrow(candidates, range, range.high, {stored, 0});
+    BlockSums sums(of_warps);
+    int reach = 0;
+    int above = 0;
+    candidates.for_each([&](Key key) {
+      reach += key >= range.low ? 1 : 0;
+      above += key > range.low ? 1 : 0;
+    });
+    reach = sums.total(reach);
+    above = sums.total(above);
+    // Many are equal to the threshold if too little room is left.
+    const bool is_strict = reach > list.capacity - kClusterMinRoom;
+    const Key least = is_strict ? range.low + 1 : range.low;
+    int kept = 0;
+#pragma unroll 1
+    for (int first = 0; first < stored; first += static_cast<int>(blockDim.x)) {
+      const int i = first + static_cast<int>(threadIdx.x);
+      const Entry entry = list.entries[min(i, stored - 1)];
+      const bool keeps = i < stored && directed_key(entry.raw, smallest) >= least;
+      const BlockSums::Sums places = sums.before(keeps ? 1 : 0);  // a barrier: all have read
+      if (keeps) list.entries[kept + places.before] = entry;
+      kept += places.total;
+    }
+    search.prepare();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      start(state, range.low, is_strict);
+      state.equal = is_strict ? reach - above : 0;
+      state.listed = kept;
+    }
+    __syncthreads();
+  }
+
+  /// For the search.
+  struct Candidates {
+    const Entry* entries;
+    const State& state;
+    int listed;
+    bool smallest;
+
+    template <class F>
+    __device__ void for_each(F&& f) const {
+#pragma unroll 2
+      for (int i = static_cast<int>(threadIdx.x); i < listed; i += static_cast<int>(blockDim.x)) {
+        f(directed_key(entries[i].raw, smallest));
+      }
+    }
+    [[nodiscard]] __device__ Key equal_key() const { return state.threshold; }
+    [[nodiscard]] __device__ int equal() const { return state.equal; }
+  };
+};
+
+}  // namespace rtopk::cuda
