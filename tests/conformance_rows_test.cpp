@@ -189,9 +189,9 @@ TEST_P(Rows, TiesAtTheEndsOfTheOrder) {
 // Order by value sorts parts and merges them: tests every number of parts, and parts of different sizes.
 TEST_P(Rows, OrderByValueOfAnyNumber) {
   Random random = random_for(24);
-  const std::int64_t cols = 1500;
-  for (const std::int64_t k :
-       {2, 3, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 97, 127, 128, 129, 255, 300, 1023, 1024, 1025}) {
+  for (const std::int64_t k : {2,   3,   15,  16,  17,  31,  32,   33,   47,   63,   64,   65,   97,   127,
+                               128, 129, 255, 300, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4096, 4097}) {
+    const std::int64_t cols = k <= 1500 ? 1500 : 4200;
     for (const double values : {3.0, 40.0, 1e4}) {
       if (left_out(random)) continue;
       std::vector<double> elements(static_cast<std::size_t>(3 * cols));
@@ -206,6 +206,25 @@ TEST_P(Rows, OrderByValueOfAnyNumber) {
         if (!conforms(problem, matrix, random_layout(random))) return;
       }
     }
+  }
+}
+
+// Of more than a thousand rows, a GPU sorts each in a warp instead of a block.
+TEST_P(Rows, OrderByValueOfManyRows) {
+  Random random = random_for(28);
+  const std::int64_t rows = 1100;
+  for (const std::int64_t k : {129, 256, 257, 512}) {
+    const double values = random.pick(std::vector<double>{3.0, 40.0, 1e4});
+    const std::int64_t cols = k + 88;
+    std::vector<double> elements(static_cast<std::size_t>(rows * cols));
+    for (double& element : elements) element = std::floor(values * (random.uniform() - 0.5));
+    Matrix matrix = make_row(GetParam(), elements);
+    matrix.rows = rows;
+    matrix.cols = cols;
+    rtopk::Problem problem = problem_for(matrix, k);
+    problem.direction = random.uniform() < 0.5 ? rtopk::Direction::largest : rtopk::Direction::smallest;
+    problem.order = rtopk::Order::by_value;
+    if (!conforms(problem, matrix)) return;
   }
 }
 

@@ -115,6 +115,13 @@ struct LaneGroup {
     }
   }
 
+  /// Sorts G * C keys of which every two halves were exchanged with their mirror images, as by the first step of a merge.
+  template <int C, class Key>
+  static __device__ void merge_descending(Key (&keys)[C]) {
+#pragma unroll
+    for (int stride = G * C / 2; stride > 0; stride /= 2) exchange(keys, stride);
+  }
+
   /// The key of a rank, the best being 0, of sorted ones.
   template <int C, class Key>
   static __device__ Key at_rank(const Key (&keys)[C], int rank) {

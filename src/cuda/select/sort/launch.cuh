@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/select/launch.hpp"
+#include "cuda/select/sort/block.cuh"
 #include "cuda/select/sort/digits.cuh"
 #include "cuda/select/sort/kernels.cuh"
 #include "cuda/select/sort/warp.cuh"
@@ -99,8 +100,26 @@ template <class T>
 cudaError_t launch_warp_sort(const SelectArguments& args, const Grid& grid) {
   switch (WarpSortConfig::items_per_lane(args.k)) {
     case 8: return launch_warp_sort_of<T, 8>(args, grid);
-    case 16: return launch_warp_sort_of<T, 16>(args, grid);
-    default: return launch_warp_sort_of<T, 32>(args, grid);
+    default: return launch_warp_sort_of<T, 16>(args, grid);
+  }
+}
+
+template <class T, int kWarps>
+cudaError_t launch_block_sort_of(const SelectArguments& args, Grid grid) {
+  static std::atomic<std::uint64_t> allowed;
+  grid.threads = 32 * kWarps;
+  grid.shared_bytes = BlockSortConfig::shared_bytes(kWarps, sizeof(T));
+  grid.blocks = std::min(args.rows, std::int64_t{0x7fffffff});
+  return launch(&block_sort_kernel<T, kWarps>, allowed, grid, args);
+}
+
+template <class T>
+cudaError_t launch_block_sort(const SelectArguments& args, const Grid& grid) {
+  switch (BlockSortConfig::warps(args.k)) {
+    case 4: return launch_block_sort_of<T, 4>(args, grid);
+    case 8: return launch_block_sort_of<T, 8>(args, grid);
+    case 16: return launch_block_sort_of<T, 16>(args, grid);
+    default: return launch_block_sort_of<T, 32>(args, grid);
   }
 }
 
@@ -109,7 +128,10 @@ cudaError_t launch_warp_sort(const SelectArguments& args, const Grid& grid) {
 template <class T>
 cudaError_t launch_sort(const Plan&, const SelectArguments& args, const Grid& grid) {
   if (args.rows == 0) return cudaSuccess;
-  if (args.k <= WarpSortConfig::kMaxItems && args.cols <= std::int64_t{1} << 32) return launch_warp_sort<T>(args, grid);
+  if (args.k <= BlockSortConfig::kMaxItems && args.cols <= std::int64_t{1} << 32) {
+    const bool by_warps = args.k <= WarpSortConfig::kMaxItems && args.rows > BlockSortConfig::kFewRows;
+    return by_warps ? launch_warp_sort<T>(args, grid) : launch_block_sort<T>(args, grid);
+  }
   if constexpr (sizeof(T) <= 4) {
     if (sorts_by_digits<T>(args, grid.device)) return launch_digit_sort<T>(args, grid);
   }

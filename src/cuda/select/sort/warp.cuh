@@ -1,4 +1,4 @@
-// Sorts up to 1024 results of a row by value in the registers of one warp.
+// Sorts up to 512 results of a row by value in the registers of one warp.
 //
 // It sorts words: a digit of the key, then the complement of the result's place, so that of equal digits the earlier
 // comes first. The highest digit of the key mostly decides. The few results that have the same one are put in order by
@@ -10,8 +10,8 @@
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/arguments.hpp"
-#include "cuda/select/element.cuh"
-#include "cuda/select/result_row.cuh"
+#include "cuda/select/bins.cuh"
+#include "cuda/select/sort/results.cuh"
 #include "plan/select/tuning_sort.hpp"
 
 namespace rtopk::cuda {
@@ -21,59 +21,32 @@ template <class T, int C>
 class WarpSort {
  public:
   static constexpr int kPlaces = 32 * C;
+  using Key = WideKey<T>;
   static constexpr int kWarps = WarpSortConfig::kWarps;
 
-  struct Memory {
-    alignas(16) std::uint16_t order[kPlaces];  ///< The place of each rank.
-    std::uint32_t indices[kPlaces];
-    T values[kPlaces];
-  };
+  using Memory = SortedResults<T, kPlaces>;
 
   __device__ WarpSort(const SelectArguments& args, Memory& memory)
       : memory_(memory), k_(static_cast<int>(args.k)), smallest_(args.smallest) {}
 
   __device__ void run(const SelectArguments& args, std::int64_t row) {
-    const ResultRow<T> result(args, row);
-    read(result, static_cast<const T*>(args.input) + row * args.stride);
+    const KeyRange<Key> mine = memory_.read(args, row, lane(), 32);
+    least_ = Warp::least(mine.low);
+    bits_ = bits_of(Warp::greatest(mine.high) - least_);
+    __syncwarp();
     sort();
-#pragma unroll 2
-    for (int i = lane(); i < k_; i += 32) {
-      const int place = memory_.order[i];
-      result.write(i, memory_.values[place], memory_.indices[place]);
-    }
+    memory_.write(args, row, lane(), 32);
     __syncwarp();  // the next row uses the same memory
   }
 
  private:
   using Warp = LaneGroup<32>;
-  using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   static constexpr int kPlaceBits = std::bit_width(static_cast<unsigned>(kPlaces - 1));
   static constexpr std::uint32_t kPlaceMask = kPlaces - 1;
   static constexpr int kDigitBits = 32 - kPlaceBits;
 
   static __device__ int lane() { return Warp::lane(); }
-  static __device__ int bits_of(std::uint32_t x) { return 32 - __clz(static_cast<int>(x)); }
-  static __device__ int bits_of(std::uint64_t x) { return 64 - __clzll(static_cast<long long>(x)); }
-
-  [[nodiscard]] __device__ Key key_at(int place) const { return directed_key(memory_.values[place], smallest_); }
-
-  __device__ void read(const ResultRow<T>& result, const T* row) {
-    Key least = ~Key{0};
-    Key greatest = 0;
-#pragma unroll 4
-    for (int i = lane(); i < k_; i += 32) {
-      const std::int64_t index = result.index(i);
-      const T value = result.values != nullptr ? result.values[i] : row[index];
-      memory_.values[i] = value;
-      memory_.indices[i] = static_cast<std::uint32_t>(index);
-      const Key key = directed_key(value, smallest_);
-      least = min(least, key);
-      greatest = max(greatest, key);
-    }
-    least_ = Warp::least(least);
-    bits_ = bits_of(Warp::greatest(greatest) - least_);
-    __syncwarp();
-  }
+  [[nodiscard]] __device__ Key key_at(int place) const { return memory_.key_at(place, smallest_); }
 
   /// Leaves the places in memory_.order, largest result first.
   __device__ void sort() {
@@ -116,21 +89,10 @@ class WarpSort {
       const std::uint64_t end = ~(both >> second);
       const int members = end == 0 ? 64 : __ffsll(static_cast<long long>(end));
       few = members <= kMost;
-      if (few) order_by_key(lane() * C + second - 1, members);
+      if (few) memory_.order_by_key(lane() * C + second - 1, members, smallest_);
     }
     __syncwarp();
     return __all_sync(kFullWarp, few);
-  }
-
-  /// An insertion sort. Equal ones stay in their order.
-  __device__ void order_by_key(int first, int members) const {
-    for (int i = first + 1; i < first + members; ++i) {
-      const std::uint16_t place = memory_.order[i];
-      const Key key = key_at(place);
-      int to = i;
-      for (; to > first && key_at(memory_.order[to - 1]) < key; --to) memory_.order[to] = memory_.order[to - 1];
-      memory_.order[to] = place;
-    }
   }
 
   /// Sorts by the bits of the key from `shift` on. Equal ones stay in the order that they have: that of memory_.order,
@@ -177,7 +139,7 @@ class WarpSort {
 };
 
 template <class T, int C>
-__global__ void __launch_bounds__(32 * WarpSortConfig::kWarps, WarpSortConfig::min_blocks(C))
+__global__ void __launch_bounds__(32 * WarpSortConfig::kWarps, WarpSortConfig::kMinBlocks)
     warp_sort_kernel(const __grid_constant__ SelectArguments args) {
   using Sort = WarpSort<T, C>;
   extern __shared__ __align__(16) char shared[];
