@@ -214,6 +214,7 @@ TEST_P(Rows, OrderByValueOfManyRows) {
   Random random = random_for(28);
   const std::int64_t rows = 1100;
   for (const std::int64_t k : {129, 256, 257, 512}) {
+    if (left_out(random)) continue;
     const double values = random.pick(std::vector<double>{3.0, 40.0, 1e4});
     const std::int64_t cols = k + 88;
     std::vector<double> elements(static_cast<std::size_t>(rows * cols));
