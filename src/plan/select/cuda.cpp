@@ -268,12 +268,13 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBytesOfMultiprocessor = 112 << 10;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t min_cols = element == 2 ? 32768 : 24576;
-  if (problem.cols < min_cols || problem.k > problem.cols / (element == 2 ? 32 : 16)) return false;
+  if (problem.cols < min_cols || problem.cols > kClusterMaxCols) return false;
+  if (problem.k > problem.cols / (element == 2 ? 32 : 16)) return false;
   // A block that keeps its row can write the whole of it, and sorts a few results by itself.
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
   const bool sorts = problem.order == Order::by_value && problem.k <= kBlockMaxSorted && element < 8;
   if ((writes_rows || sorts) && prefers_block(traits, problem)) return false;
-  return 2 * problem.rows >= traits.multiprocessors - 4 &&
+  return problem.rows >= traits.multiprocessors / 2 - 2 &&
          problem.rows >= kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
 }
 
@@ -285,8 +286,8 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   // cuda_radix, with blocks on all multiprocessors, should be faster for a few longer rows. Not measured yet.
   constexpr std::int64_t kMaxPartBytesOfFew = 1 << 20;
   const Problem& problem = plan.problem;
-  if (problem.cols > kClusterMaxCols) return false;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
+  if (problem.cols > kClusterMaxCols || rows > kMaxBlocks) return false;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const auto part_of = [&](std::int64_t parts) { return cluster_part_cols(problem.cols, parts, element); };
   // Two blocks for nearly every multiprocessor. More would only wait for each other.

@@ -44,7 +44,8 @@ inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int6
     return std::min(std::ceil(share * kNumbers + 4.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 2.0), kNumbers);
   };
   const auto vectors = static_cast<double>(1 << sample.log_draws);  // of a group
-  const double drawn = vectors * static_cast<double>(16 / element_bytes);
+  const std::int64_t of_a_vector = 16 / element_bytes;
+  const double drawn = vectors * static_cast<double>(of_a_vector);
   const double rank = rank_of(drawn);
   sample.rank = static_cast<std::int32_t>(rank);
   sample.rank_if_alike = static_cast<std::int32_t>(rank_of(vectors));
