@@ -75,7 +75,7 @@ struct BlockSortConfig {
   static constexpr int warps(std::int64_t k) { return k <= 512 ? 4 : k <= 1024 ? 8 : k <= 2048 ? 16 : 32; }
   /// Of each result: two words, value, index, place. And the least and the greatest key of each warp.
   static constexpr std::size_t shared_bytes(int warps, std::size_t element_bytes) {
-    return static_cast<std::size_t>(warps) * (32 * kItems * (8 + element_bytes + 4 + 2) + 16) + 64;
+    return static_cast<std::size_t>(warps) * (std::size_t{32} * kItems * (8 + element_bytes + 4 + 2) + 16) + 64;
   }
 };
 
