@@ -1,4 +1,4 @@
-// The keys by which cuda_filter and cuda_cluster compare candidates.
+// The keys by which cuda_filter compares candidates.
 #pragma once
 
 #include <cstdint>

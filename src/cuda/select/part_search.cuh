@@ -48,8 +48,8 @@ struct SearchAlone {
 };
 
 /// `Candidates` has `for_each(f)`, which calls f with the keys of this thread's candidates, also with some outside of
-/// the range. And there are `equal()` elements with the key `equal_key()`, which for_each leaves out. `Arguments` has `k` and
-/// `parts`, the number of blocks.
+/// the range. And there are `equal()` elements with the key `equal_key()`, which for_each leaves out. `Arguments` has
+/// `k` and `parts`, the number of blocks.
 template <class Key, class Arguments, SearchedBy kBlocks>
 class PartSearch {
  public:

@@ -18,7 +18,8 @@ inline constexpr int kClusterMinRoom = 1024;     ///< Of a list that was pruned:
 inline constexpr std::int64_t kClusterMaxPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
 inline constexpr std::int64_t kClusterMaxCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
-/// How the first filter threshold of a row is sampled: from 256 groups of vectors of 16 bytes, each at its place. The filter threshold is the rank-th largest of the 256 groups' largest elements.
+/// How the first filter threshold of a row is sampled: from 256 groups of vectors of 16 bytes, each at its place. The
+/// filter threshold is the rank-th largest of the groups' largest elements.
 struct ClusterSample {
   std::int32_t log_draws;  ///< log2 of the vectors of a group.
   std::int32_t rank;

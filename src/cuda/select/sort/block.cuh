@@ -122,8 +122,8 @@ class BlockSort {
     return all;
   }
 
-  /// Puts results with the same highest digit in order by their keys. The thread of its first member looks after a group
-  /// of them. False if a group has many members.
+  /// Puts results with the same highest digit in order by their keys. The thread of its first member looks after a
+  /// group of them. False if a group has many members.
   __device__ bool break_ties() {
     constexpr int kMost = 8;
     const std::uint32_t* words = memory_.words[sorted_];
