@@ -15,8 +15,8 @@ inline constexpr int kBlockMaxSorted = 128;  ///< Results that the kernel sorts 
 inline constexpr int kBlockMaxSmall = 32;    ///< Candidates that one warp sorts.
 
 /// The sample of a row that gives the first thresholds, as ranks in the sorted sample, the best being 0. The kth value
-/// lies between the two for about 99 rows of a hundred. If there are few rows, for all but one in two thousand: the
-/// slowest row then takes longer than all others.
+/// lies between the two for about 99 rows of a hundred. If there are few rows, for all but one in two thousand, or in a
+/// hundred thousand: the slowest row then takes longer than all others.
 struct BlockSample {
   std::int32_t log_size;
   std::int32_t better_rank;  ///< Negative: no threshold on that side. Then all that reach the other one are candidates.
@@ -27,7 +27,8 @@ struct BlockSample {
 /// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
 inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows) {
   constexpr std::int64_t kFewRows = 1024;
-  const double margin_deviations = rows > kFewRows ? 2.5 : 3.5;  // of the rank
+  constexpr std::int64_t kVeryFewRows = 256;
+  const double margin_deviations = rows > kFewRows ? 2.5 : rows > kVeryFewRows ? 3.5 : 4.5;  // of the rank
   // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
   constexpr std::int64_t kOneThreshold = 8;
   BlockSample sample{};
