@@ -268,8 +268,8 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBytesOfMultiprocessor = 112 << 10;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   // Shorter rows only if there are two for each multiprocessor, and of 16 bits only if k is small. Measured, times the
-  // floor, cuda_cluster and cuda_block: f32, 1663 rows of 15376, k 37: 1.77, 2.32; 4027 rows of 15296, k 193: 1.69, 1.83;
-  // bf16, 1201 rows of 29088, k 320: 2.05, 3.02; 849 rows of 17736, k 2189: 3.93, 2.67.
+  // floor, cuda_cluster and cuda_block: f32, 1663 rows of 15376, k 37: 1.77, 2.32; 4027 rows of 15296, k 193: 1.69,
+  // 1.83; bf16, 1201 rows of 29088, k 320: 2.05, 3.02; 849 rows of 17736, k 2189: 3.93, 2.67.
   const bool long_rows = problem.cols >= (element == 2 ? 32768 : 24576);
   const bool middle_rows =
       problem.cols >= (element == 2 ? 20480 : 16384) && problem.rows >= std::int64_t{2} * traits.multiprocessors;
@@ -350,13 +350,12 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
   if (problem.cols < kMinCols) return false;
   if (problem.k > std::min(kMaxK, problem.cols / (problem.cols < 4096 ? 10 : 8))) return false;
   if (problem.rows < kMinRowsPerMultiprocessor * traits.multiprocessors) return false;
-  // Of many results cuda_cluster needs fewer instructions, but many rows of 32 bits are shared evenly by warps. Measured,
-  // times the floor, cuda_filter and cuda_cluster: f32, 4096 rows of 65536, k 1024: 1.23, 1.41; k 2048: 1.41, 1.52; 1497
-  // rows of 45056, k 1627: 2.35, 1.70; bf16, 4096 rows of 65536, k 512: 1.52, 1.46; k 2048: 3.28, 2.34.
+  // Of many results cuda_cluster needs fewer instructions, but many rows of 32 bits are shared evenly by warps.
+  // Measured, times the floor, cuda_filter and cuda_cluster: f32, 4096 rows of 65536, k 1024: 1.23, 1.41; k 2048: 1.41,
+  // 1.52; 1497 rows of 45056, k 1627: 2.35, 1.70; bf16, 4096 rows of 65536, k 512: 1.52, 1.46; k 2048: 3.28, 2.34.
   const bool has_16_bits = size_of(problem.dtype) == 2;
-  const std::int64_t most = has_16_bits                                                 ? 256
-                            : problem.rows >= std::int64_t{24} * traits.multiprocessors ? kMaxK
-                                                                                        : 1024;
+  const std::int64_t most_of_32_bits = problem.rows >= std::int64_t{24} * traits.multiprocessors ? kMaxK : 1024;
+  const std::int64_t most = has_16_bits ? 256 : most_of_32_bits;
   if (prefers_cluster(traits, problem) && problem.k > most) return false;
   const FilterLaunch config = filter_launch(problem.dtype, problem.k, traits.shared_bytes_per_block);
   if (config.blocks_per_multiprocessor < 2) return false;
@@ -364,9 +363,11 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
   // A warp learns its threshold from row to row. That pays if it has many aligned rows; cuda_block needs no other rows.
   // Measured, times the floor, cuda_filter against cuda_block: f32, 65536x4096, k 64: 1.13, 1.57; k 512: 1.25, 1.82;
   // 32768x16384, k 256: 1.08, 1.55; f16, 65536x8192, k 64: 1.19, 1.98. With 8 rows for each warp, f32, 22369x3000, k 5:
-  // 1.55, 1.61. If k is small, a warp needs fewer rows: f32, 4096x16384, k 512: 1.56, 2.07; 12707x12368, k 395: 1.21,
-  // 1.70; bf16, 13938x22160, k 127: 1.24, 1.74. Else: bf16, 19543x9280, k 1125: 3.80, 2.56.
+  // 1.55, 1.61. If k is small, a warp needs fewer rows: f32, 12707x12368, k 395: 1.21, 1.70; bf16, 13938x22160, k 127:
+  // 1.24, 1.74. Else: bf16, 19543x9280, k 1125: 3.80, 2.56. With two rows each, data that misleads costs too much: f32,
+  // 4096x16384, k 1024, normal data 2.0, two humps 4.0.
   constexpr std::int64_t kManyRowsPerWarp = 10;
+  constexpr std::int64_t kFewRowsPerWarp = 5;
   constexpr std::int64_t kMaxDenseCols =
       8192;  // longer dense rows and masks are written by a warp as fast as by a block
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
@@ -374,9 +375,8 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
   const bool small_k = has_16_bits
                            ? problem.cols >= 8192 && problem.k <= problem.cols / 64
                            : problem.cols >= 6144 && problem.k <= problem.cols / 16 && problem.dtype != DType::f64;
-  const bool enough_rows =
-      small_k ? 2 * problem.rows >= (has_16_bits ? 4 : 3) * warps
-              : problem.rows >= kManyRowsPerWarp * warps && problem.k <= problem.cols / (has_16_bits ? 16 : 8);
+  const bool enough_rows = problem.rows >= (small_k ? kFewRowsPerWarp : kManyRowsPerWarp) * warps &&
+                           (small_k || problem.k <= problem.cols / (has_16_bits ? 16 : 8));
   return has_aligned_rows(problem) && enough_rows && !(writes_rows && problem.cols <= kMaxDenseCols);
 }
 
