@@ -209,6 +209,7 @@ class Work:
             index_type=cell.index_type,
             row_stride=cell.row_stride,
             max_iter=cell.max_iter,
+            rule=cell.rule,
             epsilon=cell.epsilon,
             search=cell.search,
         )
@@ -296,7 +297,14 @@ class Work:
         values = torch.empty(count, cell.k, dtype=matrix.dtype)
         indices = torch.empty(count, cell.k, dtype=torch.int32)
         selection = self.gpu.library.topk_cpu(
-            count, cell.cols, cell.k, cell.dtype, order=cell.order, max_iter=cell.max_iter, epsilon=cell.epsilon
+            count,
+            cell.cols,
+            cell.k,
+            cell.dtype,
+            order=cell.order,
+            max_iter=cell.max_iter,
+            rule=cell.rule,
+            epsilon=cell.epsilon,
         )
         selection.run(matrix.data_ptr(), values.data_ptr(), indices.data_ptr())
         self.expect_same(self.outputs["indices"][sample].cpu(), indices, "an index, by the CPU backend,")

@@ -12,6 +12,7 @@ FORMS = {"pairs": 0, "dense": 1, "mask": 2, "cbsr": 3}
 INDEX_TYPES = {"i32": 0, "i64": 1, "u8": 2, "u16": 3}
 DEVICES = {"cpu": 0, "cuda": 1}
 SEARCHES = {"fast": 0, "bisection": 1}
+RULES = {"threshold_first": 0, "printed": 1}
 DIRECTIONS = {"largest": 0, "smallest": 1}
 
 
@@ -26,7 +27,7 @@ class Problem(ctypes.Structure):
         + [
             (name, ctypes.c_int32)
             for name in ("dtype", "direction", "order", "form", "index_type")
-            + ("values", "indices", "passes", "max_iter", "search")
+            + ("values", "indices", "passes", "max_iter", "search", "rule")
         ]
         + [("epsilon", ctypes.c_double), ("device_kind", ctypes.c_int32), ("device_ordinal", ctypes.c_int32)]
     )
@@ -87,11 +88,11 @@ class Library:
 
     def topk_cpu(self, rows, cols, k, dtype, **options):
         """A selection on the CPU. Options: direction, order, form, index_type (default i32), row_stride, max_iter,
-        epsilon, search."""
+        rule, epsilon, search."""
         return Selection(self._library, self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options))
 
     def _problem(self, rows, cols, k, dtype, direction="largest", order="unsorted", form="pairs", index_type="i64",
-                 row_stride=0, max_iter=0, epsilon=0.0, search="fast"):  # fmt: skip
+                 row_stride=0, max_iter=0, rule="threshold_first", epsilon=0.0, search="fast"):  # fmt: skip
         problem = Problem()
         self._library.rtopk_problem_init(ctypes.byref(problem))
         problem.rows, problem.cols, problem.k = rows, cols, k
@@ -102,6 +103,7 @@ class Library:
         problem.form = FORMS[form]
         problem.index_type = INDEX_TYPES[index_type]
         problem.max_iter = max_iter
+        problem.rule = RULES[rule]
         problem.epsilon = epsilon
         problem.search = SEARCHES[search]
         return problem

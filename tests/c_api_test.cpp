@@ -27,6 +27,7 @@ static_assert(RTOPK_INDEX_I32 == static_cast<int>(rtopk::IndexType::i32) &&
               RTOPK_INDEX_U8 == static_cast<int>(rtopk::IndexType::u8) &&
               RTOPK_INDEX_U16 == static_cast<int>(rtopk::IndexType::u16));
 static_assert(RTOPK_SEARCH_BISECTION == static_cast<int>(rtopk::Search::bisection));
+static_assert(RTOPK_RULE_PRINTED == static_cast<int>(rtopk::Rule::printed));
 static_assert(RTOPK_CUDA == static_cast<int>(rtopk::DeviceKind::cuda));
 static_assert(RTOPK_WORKSPACE_TOO_SMALL == static_cast<int>(rtopk::StatusCode::workspace_too_small) &&
               RTOPK_NOT_SUPPORTED == static_cast<int>(rtopk::StatusCode::not_supported));
@@ -55,6 +56,7 @@ TEST(CApi, HasEveryEnumerator) {
   EXPECT_EQ(enumerators<rtopk::Form>().size(), RTOPK_CBSR + 1u);
   EXPECT_EQ(enumerators<rtopk::IndexType>().size(), RTOPK_INDEX_U16 + 1u);
   EXPECT_EQ(enumerators<rtopk::Search>().size(), RTOPK_SEARCH_BISECTION + 1u);
+  EXPECT_EQ(enumerators<rtopk::Rule>().size(), RTOPK_RULE_PRINTED + 1u);
   EXPECT_EQ(enumerators<rtopk::DeviceKind>().size(), RTOPK_CUDA + 1u);
 }
 
@@ -80,6 +82,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   EXPECT_EQ(c.passes != 0, cpp.passes);
   EXPECT_EQ(c.max_iter, cpp.max_iter);
   EXPECT_EQ(c.search, static_cast<int>(cpp.search));
+  EXPECT_EQ(c.rule, static_cast<int>(cpp.rule));
   EXPECT_EQ(c.epsilon, cpp.epsilon);
   EXPECT_EQ(c.device_kind, static_cast<int>(cpp.device.kind));
   EXPECT_EQ(c.device_ordinal, cpp.device.ordinal);
@@ -137,6 +140,29 @@ TEST(CApi, PassesEveryFieldOn) {
   EXPECT_EQ(selectors[0], 1);
   EXPECT_EQ(selectors[1], 3);
   EXPECT_EQ(passes[0], 1);
+}
+
+TEST(CApi, PassesTheRuleOn) {
+  const float row[] = {1, 0, 8, 2};  // the threshold is 4, which one element reaches
+  rtopk_problem problem = good_problem();
+  problem.rows = 1;
+  problem.cols = 4;
+  problem.order = RTOPK_BY_INDEX;
+  problem.values = 0;
+  problem.max_iter = 1;
+  const auto selected = [&](std::int32_t rule) {
+    problem.rule = rule;
+    rtopk_plan plan;
+    EXPECT_EQ(rtopk_make_plan(&problem, &plan).code, RTOPK_OK);
+    std::vector<unsigned char> workspace(rtopk_workspace_bytes(&plan));
+    std::vector<std::int64_t> indices(2);
+    rtopk_output output = {};
+    output.indices = indices.data();
+    EXPECT_EQ(rtopk_run(&plan, row, &output, workspace.data(), workspace.size(), nullptr).code, RTOPK_OK);
+    return indices;
+  };
+  EXPECT_EQ(selected(RTOPK_RULE_THRESHOLD_FIRST), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(selected(RTOPK_RULE_PRINTED), (std::vector<std::int64_t>{0, 1}));
 }
 
 // Selects the maximum of each column of two 3 x 2 matrices.
@@ -210,6 +236,7 @@ TEST(CApi, RefusesBadProblems) {
       {RTOPK_INVALID_ARGUMENT, "form", [](auto& p) { p.form = RTOPK_CBSR + 1; }},
       {RTOPK_INVALID_ARGUMENT, "index_type", [](auto& p) { p.index_type = -2147483647 - 1; }},
       {RTOPK_INVALID_ARGUMENT, "search", [](auto& p) { p.search = RTOPK_SEARCH_BISECTION + 1; }},
+      {RTOPK_INVALID_ARGUMENT, "rule", [](auto& p) { p.rule = RTOPK_RULE_PRINTED + 1; }},
       {RTOPK_INVALID_ARGUMENT, "device", [](auto& p) { p.device_kind = 257; }},
       {RTOPK_INVALID_ARGUMENT, "device", [](auto& p) { p.device_ordinal = 1; }},
       {RTOPK_INVALID_ARGUMENT, "epsilon", [](auto& p) { p.epsilon = 2; }},

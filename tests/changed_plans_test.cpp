@@ -42,8 +42,8 @@ struct Counts {
 auto fields_of(rtopk::Plan& plan) {
   rtopk::Problem& p = plan.problem;
   return std::tie(p.rows, p.cols, p.k, p.row_stride, p.element_stride, p.group_rows, p.group_stride, p.dtype,
-                  p.direction, p.order, p.form, p.index_type, p.values, p.indices, p.passes, p.max_iter, p.epsilon,
-                  p.search, p.device.kind, p.device.ordinal, plan.family, plan.threads, plan.rows_per_block,
+                  p.direction, p.order, p.form, p.index_type, p.values, p.indices, p.passes, p.max_iter, p.rule,
+                  p.epsilon, p.search, p.device.kind, p.device.ordinal, plan.family, plan.threads, plan.rows_per_block,
                   plan.candidate_capacity, plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts,
                   plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }

@@ -20,11 +20,13 @@ namespace rtopk_test {
 struct Limits {
   rtopk::Search search = rtopk::Search::fast;
   std::int32_t max_iter = 0;
+  rtopk::Rule rule = rtopk::Rule::threshold_first;
   double epsilon = 0.0;
 
   void apply(rtopk::Problem& problem) const {
     problem.search = search;
     problem.max_iter = max_iter;
+    problem.rule = rule;
     problem.epsilon = epsilon;
   }
 };
@@ -33,10 +35,16 @@ inline const std::vector<Limits> kLimits = {
     {},
     {.search = rtopk::Search::bisection},
     {.max_iter = 1},
-    {.max_iter = 2},
-    {.max_iter = 5},
+    {.max_iter = 2, .rule = rtopk::Rule::printed},
+    {.max_iter = 3},
+    {.max_iter = 5, .rule = rtopk::Rule::printed},
+    {.max_iter = 8},
     {.max_iter = 30},
+    {.max_iter = 10000, .rule = rtopk::Rule::printed},
     {.max_iter = 10000},
+    {.search = rtopk::Search::bisection, .max_iter = 1, .rule = rtopk::Rule::printed},
+    {.search = rtopk::Search::bisection, .max_iter = 4},
+    {.search = rtopk::Search::bisection, .epsilon = 1e-3},
     {.epsilon = 1e-4},
     {.epsilon = 0.05},
     {.epsilon = 1.0},

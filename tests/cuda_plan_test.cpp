@@ -215,7 +215,7 @@ TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
           if (k == cols / 2 && cols == 98304 / element) continue;
           EXPECT_EQ(plan.workspace_bytes, 0u);
           // Of long rows it is enough to keep candidates, if these are few.
-          if (form == rtopk::Form::pairs && k <= cols / 100 && cols >= (element == 2 ? 32768 : 24576)) {
+          if (form == rtopk::Form::pairs && k <= cols / 100 && cols >= (element == 2 ? 20480 : 16384)) {
             EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << describe(problem);
             continue;
           }
@@ -257,7 +257,8 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
   EXPECT_EQ(plan_of(problem_of(8192, 4096, 64), h200).family, rtopk::Family::cuda_block);
   EXPECT_EQ(plan_of(problem_of(65536, 4097, 64), h200).family, rtopk::Family::cuda_block);
   EXPECT_EQ(plan_of(problem_of(4096, 131072, 1024), h200).family, rtopk::Family::cuda_filter);
-  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048), h200).family, rtopk::Family::cuda_cluster);
+  EXPECT_EQ(plan_of(problem_of(4096, 131072, 2048), h200).family, rtopk::Family::cuda_filter);
+  EXPECT_EQ(plan_of(problem_of(2000, 131072, 2048), h200).family, rtopk::Family::cuda_cluster);
   // One warp per row would leave most of the device idle.
   EXPECT_NE(plan_of(problem_of(64, 131072, 64), h200).family, rtopk::Family::cuda_filter);
   // A filter is not worth it if half of the row is selected.
@@ -270,6 +271,22 @@ TEST(CudaPlans, FilterLongRowsOfWhichLittleIsSelected) {
       const Plan filter = plan_of(whole, h200);
       EXPECT_EQ(filter.family, rtopk::Family::cuda_filter) << describe(whole);
       EXPECT_EQ(filter.workspace_bytes, 0u);
+    }
+  }
+}
+
+// An early-stopped selection of a long row does not read it once for each pass, unless asked to.
+TEST(CudaPlans, StopEarlyInSharedMemory) {
+  for (const rtopk::DType dtype : kDTypes) {
+    for (const std::int64_t rows : {1, 100, 100000}) {
+      for (const std::int64_t cols : {3000, 20000, 100000}) {
+        Problem problem = problem_of(rows, cols, 32);
+        problem.dtype = dtype;
+        problem.max_iter = 4;
+        EXPECT_EQ(plan_of(problem, kGpus[2]).family, rtopk::Family::cuda_block) << describe(problem);
+        problem.search = rtopk::Search::bisection;
+        EXPECT_EQ(plan_of(problem, kGpus[2]).family, rtopk::Family::cuda_scan) << describe(problem);
+      }
     }
   }
 }
@@ -446,7 +463,10 @@ TEST(CudaPlans, SayWhyAFamilyCannotTakeAProblem) {
   Problem stopped = problem_of(100, 64, 8);
   stopped.max_iter = 4;
   EXPECT_EQ(refusal(stopped, Family::cuda_radix),
-            "family is cuda_radix; accepted for this search on a GPU: cuda_warp or cuda_scan");
+            "family is cuda_radix; accepted for this search on a GPU: cuda_warp, cuda_block or cuda_scan");
+  stopped.search = rtopk::Search::bisection;
+  EXPECT_EQ(refusal(stopped, Family::cuda_block),
+            "family is cuda_block; accepted for this search on a GPU: cuda_warp or cuda_scan");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 using rtopk::Direction;
 using rtopk::DType;
 using rtopk::Problem;
+using rtopk::Rule;
 using rtopk::Search;
 
 template <typename T>
@@ -93,22 +94,19 @@ class Bisection {
     }
     if (result.passes == 0) {
       result.chosen = first(k_, [](Real) { return true; });
-    } else if (count < k_) {
-      result.chosen = first(count, [&](Real x) { return x >= threshold; });
-      const auto rest = first(k_ - count, [&](Real x) { return lo_ <= x && x < threshold; });
-      result.chosen.insert(result.chosen.end(), rest.begin(), rest.end());
-      std::sort(result.chosen.begin(), result.chosen.end());
     } else {
-      result.chosen = first(k_, [&](Real x) { return x >= threshold; });
+      result.chosen = threshold_first(threshold, count);
     }
     return result;
   }
 
   /// Algorithm 2. Makes all passes, as in the paper. Passes after one that found exactly k elements inside the
   /// interval are not counted.
-  Bisected limited(std::int32_t max_iter) {
+  Bisected limited(std::int32_t max_iter, Rule rule) {
     Bisected result;
     bool counting = true;
+    Real last = lo_;
+    std::int64_t at_last = 0;
     for (std::int32_t pass = 1; pass <= max_iter; ++pass) {
       const Real lo_before = lo_;
       const Real hi_before = hi_;
@@ -116,6 +114,8 @@ class Bisection {
       counting = counting && !count_is_known(threshold);
       if (counting) ++result.passes;
       const std::int64_t count = at_or_above(threshold);
+      last = threshold;
+      at_last = count;
       if (count < k_) {
         hi_ = threshold;
         hi_was_threshold_ = true;
@@ -125,11 +125,25 @@ class Bisection {
       if (count == k_ && lo_ < hi_) counting = false;
       if (!counting && lo_ == lo_before && hi_ == hi_before) break;  // no later pass changes anything
     }
-    result.chosen = first(k_, [&](Real x) { return x >= lo_; });
+    if (rule == Rule::printed) {
+      result.chosen = first(k_, [&](Real x) { return x >= lo_; });
+    } else {
+      result.chosen = threshold_first(last, at_last);
+    }
     return result;
   }
 
  private:
+  /// The selecting stage of the paper's kernel: `count` elements reach the last threshold.
+  [[nodiscard]] std::vector<std::int64_t> threshold_first(Real threshold, std::int64_t count) const {
+    auto chosen = first(k_, [&](Real x) { return x >= threshold; });
+    if (count >= k_) return chosen;
+    const auto rest = first(k_ - count, [&](Real x) { return lo_ <= x && x < threshold; });
+    chosen.insert(chosen.end(), rest.begin(), rest.end());
+    std::sort(chosen.begin(), chosen.end());
+    return chosen;
+  }
+
   /// Two rounded products and one rounded sum. The file is compiled without fused multiply-add.
   [[nodiscard]] Real midpoint() const { return static_cast<Real>(0.5) * lo_ + static_cast<Real>(0.5) * hi_; }
 
@@ -164,7 +178,8 @@ Bisected bisect(const Problem& problem, const std::vector<double>& row) {
   std::transform(row.begin(), row.end(), values.begin(),
                  [&](double x) { return static_cast<Real>(mirrored ? -x : x); });
   Bisection<Real> bisection(std::move(values), problem.k);
-  return problem.max_iter > 0 ? bisection.limited(problem.max_iter) : bisection.to_precision(problem.epsilon);
+  return problem.max_iter > 0 ? bisection.limited(problem.max_iter, problem.rule)
+                              : bisection.to_precision(problem.epsilon);
 }
 
 /// The type in which the paper's searches compute: float, or double for types that float does not hold.
@@ -187,7 +202,7 @@ RowSelection select_row(const Problem& problem, const std::vector<double>& row) 
     const Bisected bisected =
         computes_in_float(problem.dtype) ? bisect<float>(problem, row) : bisect<double>(problem, row);
     result.passes = bisected.passes;
-    result.passes_defined = true;
+    result.passes_defined = problem.search == Search::bisection;
     if (early) {
       result.by_index = bisected.chosen;
       result.by_value = bisected.chosen;

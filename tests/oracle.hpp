@@ -18,7 +18,7 @@ struct RowSelection {
   bool passes_defined = false;  ///< The contract fixes the number of passes for this row.
 };
 
-/// Selects from every row of `input` by the problem's k, direction, search, max_iter and epsilon. Ignores the form, the
+/// Selects from every row of `input` by the problem's k, direction, search, max_iter, rule and epsilon. Ignores the form, the
 /// order and the index type.
 std::vector<RowSelection> select(const rtopk::Problem& problem, const void* input);
 

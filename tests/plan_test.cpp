@@ -55,6 +55,7 @@ TEST(Plans, KeepTheProblem) {
   problem.row_stride = 800;
   problem.order = rtopk::Order::by_value;
   problem.max_iter = 5;
+  problem.rule = rtopk::Rule::printed;
   EXPECT_EQ(plan_of(problem).problem, problem);
 }
 
@@ -274,9 +275,14 @@ TEST(PlanText, ShowsEarlyStopping) {
   Problem problem = some_problem();
   problem.max_iter = 7;
   EXPECT_TRUE(lines_of(plan_of(problem)).contains("max_iter=7"));
+  EXPECT_TRUE(lines_of(plan_of(problem)).contains("rule=threshold_first"));
+  problem.rule = rtopk::Rule::printed;
+  EXPECT_TRUE(lines_of(plan_of(problem)).contains("rule=printed"));
   problem.max_iter = 0;
   problem.epsilon = 0.125;
-  EXPECT_TRUE(lines_of(plan_of(problem)).contains("epsilon=0.125"));
+  const auto lines = lines_of(plan_of(problem));
+  EXPECT_TRUE(lines.contains("epsilon=0.125"));
+  EXPECT_FALSE(lines.contains("rule=printed"));  // it is of max_iter
 }
 
 TEST(PlanText, DiffersWherePlansDiffer) {
@@ -293,6 +299,7 @@ TEST(Names, AreTheEnumerators) {
   EXPECT_STREQ(name(Form::cbsr), "cbsr");
   EXPECT_STREQ(name(IndexType::u16), "u16");
   EXPECT_STREQ(name(Search::bisection), "bisection");
+  EXPECT_STREQ(name(Rule::printed), "printed");
   EXPECT_STREQ(name(DeviceKind::cuda), "cuda");
   EXPECT_STREQ(name(Family::cpu_stream), "cpu_stream");
   EXPECT_STREQ(name(Family::cpu_lanes), "cpu_lanes");

@@ -152,6 +152,7 @@ const BadProblem kBadProblems[] = {
     {"form", StatusCode::invalid_argument, "form", [](Problem& p) { p.form = just_beyond<Form>(); }},
     {"index_type", StatusCode::invalid_argument, "index_type",
      [](Problem& p) { p.index_type = just_beyond<IndexType>(); }},
+    {"rule", StatusCode::invalid_argument, "rule", [](Problem& p) { p.rule = just_beyond<rtopk::Rule>(); }},
     {"search", StatusCode::invalid_argument, "search", [](Problem& p) { p.search = just_beyond<rtopk::Search>(); }},
     {"device_kind", StatusCode::invalid_argument, "device.*",
      [](Problem& p) { p.device.kind = just_beyond<rtopk::DeviceKind>(); }},
@@ -271,6 +272,7 @@ TEST(Problems, AtTheLimitsAreAccepted) {
       },
       [](Problem& p) { p.epsilon = 1.0; },
       [](Problem& p) { p.max_iter = 10000; },
+      [](Problem& p) { p.rule = rtopk::Rule::printed; },  // without max_iter: ignored
       [](Problem& p) {
         p.cols = k2To31;  // the greatest index is 2^31 - 1
         p.index_type = IndexType::i32;

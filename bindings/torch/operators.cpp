@@ -40,13 +40,14 @@ void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
 /// As in torch.topk, a tensor without dimensions has one element, which is selected even if k is 0.
 std::int64_t results_per_row(const Tensor& self, std::int64_t k) { return self.dim() == 0 ? 1 : k; }
 
-Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon) {
+Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon, bool printed) {
   if (max_iter < 0 || max_iter > 10000) {
     throw std::runtime_error("rtopk: max_iter is " + std::to_string(max_iter) + "; accepted: None, or 1 to 10000");
   }
   return {.k = k,
           .direction = largest ? Direction::largest : Direction::smallest,
           .max_iter = static_cast<std::int32_t>(max_iter),
+          .rule = printed ? Rule::printed : Rule::threshold_first,
           .epsilon = epsilon};
 }
 
@@ -71,11 +72,11 @@ struct Pairs {
 };
 
 Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
-               double epsilon, ScalarType index_dtype) {
+               double epsilon, ScalarType index_dtype, bool printed) {
   check_input(self);
   dim = wrapped_dim(self, dim);
   check_k(self, k, dim);
-  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
+  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon, printed);
   problem.order = sorted ? Order::by_value : Order::unsorted;
   problem.index_type = index_type_of(index_dtype);
   return {rows_along(self, dim), problem, dim};
@@ -94,12 +95,12 @@ std::int32_t index_dtype_of(IndexType type) {
 }  // namespace
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted,
-                                std::int64_t max_iter, double epsilon, ScalarType index_dtype) {
+                                std::int64_t max_iter, double epsilon, ScalarType index_dtype, bool printed) {
   if (TopkHandles usual{}; max_iter == 0 && epsilon == 0.0 && index_dtype == ScalarType::Long && self.defined() &&
                            usual_topk({self.get(), k, dim, largest, sorted}, usual)) {
     return {Tensor(usual.values), Tensor(usual.indices)};
   }
-  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed);
   const Tensor values = empty_results(pairs.rows, pairs.problem.k, dtype_of(self));
   const Tensor indices = empty_results(pairs.rows, pairs.problem.k, index_dtype_of(pairs.problem.index_type));
   select_pairs(pairs.rows, pairs.problem, values, indices);
@@ -123,10 +124,10 @@ void check_output(const char* name, const Tensor& output, const Tensor& self, co
 
 /// Writes straight to `values` and `indices` if they are contiguous and `dim` is the last dimension.
 void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
-              double epsilon, Tensor values, Tensor indices) {
+              double epsilon, Tensor values, Tensor indices, bool printed) {
   check_memory("indices", indices);
   const ScalarType index_dtype = indices.scalar_type();
-  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed);
   check_output("values", values, self, pairs);
   check_output("indices", indices, self, pairs);
   if (dtype_of(values) != dtype_of(self)) refuse("values has another dtype than input; accepted: the same");
@@ -135,18 +136,18 @@ void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest
     select_pairs(pairs.rows, pairs.problem, values, indices);
     return;
   }
-  const auto [made_values, made_indices] = topk(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype);
+  const auto [made_values, made_indices] = topk(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed);
   torch::stable::copy_(values, made_values);
   torch::stable::copy_(indices, made_indices);
 }
 
 /// Results of the input's shape: the dense form or the mask.
 Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
-                  double epsilon, Form form) {
+                  double epsilon, bool printed, Form form) {
   check_input(self);
   dim = wrapped_dim(self, dim);
   check_k(self, k, dim);
-  Problem problem = problem_of(k, largest, max_iter, epsilon);
+  Problem problem = problem_of(k, largest, max_iter, epsilon, printed);
   problem.form = form;
   const Rows rows = rows_along(self, dim);
   Tensor result = empty_results(rows, rows.cols, form == Form::mask ? aoti_torch_dtype_bool() : dtype_of(self));
@@ -160,17 +161,18 @@ Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool lar
   return results_along(result, dim);
 }
 
-Tensor maxk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter, double epsilon) {
-  return whole_rows(self, k, dim, largest, max_iter, epsilon, Form::dense);
+Tensor maxk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter, double epsilon,
+            bool printed) {
+  return whole_rows(self, k, dim, largest, max_iter, epsilon, printed, Form::dense);
 }
 
 Tensor topk_mask(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
-                 double epsilon) {
-  return whole_rows(self, k, dim, largest, max_iter, epsilon, Form::mask);
+                 double epsilon, bool printed) {
+  return whole_rows(self, k, dim, largest, max_iter, epsilon, printed, Form::mask);
 }
 
 std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool largest, std::int64_t max_iter,
-                                   double epsilon) {
+                                   double epsilon, bool printed) {
   check_input(self);
   const std::int64_t dim = wrapped_dim(self, -1);
   check_k(self, k, dim);
@@ -179,7 +181,7 @@ std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool larg
     throw std::runtime_error("rtopk: the last dimension has " + std::to_string(rows.cols) +
                              " elements; accepted for compact: at most 65536, the limit of 16-bit selectors");
   }
-  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon);
+  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon, printed);
   problem.form = Form::cbsr;
   problem.index_type = selector_type(rows.cols);
   const Tensor values = empty_results(rows, problem.k, dtype_of(self));
@@ -198,14 +200,16 @@ std::string build_text() {
 }  // namespace
 }  // namespace rtopk::torch_binding
 
+// `printed` is the rule of max_iter (Rule). It comes last, so that saved graphs and calls from before it stay valid.
 #define RTOPK_TOPK_SIGNATURE                                                                                     \
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True, int max_iter=0, float epsilon=0.0," \
-  " ScalarType index_dtype=long) -> (Tensor values, Tensor indices)"
-#define RTOPK_COMPACT_SIGNATURE                                                                       \
-  "(Tensor input, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0) -> (Tensor values," \
-  " Tensor selectors)"
-#define RTOPK_WHOLE_ROWS_SIGNATURE \
-  "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0) -> Tensor"
+  " ScalarType index_dtype=long, bool printed=False) -> (Tensor values, Tensor indices)"
+#define RTOPK_COMPACT_SIGNATURE                                                                        \
+  "(Tensor input, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0, bool printed=False)" \
+  " -> (Tensor values, Tensor selectors)"
+#define RTOPK_WHOLE_ROWS_SIGNATURE                                                             \
+  "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0," \
+  " bool printed=False) -> Tensor"
 #define RTOPK_NORM_GRADIENTS " -> (Tensor grad_x, Tensor grad_gamma, Tensor grad_beta, Tensor? grad_bias)"
 
 // Every operator that can appear in a saved graph has a gradient (_registrations.py).
@@ -213,7 +217,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("topk" RTOPK_TOPK_SIGNATURE);
   library.def(
       "topk_out(Tensor input, SymInt k, int dim, bool largest, bool sorted, int max_iter, float epsilon,"
-      " Tensor(a!) values, Tensor(b!) indices) -> ()");
+      " Tensor(a!) values, Tensor(b!) indices, bool printed=False) -> ()");
   library.def("maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("compact" RTOPK_COMPACT_SIGNATURE);

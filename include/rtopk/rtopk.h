@@ -41,6 +41,8 @@ enum { RTOPK_PAIRS, RTOPK_DENSE, RTOPK_MASK, RTOPK_CBSR };
 enum { RTOPK_INDEX_I32, RTOPK_INDEX_I64, RTOPK_INDEX_U8, RTOPK_INDEX_U16 };
 /** Searches, as rtopk::Search. */
 enum { RTOPK_SEARCH_FAST, RTOPK_SEARCH_BISECTION };
+/** Rules of early stopping, as rtopk::Rule. */
+enum { RTOPK_RULE_THRESHOLD_FIRST, RTOPK_RULE_PRINTED };
 /** Kinds of devices, as rtopk::DeviceKind. */
 enum { RTOPK_CPU, RTOPK_CUDA };
 /** Status codes, as rtopk::StatusCode. */
@@ -71,6 +73,7 @@ typedef struct rtopk_problem {
   int32_t passes;  /**< 1: write the number of search passes of each row */
   int32_t max_iter;
   int32_t search;
+  int32_t rule; /**< of max_iter */
   double epsilon;
   int32_t device_kind;
   int32_t device_ordinal;

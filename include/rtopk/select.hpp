@@ -46,15 +46,16 @@ struct Problem {
 
   bool values = true;   ///< pairs: write values. CBSR always has them.
   bool indices = true;  ///< pairs: write indices. CBSR always has them.
-  bool passes = false;  ///< Write the number of search passes of each row.
+  bool passes = false;  ///< Write the number of passes of each row's search; of the paper's only with its search.
 
-  /// Early stopping, Algorithm 2 of the paper: run this many bisection passes, then select the first k elements at or
-  /// above the lower bound, in index order. At most 10000. 0: off.
+  /// Early stopping, Algorithm 2 of the paper: run this many bisection passes, then select by the rule. At most 10000.
+  /// 0: off.
   std::int32_t max_iter = 0;
+  Rule rule = Rule::threshold_first;  ///< Of max_iter; without it, ignored.
   /// Early stopping, Algorithm 1 of the paper: bisect until the interval is at most epsilon * |best value| wide.
   /// Finite, in [0, 1]. 0: off. Cannot be combined with max_iter. Rows with a NaN or an infinity are always exact.
   double epsilon = 0.0;
-  Search search = Search::fast;  ///< The search of an exact selection.
+  Search search = Search::fast;  ///< How the threshold is searched for.
 
   Device device{};  ///< Where input, output and workspace are, and where the plan runs.
 

@@ -36,10 +36,19 @@ enum class Form : std::uint8_t {
 /// Type of the written indices: `i32` or `i64` for pairs, `u8` or `u16` for CBSR selectors.
 enum class IndexType : std::uint8_t { i32, i64, u8, u16 };
 
-/// How an exact selection searches for the kth value. The result is the same; time and number of passes differ.
+/// How the threshold of a row is searched for. The result is the same; time and number of passes differ.
 enum class Search : std::uint8_t {
-  fast,       ///< The library's own search.
-  bisection,  ///< Algorithm 1 of the RTop-K paper, run until exact: for studies of its number of passes.
+  fast,       ///< As fast as the library can.
+  bisection,  ///< As in the RTop-K paper, pass by pass, stopped early or run until exact: for studies.
+};
+
+/// What an early-stopped bisection (Problem::max_iter) selects, after passes that leave an interval [low, high) around
+/// the kth value, and a last threshold, which is one of its ends.
+enum class Rule : std::uint8_t {
+  /// What the paper's kernel does: all elements at or above the last threshold, or the first k of them if they are more;
+  /// if they are fewer, also elements at or above `low`, in index order.
+  threshold_first,
+  printed,  ///< Algorithm 2 as the paper prints it: the first k elements at or above `low`, in index order.
 };
 
 /// Kind of processor that holds the data and runs the plan.
@@ -88,6 +97,8 @@ struct Device {
 [[nodiscard]] RTOPK_API const char* name(Form form) noexcept;
 [[nodiscard]] RTOPK_API const char* name(IndexType type) noexcept;
 [[nodiscard]] RTOPK_API const char* name(Search search) noexcept;
+/// The name of the enumerator, or "?" if the value is not an enumerator.
+[[nodiscard]] RTOPK_API const char* name(Rule rule) noexcept;
 [[nodiscard]] RTOPK_API const char* name(DeviceKind kind) noexcept;
 
 /// Outcome of a call.

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from rtopk.gnn.data.generated import SHAPES
-from rtopk.gnn.recipe import Recipe
+from rtopk.gnn.recipe import recipe_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
@@ -49,8 +49,8 @@ _VARIED = ("max_iter", "baseline", "seed")
 
 
 def _shared_recipe(entry: dict) -> dict:
-    """The settings that the networks of a cell have in common. Those that older results lack have their defaults."""
-    known = asdict(Recipe()) | entry["recipe"]
+    """The settings that the networks of a cell have in common."""
+    known = asdict(recipe_of(entry["recipe"]))
     return {name: value for name, value in known.items() if name not in _VARIED}
 
 
@@ -122,7 +122,8 @@ def html(results: dict) -> str:
 <p class="soft">{escape(where)}</p>
 <p>Every network is trained on all nodes at once with the same split and different seeds. <b>Dense</b> is the baseline:
 torch.topk, a mask, and torch's sparse product with the transpose kept. <b>Exact</b> is rtopk on compact rows (CBSR),
-which selects the same elements. <b>max_iter</b> stops its search after that many passes.{_about_generated(cells)}</p>
+which selects the same elements. <b>max_iter</b> stops its search after that many passes; a recipe's rule says what it
+selects then.{_about_generated(cells)}</p>
 <h2>Speed-up and accuracy</h2>
 <p class="soft">Bars: how many times as fast a training step is as the dense baseline's. Dots, where networks were
 trained: test score in %, mean and standard deviation over seeds; the grey band is the dense baseline's.</p>
@@ -220,7 +221,7 @@ def _scores_table(cells: Sequence[Cell]) -> str:
 
 
 def _recipes_table(cells: Sequence[Cell]) -> str:
-    names = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every", "precision")
+    names = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "rule", "eval_every", "precision")
     rows = [[cell.title, *(str(cell.recipe.get(name, "-")) for name in names)] for cell in cells]
     return _table(["graph, model", *(name.replace("_", " ") for name in names)], rows)
 

@@ -31,8 +31,7 @@ class Results:
             self.content = read_results(path)
 
     def has(self, kind: str, graph: str, recipe: Recipe) -> bool:
-        wanted, known = asdict(recipe), asdict(Recipe())  # defaults, for older files that lack a setting
-        return any(entry["graph"] == graph and known | entry["recipe"] == wanted for entry in self.content[kind])
+        return any(entry["graph"] == graph and recipe_of(entry["recipe"]) == recipe for entry in self.content[kind])
 
     def expect(self, datasets: list[Dataset], device: torch.device) -> None:
         """An error if the file has results of another device, or of another graph with the same name."""

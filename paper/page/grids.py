@@ -9,7 +9,8 @@ from gpu_grids import Cell
 # is rtopk's own exact search.
 EXACT = "exact"
 BISECTION = "bisection"
-MAX_ITERS = {f"max_iter={n}": {"max_iter": n} for n in range(2, 9)}
+RULE = "threshold_first"  # what is selected after max_iter passes: as the paper's kernel does
+MAX_ITERS = {f"max_iter={n}": {"max_iter": n, "rule": RULE} for n in range(2, 9)}
 EPSILONS = {f"epsilon={epsilon:g}": {"epsilon": epsilon} for epsilon in (1e-2, 1e-4, 1e-6)}
 SETTINGS = {EXACT: {}, BISECTION: {"search": "bisection"}} | MAX_ITERS | EPSILONS
 

@@ -191,21 +191,30 @@ def hits_figure(table):
         if "unraised" in cells[0]:
             ended = by_iteration(cells, "unraised", "hit_percent", "value")
             series.append(series_of("with a loop that ends at exactly k", "theory", ended))
+            kernel = by_iteration(cells, "threshold_first", "hit_percent", "value")
+            series.append(series_of("with the selection of the paper's kernel", "bisection", kernel))
             published = by_iteration(cells, "hit_percent", "published")
             series.append(series_of("published", "published", published, line=False))
         panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, f"k = {k}"))
     return charts.figure(panels)
 
 
+# The selections after the same passes: name in the JSON, label, style.
+RULES = (
+    ("sure_first", "everything ≥ hi first (ours)", "ours"),
+    ("threshold_first", "the paper's kernel: everything ≥ the last threshold first", "bisection"),
+    ("printed", "Algorithm 2 as printed: the first k ≥ lo", "published"),
+)
+
+
 def rule_figure(table):
     panels = []
-    for k in dict.fromkeys(cell["k"].raw for cell in table["cells"]):
-        cells = table["cells"].having(k=k)
+    for cols, k in dict.fromkeys((cell["cols"].raw, cell["k"].raw) for cell in table["cells"]):
+        cells = table["cells"].having(cols=cols, k=k)
         series = [
-            series_of("everything ≥ hi first", "ours", by_iteration(cells, "hit_sure_first_percent", "value")),
-            series_of("the paper's rule: the first k ≥ lo", "published", by_iteration(cells, "hit_percent", "value")),
+            series_of(label, style, by_iteration(cells, f"hit_{rule}_percent", "value")) for rule, label, style in RULES
         ]
-        panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, f"k = {k}"))
+        panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, f"M = {cols}, k = {k}"))
     return charts.figure(panels)
 
 
@@ -304,11 +313,8 @@ def sensitivity_figure(summary, k=32):
         if line is None:
             continue
         series = [
-            series_of(label, style, [(int(n), line["hits"][n][member]) for n in line["hits"]])
-            for label, style, member in (
-                ("everything ≥ hi first", "ours", "sure_first"),
-                ("the paper's rule", "published", "paper"),
-            )
+            series_of(label, style, [(int(n), line["hits"][n][rule]) for n in line["hits"]])
+            for rule, label, style in RULES
         ]
         panels.append(Panel(ITERATIONS, percent_axis("hit rate, %"), series, name))
     return charts.figure(panels)

@@ -35,8 +35,8 @@ Bounds bisect(const float* row, std::int64_t cols, std::int64_t k, int max_iter)
   return bounds;
 }
 
-/// Hits of SelectionRule::sure_first: it takes the elements >= high, then those in [low, high), in index order, until
-/// there are k. A hit is one that the exact selection has too.
+/// Hits of a rule that takes the elements >= high, then those in [low, high), in index order, until there are k. A hit
+/// is one that the exact selection has too.
 std::int64_t hits_sure_first(const float* row, std::int64_t cols, const Bounds& bounds, const std::int32_t* exact,
                              std::int64_t k) {
   // There are more than k only if the maximum, which is the first upper bound, occurs more than k times.
@@ -74,27 +74,36 @@ float unraised_low(const float* row, std::int64_t cols, std::int64_t k, int max_
   return bounds.low;
 }
 
-/// Compares the first k elements >= low with the exact selection and adds the errors.
-void add_unraised(EarlyStop& into, const float* row, std::int64_t cols, const std::int32_t* exact, float exact_min,
-                  float exact_max) {
-  const float low = unraised_low(row, cols, into.k, into.max_iter);
-  float least = exact_max;
-  float greatest = low;
-  std::int64_t places = into.k;
+/// The extreme elements of a selection.
+struct Extremes {
+  float least;
+  float greatest;
+};
+
+void add_errors(SelectionErrors& into, const Extremes& selected, const Extremes& exact, std::int64_t hits,
+                std::int64_t k) {
+  into.e1.add(relative(selected.greatest, exact.greatest, exact.greatest));
+  into.e2.add(relative(selected.least, exact.least, exact.least));
+  into.e2_of_maximum.add(relative(selected.least, exact.least, exact.greatest));
+  into.hit.add(static_cast<double>(hits) / static_cast<double>(k));
+}
+
+/// Compares the first k elements >= low with the exact selection.
+void add_first(SelectionErrors& into, const float* row, std::int64_t cols, float low, const std::int32_t* exact,
+               const Extremes& exact_extremes, std::int64_t k) {
+  Extremes selected{exact_extremes.greatest, low};
+  std::int64_t places = k;
   std::int64_t hits = 0;
   std::int64_t next = 0;
   for (std::int64_t i = 0; i < cols && places > 0; ++i) {
-    const bool wanted = next < into.k && exact[next] == i;
+    const bool wanted = next < k && exact[next] == i;
     if (wanted) ++next;
     if (row[i] < low) continue;
     --places;
-    least = std::min(least, row[i]);
-    greatest = std::max(greatest, row[i]);
+    selected = {std::min(selected.least, row[i]), std::max(selected.greatest, row[i])};
     hits += wanted ? 1 : 0;
   }
-  into.e1_unraised.add(relative(greatest, exact_max, exact_max));
-  into.e2_of_maximum_unraised.add(relative(least, exact_min, exact_max));
-  into.hit_unraised.add(static_cast<double>(hits) / static_cast<double>(into.k));
+  add_errors(into, selected, exact_extremes, hits, k);
 }
 
 /// How many numbers two ascending lists of k have in common.
@@ -112,45 +121,56 @@ std::int64_t common(const std::int32_t* a, const std::int32_t* b, std::int64_t k
   return count;
 }
 
-void add_row(EarlyStop& into, const RowBatch& batch, std::int64_t row, const RowResults& early, const RowResults& exact,
-             SelectionRule rule) {
-  const std::int64_t k = into.k;
-  const std::int64_t at = row * k;
-  const auto [a_min, a_max] = std::minmax_element(early.values() + at, early.values() + at + k);
-  const auto [b_min, b_max] = std::minmax_element(exact.values() + at, exact.values() + at + k);
-  into.e1.add(relative(*a_max, *b_max, *b_max));
-  into.e2.add(relative(*a_min, *b_min, *b_min));
-  into.e2_of_maximum.add(relative(*a_min, *b_min, *b_max));
-  const auto wanted = static_cast<double>(k);
-  into.hit.add(static_cast<double>(common(early.indices() + at, exact.indices() + at, k)) / wanted);
-  const float* const elements = batch.row(row);
-  if (rule == SelectionRule::paper) {
-    add_unraised(into, elements, batch.cols(), exact.indices() + at, *b_min, *b_max);
-    return;
-  }
-  const Bounds bounds = bisect(elements, batch.cols(), k, into.max_iter);
-  const std::int64_t hits = hits_sure_first(elements, batch.cols(), bounds, exact.indices() + at, k);
-  into.hit_sure_first.add(static_cast<double>(hits) / wanted);
+Extremes extremes(const RowResults& results, std::int64_t at, std::int64_t k) {
+  const auto [least, greatest] = std::minmax_element(results.values() + at, results.values() + at + k);
+  return {*least, *greatest};
 }
 
-void add_rows(EarlyStop& into, const RowBatch& batch, const RowResults& early, const RowResults& exact,
-              SelectionRule rule, ThreadPool& pool) {
+/// The results of the library for one batch.
+struct Selections {
+  RowResults exact;
+  RowResults printed;
+  RowResults threshold_first;
+};
+
+void add_row(EarlyStop& into, const RowBatch& batch, std::int64_t row, const Selections& selections) {
+  const std::int64_t k = into.k;
+  const std::int64_t at = row * k;
+  const std::int32_t* const exact = selections.exact.indices() + at;
+  const Extremes exact_extremes = extremes(selections.exact, at, k);
+  const auto add = [&](SelectionErrors& errors, const RowResults& results) {
+    add_errors(errors, extremes(results, at, k), exact_extremes, common(results.indices() + at, exact, k), k);
+  };
+  add(into.printed, selections.printed);
+  add(into.threshold_first, selections.threshold_first);
+  const float* const elements = batch.row(row);
+  const float low = unraised_low(elements, batch.cols(), k, into.max_iter);
+  add_first(into.unraised, elements, batch.cols(), low, exact, exact_extremes, k);
+  const Bounds bounds = bisect(elements, batch.cols(), k, into.max_iter);
+  const std::int64_t hits = hits_sure_first(elements, batch.cols(), bounds, exact, k);
+  into.hit_sure_first.add(static_cast<double>(hits) / static_cast<double>(k));
+}
+
+void merge(SelectionErrors& into, const SelectionErrors& part) {
+  into.e1.merge(part.e1);
+  into.e2.merge(part.e2);
+  into.e2_of_maximum.merge(part.e2_of_maximum);
+  into.hit.merge(part.hit);
+}
+
+void add_rows(EarlyStop& into, const RowBatch& batch, const Selections& selections, ThreadPool& pool) {
   const std::int64_t tasks = ceil_div(batch.rows(), rows_per_task);
   std::vector<EarlyStop> parts(static_cast<std::size_t>(tasks), {.max_iter = into.max_iter, .k = into.k});
   pool.run(tasks, [&](std::int64_t task) {
     const std::int64_t end = std::min(batch.rows(), (task + 1) * rows_per_task);
     for (std::int64_t row = task * rows_per_task; row < end; ++row) {
-      add_row(parts[static_cast<std::size_t>(task)], batch, row, early, exact, rule);
+      add_row(parts[static_cast<std::size_t>(task)], batch, row, selections);
     }
   });
   for (const EarlyStop& part : parts) {
-    into.e1.merge(part.e1);
-    into.e2.merge(part.e2);
-    into.e2_of_maximum.merge(part.e2_of_maximum);
-    into.hit.merge(part.hit);
-    into.e1_unraised.merge(part.e1_unraised);
-    into.e2_of_maximum_unraised.merge(part.e2_of_maximum_unraised);
-    into.hit_unraised.merge(part.hit_unraised);
+    merge(into.printed, part.printed);
+    merge(into.threshold_first, part.threshold_first);
+    merge(into.unraised, part.unraised);
     into.hit_sure_first.merge(part.hit_sure_first);
   }
 }
@@ -159,25 +179,22 @@ void add_rows(EarlyStop& into, const RowBatch& batch, const RowResults& early, c
 
 std::vector<EarlyStop> study_early_stop(const StudySetting& setting, const std::string& label, std::int64_t cols,
                                         const std::vector<int>& max_iters, const std::vector<std::int64_t>& ks,
-                                        std::int64_t rows, SelectionRule rule) {
+                                        std::int64_t rows) {
   std::vector<EarlyStop> all;
   for (const int max_iter : max_iters) {
     for (const std::int64_t k : ks) all.push_back({.max_iter = max_iter, .k = k});
   }
   const std::int64_t max_k = *std::max_element(ks.begin(), ks.end());
-  std::optional<RowResults> early;
-  std::optional<RowResults> exact;
+  std::optional<Selections> selections;
   for_each_batch(setting, label, cols, rows, [&](RowBatch& batch) {
-    if (!early) {
-      early.emplace(batch.results(max_k));
-      exact.emplace(batch.results(max_k));
-    }
+    if (!selections) selections = Selections{batch.results(max_k), batch.results(max_k), batch.results(max_k)};
     for (const std::int64_t k : ks) {
-      batch.select({.k = k}, *exact);
+      batch.select({.k = k}, selections->exact);
       for (EarlyStop& cell : all) {
         if (cell.k != k) continue;
-        batch.select({.k = k, .max_iter = cell.max_iter}, *early);
-        add_rows(cell, batch, *early, *exact, rule, *setting.pool);
+        batch.select({.k = k, .max_iter = cell.max_iter, .rule = Rule::printed}, selections->printed);
+        batch.select({.k = k, .max_iter = cell.max_iter, .rule = Rule::threshold_first}, selections->threshold_first);
+        add_rows(cell, batch, *selections, *setting.pool);
       }
     }
   });

@@ -11,6 +11,7 @@ from torch.overrides import handle_torch_function
 from . import _onnx
 from ._calls import check_tensor, pairs, selected
 from ._operators import OPS, checked_shape, scattered, vmap_pairs
+from ._rules import is_printed
 from ._torch_internals import is_overridden, selection_kernel
 
 _compact_kernel = selection_kernel("rtopk::compact")
@@ -29,6 +30,7 @@ def compact(
     largest: bool = True,
     *,
     max_iter: int | None = None,
+    rule: str = "threshold_first",
     epsilon: float = 0.0,
 ) -> CBSR:
     """:func:`maxk` along the last dimension without its zeros: values and 8- or 16-bit column selectors.
@@ -39,18 +41,19 @@ def compact(
     CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
     """
     if is_overridden(input):
-        return handle_torch_function(compact, (input,), input, k, largest, max_iter=max_iter, epsilon=epsilon)
+        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
+        return handle_torch_function(compact, (input,), input, k, largest, **options)
     check_tensor("compact", input)
-    arguments = (k, largest, max_iter or 0, epsilon)
+    arguments = (k, largest, max_iter or 0, epsilon, is_printed(rule))
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
         return CBSR(values, indices.to(selector_dtype(input.shape[-1])))
     return CBSR(*pairs(_compact_kernel, OPS.compact.default, input, -1, *arguments))
 
 
-def compact_without_gradient(input, k, largest, max_iter, epsilon):
+def compact_without_gradient(input, k, largest, max_iter, epsilon, printed):
     """The operator alone, for a caller that has a derivative of its own."""
-    return selected(_compact_kernel, OPS.compact.default, input, k, largest, max_iter, epsilon)
+    return selected(_compact_kernel, OPS.compact.default, input, k, largest, max_iter, epsilon, printed)
 
 
 def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:
@@ -73,14 +76,14 @@ def selector_dtype(cols):
 
 
 @register_fake("rtopk::compact")
-def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0):
+def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0, printed=False):
     shape = checked_shape(input, k, -1)
     cols = input.shape[-1] if input.dim() else 1
     return input.new_empty(shape), input.new_empty(shape, dtype=selector_dtype(cols))
 
 
 def _save_compact(ctx, inputs, output):
-    ctx.shape = inputs[0].shape
+    ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
     ctx.save_for_backward(output[1])
     ctx.mark_non_differentiable(output[1])
 
@@ -88,7 +91,7 @@ def _save_compact(ctx, inputs, output):
 def _backward_compact(ctx, grad_values, _):
     (selectors,) = ctx.saved_tensors
     grad = None if grad_values is None else scattered(grad_values, selectors, ctx.shape, -1)
-    return grad, None, None, None, None
+    return (grad,) + (None,) * (ctx.inputs - 1)
 
 
 register_autograd("rtopk::compact", _backward_compact, setup_context=_save_compact)

@@ -9,6 +9,7 @@ from torch.overrides import handle_torch_function
 from . import _onnx
 from ._calls import check_tensor, is_transformed, selected, wants_grad
 from ._operators import OPS, checked_shape, scattered, vmap_whole_rows, wrapped_dim
+from ._rules import is_printed
 from ._topk import topk
 from ._torch_internals import is_compiling, is_overridden, selection_kernel
 
@@ -22,6 +23,7 @@ def maxk(
     largest: bool = True,
     *,
     max_iter: int | None = None,
+    rule: str = "threshold_first",
     epsilon: float = 0.0,
 ) -> torch.Tensor:
     """The input with everything but the k largest (or smallest) elements along a dimension set to zero.
@@ -33,20 +35,21 @@ def maxk(
             [ 0., -1.,  0.]])
     """
     if is_overridden(input):
-        options = {"max_iter": max_iter, "epsilon": epsilon}
+        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         return handle_torch_function(maxk, (input,), input, k, dim, largest, **options)
     check_tensor("maxk", input)
     wrapped_dim(input, dim)
-    arguments = (k, dim, largest, max_iter or 0, epsilon)
+    arguments = (k, dim, largest, max_iter or 0, epsilon, is_printed(rule))
     if not is_transformed(input) and not _onnx.exports_onnx():
         if not wants_grad(input):
             return selected(_maxk_kernel, OPS.maxk.default, input, *arguments)
         # The gradient needs the places of the kept elements: as indices if they are few, else as a byte an element.
         few = not is_compiling() and not torch.jit.is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
         if few:
-            values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, epsilon=epsilon)
+            values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, rule=rule, epsilon=epsilon)
             return scattered(values, indices, input.shape, dim)
-    return torch.where(topk_mask(input.detach(), k, dim, largest, max_iter=max_iter, epsilon=epsilon), input, 0)
+    mask = topk_mask(input.detach(), k, dim, largest, max_iter=max_iter, rule=rule, epsilon=epsilon)
+    return torch.where(mask, input, 0)
 
 
 def topk_mask(
@@ -56,6 +59,7 @@ def topk_mask(
     largest: bool = True,
     *,
     max_iter: int | None = None,
+    rule: str = "threshold_first",
     epsilon: float = 0.0,
 ) -> torch.Tensor:
     """A boolean tensor that is True where :func:`topk` would select. The arguments are those of :func:`topk`.
@@ -64,26 +68,27 @@ def topk_mask(
     tensor([ True, False,  True, False])
     """
     if is_overridden(input):
-        options = {"max_iter": max_iter, "epsilon": epsilon}
+        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
     check_tensor("topk_mask", input)
     wrapped_dim(input, dim)
+    printed = is_printed(rule)
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         return _onnx.mask(input, k, dim, largest)
-    return OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon)
+    return OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon, printed)
 
 
 # ---- The operators ----
 
 
 @register_fake("rtopk::maxk")
-def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
+def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0, printed=False):
     checked_shape(input, k, dim)
     return input.new_empty(input.shape)
 
 
 @register_fake("rtopk::topk_mask")
-def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0):
+def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0, printed=False):
     checked_shape(input, k, dim)
     return input.new_empty(input.shape, dtype=torch.bool)
 

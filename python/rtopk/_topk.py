@@ -22,6 +22,7 @@ from ._operators import (
     wrapped_dim,
     writing_operator,
 )
+from ._rules import RULES, is_printed
 from ._torch_internals import (
     DERIVATIVE_THEN_SELECTION,
     PLAIN_TYPES,
@@ -38,6 +39,7 @@ from ._torch_internals import (
 )
 
 _INT64 = torch.int64
+_RULE = RULES[0]
 _LAST = -1
 _Result = torch.return_types.topk
 
@@ -57,6 +59,7 @@ def topk(
     sorted: bool = True,
     *,
     max_iter: int | None = None,
+    rule: str = "threshold_first",
     epsilon: float = 0.0,
     index_dtype: torch.dtype = torch.int64,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
@@ -77,6 +80,9 @@ def topk(
         sorted: True for results in order, best first.
         max_iter: stop the search after this many passes (Algorithm 2 of the RTop-K paper). The result has k elements,
             not always the best. None: exact.
+        rule: what a search that max_iter stops selects. "threshold_first": all elements that reach its last threshold,
+            then the first ones in the interval below, as the paper's kernel does. "printed": the first k at or above
+            the interval's lower end, as the paper prints it.
         epsilon: stop when the search interval is this narrow, relative to the best value (the paper's Algorithm 1).
             0: exact.
         index_dtype: torch.int64 or torch.int32.
@@ -98,6 +104,7 @@ def topk(
         max_iter is None
         and out is None
         and epsilon == 0.0
+        and rule == _RULE
         and index_dtype is _INT64
         and type(k) is int
         and not is_compiling()
@@ -117,28 +124,28 @@ def topk(
                 return _Result(pair)
         except RuntimeError:
             pass  # tried again below in another way, or refused there as torch.topk would
-    options = {"max_iter": max_iter, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
+    options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
     if is_overridden(input):
         return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
     check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     _check_bool("largest", largest)
     _check_bool("sorted", sorted)
-    arguments = (k, dim, largest, sorted, max_iter or 0, epsilon)
+    arguments, printed = (k, dim, largest, sorted, max_iter or 0, epsilon), is_printed(rule)
     try:
         if out is not None:
-            return _topk_out(input, arguments, index_dtype, out)
+            return _topk_out(input, arguments, index_dtype, out, printed)
         if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
             values, indices = _onnx.pairs(input, k, dim, largest, sorted)
             return _Result((values, indices.to(index_dtype)))
-        return _Result(pairs(_topk_kernel, OPS.topk.default, input, dim, *arguments, index_dtype))
+        return _Result(pairs(_topk_kernel, OPS.topk.default, input, dim, *arguments, index_dtype, printed))
     except RuntimeError:
         if input.dtype in _DTYPES:
             raise
         raise _unsupported(input) from None
 
 
-def _topk_out(input, arguments, index_dtype, out):
+def _topk_out(input, arguments, index_dtype, out, printed):
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(each, torch.Tensor) for each in out):
         raise TypeError("topk(): argument 'out' must be tuple of Tensors: values and indices")
     values, indices = out
@@ -161,7 +168,7 @@ def _topk_out(input, arguments, index_dtype, out):
                     stacklevel=3,
                 )
             tensor.resize_(shape)
-    _write_topk(input, *arguments, values, indices)
+    _write_topk(input, *arguments, values, indices, printed)
     return torch.return_types.topk_out((values, indices))
 
 
@@ -200,7 +207,9 @@ def _check_bool(name, value):
 
 
 @register_fake("rtopk::topk")
-def _fake_topk(input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64):
+def _fake_topk(
+    input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64, printed=False
+):
     shape = checked_shape(input, k, dim)
     return input.new_empty(shape), input.new_empty(shape, dtype=index_dtype)
 
@@ -222,7 +231,7 @@ register_vmap("rtopk::topk", vmap_pairs(OPS.topk, has_dim=True))
 
 
 @register_fake("rtopk::topk_out")
-def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices):
+def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices, printed=False):
     shape = checked_shape(input, k, dim)
     _check_output("values", values, shape, (input.dtype,), input)
     _check_output("indices", indices, shape, (torch.int64, torch.int32), input)

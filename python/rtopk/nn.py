@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ._maxk import maxk
+from ._rules import check_rule
 from ._topk import topk
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class MaxK(torch.nn.Module):
         largest: bool = True,
         *,
         max_iter: int | None = None,
+        rule: str = "threshold_first",
         epsilon: float = 0.0,
     ) -> None:
         super().__init__()
@@ -73,16 +75,26 @@ class MaxK(torch.nn.Module):
         self.dim = _integer("dim", dim)
         self.largest = _boolean("largest", largest)
         self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
+        self.rule = check_rule(rule)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
-            return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon)
+            printed = self.rule == "printed"
+            return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon, printed)
         else:  # torch.jit.script skips this branch
-            return maxk(input, self.k, self.dim, self.largest, max_iter=self.max_iter, epsilon=self.epsilon)
+            return maxk(
+                input,
+                self.k,
+                self.dim,
+                self.largest,
+                max_iter=self.max_iter,
+                rule=self.rule,
+                epsilon=self.epsilon,
+            )
 
     def extra_repr(self) -> str:
-        return _described(self, k=None, dim=-1, largest=True, max_iter=None, epsilon=0.0)
+        return _described(self, k=None, dim=-1, largest=True, max_iter=None, rule="threshold_first", epsilon=0.0)
 
 
 class TopK(torch.nn.Module):
@@ -106,6 +118,7 @@ class TopK(torch.nn.Module):
         sorted: bool = True,
         *,
         max_iter: int | None = None,
+        rule: str = "threshold_first",
         epsilon: float = 0.0,
         index_dtype: torch.dtype = torch.int64,
     ) -> None:
@@ -115,6 +128,7 @@ class TopK(torch.nn.Module):
         self.largest = _boolean("largest", largest)
         self.sorted = _boolean("sorted", sorted)
         self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
+        self.rule = check_rule(rule)
         if index_dtype not in (torch.int64, torch.int32):
             raise ValueError(f"index_dtype is {index_dtype!r}; accepted: torch.int64 or torch.int32")
         self.index_dtype = index_dtype
@@ -122,8 +136,9 @@ class TopK(torch.nn.Module):
     def forward(self, input: torch.Tensor) -> _Pairs:
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
+            printed = self.rule == "printed"
             return torch.ops.rtopk.topk(
-                input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype
+                input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype, printed
             )
         else:
             return topk(
@@ -133,16 +148,17 @@ class TopK(torch.nn.Module):
                 self.largest,
                 self.sorted,
                 max_iter=self.max_iter,
+                rule=self.rule,
                 epsilon=self.epsilon,
                 index_dtype=self.index_dtype,
             )
 
     def extra_repr(self) -> str:
-        defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "epsilon": 0.0}
-        return _described(self, k=None, **defaults, index_dtype=torch.int64)
+        defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "rule": "threshold_first"}
+        return _described(self, k=None, **defaults, epsilon=0.0, index_dtype=torch.int64)
 
 
 def _described(module: torch.nn.Module, **defaults: object) -> str:
     """k, and every argument that differs from its default."""
     shown = {name: getattr(module, name) for name in defaults}
-    return ", ".join(f"{name}={value}" for name, value in shown.items() if value != defaults[name])
+    return ", ".join(f"{name}={value!r}" for name, value in shown.items() if value != defaults[name])

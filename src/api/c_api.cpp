@@ -50,6 +50,7 @@ rtopk::Problem to_cpp(const rtopk_problem& p) {
           .indices = p.indices != 0,
           .passes = p.passes != 0,
           .max_iter = p.max_iter,
+          .rule = enumerator<rtopk::Rule>(p.rule),
           .epsilon = p.epsilon,
           .search = enumerator<rtopk::Search>(p.search),
           .device = {enumerator<rtopk::DeviceKind>(p.device_kind), p.device_ordinal}};
@@ -73,6 +74,7 @@ rtopk_problem to_c(const rtopk::Problem& p) {
           .passes = p.passes ? 1 : 0,
           .max_iter = p.max_iter,
           .search = static_cast<std::int32_t>(p.search),
+          .rule = static_cast<std::int32_t>(p.rule),
           .epsilon = p.epsilon,
           .device_kind = static_cast<std::int32_t>(p.device.kind),
           .device_ordinal = p.device.ordinal};

@@ -66,9 +66,12 @@ std::string to_string(const Plan& plan) {
   lines.add("order", name(p.order));
   lines.add("form", name(p.form));
   if (p.form == Form::pairs || p.form == Form::cbsr) lines.add("index_type", name(p.index_type));
-  if (p.max_iter != 0) lines.add("max_iter", std::int64_t{p.max_iter});
+  if (p.max_iter != 0) {
+    lines.add("max_iter", std::int64_t{p.max_iter});
+    lines.add("rule", name(p.rule));
+  }
   if (p.epsilon != 0.0) lines.add("epsilon", p.epsilon);
-  lines.add("search", name(p.max_iter != 0 || p.epsilon != 0.0 ? Search::bisection : p.search));
+  lines.add("search", name(p.search));
   lines.add("threads", std::int64_t{plan.threads});
   lines.add("rows_per_block", plan.rows_per_block);
   if (plan.candidate_capacity != 0) lines.add("candidate_capacity", plan.candidate_capacity);

@@ -32,6 +32,7 @@ Status check_enumerators(const Problem& p) {
   if (p.order > Order::by_index) return invalid("order", static_cast<int>(p.order), "unsorted, by_value or by_index");
   if (p.form > Form::cbsr) return invalid("form", static_cast<int>(p.form), "pairs, dense, mask or cbsr");
   if (size_of(p.index_type) == 0) return invalid("index_type", static_cast<int>(p.index_type), "i32, i64, u8 or u16");
+  if (p.rule > Rule::printed) return invalid("rule", static_cast<int>(p.rule), "threshold_first or printed");
   if (p.search > Search::bisection) return invalid("search", static_cast<int>(p.search), "fast or bisection");
   return {};
 }

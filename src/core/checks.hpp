@@ -44,9 +44,14 @@ Status check_traits(const Traits& traits, const Device& device) noexcept;
 /// Checks that `bytes` of workspace are possible in memory.
 Status check_workspace(const Problem& problem, std::size_t bytes) noexcept;
 
-/// True if a problem asks for the paper's search, with or without early stopping.
+/// True if what is selected may differ from the exact selection.
+[[nodiscard]] constexpr bool stops_early(const Problem& problem) noexcept {
+  return problem.max_iter > 0 || problem.epsilon > 0;
+}
+
+/// True if a problem asks for the paper's search, or for what that selects.
 [[nodiscard]] constexpr bool bisects(const Problem& problem) noexcept {
-  return problem.max_iter > 0 || problem.epsilon > 0 || problem.search == Search::bisection;
+  return stops_early(problem) || problem.search == Search::bisection;
 }
 
 [[nodiscard]] constexpr bool writes_values(const Problem& problem) noexcept {

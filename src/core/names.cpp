@@ -67,6 +67,14 @@ const char* name(Search search) noexcept {
   return "?";
 }
 
+const char* name(Rule rule) noexcept {
+  switch (rule) {
+    case Rule::threshold_first: return "threshold_first";
+    case Rule::printed: return "printed";
+  }
+  return "?";
+}
+
 const char* name(DeviceKind kind) noexcept {
   switch (kind) {
     case DeviceKind::cpu: return "cpu";

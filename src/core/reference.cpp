@@ -54,7 +54,7 @@ Selection<ArithmeticOf<T>> bisect(const Problem& problem, const Row<T>& row) {
     least = std::min(least, value(i));
     greatest = std::max(greatest, value(i));
   }
-  Bisection<Real> search(least, greatest, problem.k, problem.max_iter, problem.epsilon);
+  Bisection<Real> search(least, greatest, problem.k, problem.max_iter, problem.rule, problem.epsilon);
   while (search.next()) {
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < problem.cols; ++i) counted += value(i) >= search.middle() ? 1 : 0;

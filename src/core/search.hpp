@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include <rtopk/types.hpp>
+
 #include "core/attributes.hpp"
 
 namespace rtopk::core {
@@ -149,15 +151,19 @@ struct Selection {
 ///
 /// Invariant: count(low) >= k. Also count(high) < k, unless high is still the greatest value, which was not counted.
 ///
-///   Bisection<Real> search(least, greatest, k, max_iter, epsilon);
+///   Bisection<Real> search(least, greatest, k, max_iter, rule, epsilon);
 ///   while (search.next()) search.record(/* elements >= middle */ count(search.middle()));
 ///   use(search.selection());
 template <class Real, class Count = std::int64_t>
 class Bisection {
  public:
-  /// Algorithm 2 if max_iter > 0, else Algorithm 1.
-  RTOPK_HD Bisection(Real least, Real greatest, Count k, std::int32_t max_iter, double epsilon)
-      : low_(least), high_(greatest), k_(k), max_iter_(max_iter) {
+  /// Algorithm 2 if max_iter > 0, else Algorithm 1, whose rule is that of a threshold first.
+  RTOPK_HD Bisection(Real least, Real greatest, Count k, std::int32_t max_iter, Rule rule, double epsilon)
+      : low_(least),
+        high_(greatest),
+        k_(k),
+        max_iter_(max_iter),
+        threshold_first_(max_iter == 0 || rule == Rule::threshold_first) {
     const Real magnitude = greatest < 0 ? -greatest : greatest;
     width_ = static_cast<Real>(epsilon) * magnitude;  // a single product: nothing to fuse
   }
@@ -173,8 +179,12 @@ class Bisection {
       if (!(high_ - low_ > width_) || (passes_ > 0 && counted_ == k_)) return false;
     }
     middle_ = midpoint(low_, high_);
-    // Stop if the midpoint is an end that was counted already: the interval cannot shrink any more.
-    return !(middle_ == low_ || (middle_ == high_ && high_is_counted_));
+    // Stop if the midpoint is an end that was counted already: the interval cannot shrink any more. If passes are left,
+    // they would all have this end as their threshold.
+    const bool at_low = middle_ == low_;
+    const bool at_high = middle_ == high_ && high_is_counted_;
+    if (max_iter_ > 0 && (at_low || at_high)) last_is_low_ = at_low;
+    return !at_low && !at_high;
   }
 
   [[nodiscard]] RTOPK_HD Real middle() const { return middle_; }
@@ -182,17 +192,19 @@ class Bisection {
   RTOPK_HD void record(Count counted) {
     ++passes_;
     counted_ = counted;
-    if (counted < k_) {
+    last_is_low_ = counted >= k_;
+    if (last_is_low_) {
+      low_ = middle_;
+    } else {
       high_ = middle_;
       high_is_counted_ = true;
-    } else {
-      low_ = middle_;
+      count_high_ = counted;
     }
   }
 
   [[nodiscard]] RTOPK_HD Selection<Real> selection() const {
-    const bool fill_only = max_iter_ > 0 || passes_ == 0 || counted_ >= k_;
-    return {low_, high_, fill_only, fill_only ? 0 : counted_, passes_};
+    const bool fill_only = !threshold_first_ || last_is_low_;
+    return {low_, high_, fill_only, fill_only ? 0 : count_high_, passes_};
   }
 
  private:
@@ -201,10 +213,13 @@ class Bisection {
   Real middle_{};
   Real width_;
   Count k_;
-  Count counted_ = 0;  ///< Count of the last pass.
+  Count counted_ = 0;     ///< Count of the last pass.
+  Count count_high_ = 0;  ///< Valid if high is counted.
   std::int32_t max_iter_;
   std::int32_t passes_ = 0;
+  bool threshold_first_;
   bool high_is_counted_ = false;  ///< False while high is the maximum of the row.
+  bool last_is_low_ = true;       ///< The last threshold is low, not high.
 };
 
 }  // namespace rtopk::core

@@ -35,7 +35,10 @@ rtopk::Problem valid_problem(ByteReader& bytes) {
   if (dense && problem.order == rtopk::Order::by_value) problem.order = rtopk::Order::by_index;
   switch (bytes.take<std::uint8_t>() % 4) {
     case 1: problem.search = rtopk::Search::bisection; break;
-    case 2: problem.max_iter = static_cast<std::int32_t>(bytes.between(1, 200)); break;
+    case 2:
+      problem.max_iter = static_cast<std::int32_t>(bytes.between(1, 200));
+      problem.rule = static_cast<rtopk::Rule>(bytes.take<std::uint8_t>() % 2);
+      break;
     case 3: problem.epsilon = static_cast<double>(bytes.between(0, 65535)) / 65535.0; break;
     default: break;
   }
@@ -98,6 +101,7 @@ void survives_any_problem(ByteReader bytes) {
   problem.element_stride = bytes.take<std::int64_t>();
   problem.group_rows = bytes.take<std::int64_t>();
   problem.group_stride = bytes.take<std::int64_t>();
+  problem.rule = static_cast<rtopk::Rule>(bytes.take<std::uint8_t>());
   rtopk::Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
   if (status.ok() != (status.text()[0] == '\0')) std::abort();  // an error has a text, a success has none

@@ -52,6 +52,7 @@ def test_the_ctypes_mirror_is_the_c_header():
         (librtopk.INDEX_TYPES, "INDEX_"),
         (librtopk.DEVICES, ""),
         (librtopk.SEARCHES, "SEARCH_"),
+        (librtopk.RULES, "RULE_"),
     ):
         assert list(names.values()) == list(range(len(names)))
         assert [prefix + name.upper() for name in names] in enumerations, names

@@ -43,10 +43,21 @@ def test_plan_takes_every_flag(rtopk):
             "by-index",
             "--max-iter",
             7,
+            "--rule",
+            "printed",
             "--json",
         ).stdout
     )
-    assert (plan["form"], plan["index_type"], plan["direction"], plan["max_iter"]) == ("cbsr", "u16", "smallest", 7)
+    assert (plan["form"], plan["index_type"], plan["direction"]) == ("cbsr", "u16", "smallest")
+    assert (plan["max_iter"], plan["rule"]) == (7, "printed")
+
+
+def test_plan_has_the_rule_of_early_stopping(rtopk):
+    def rule(*flags):
+        return json.loads(rtopk("plan", "--shape", "100x300x5", *flags, "--json").stdout).get("rule")
+
+    assert rule("--max-iter", 7) == "threshold_first" and rule("--max-iter", 7, "--rule", "printed") == "printed"
+    assert rule() is None and rule("--epsilon", 0.1) is None
 
 
 def test_bench_table(rtopk):
@@ -67,6 +78,7 @@ def test_bench_table(rtopk):
         ["--dtype", "f64", "--sorted"],
         ["--dtype", "i32", "--form", "mask"],
         ["--form", "dense", "--max-iter", "3"],
+        ["--max-iter", "3", "--rule", "printed"],
         ["--form", "cbsr", "--epsilon", "0.01"],
         ["--search", "bisection"],
         ["--no-values", "--index-type", "i32", "--threads", "1"],
@@ -81,6 +93,7 @@ def test_bench_json(rtopk, flags):
     assert {"version", "date", "cpu", "threads", "dtype"} <= report.keys()
     (result,) = report["results"]
     assert (result["rows"], result["cols"], result["k"]) == (300, 200, 7)
+    assert result["rule"] == report["rule"] == ("printed" if "--rule" in flags else "threshold_first")
     assert result["correct"] and result["rows_checked"] == 32 and len(result["samples_ms"]) == 2
     for field in ("ms", "gb_per_s", "floor_ms", "times_floor", "nth_element_ms", "times_faster_than_nth_element"):
         assert result[field] > 0

@@ -63,7 +63,10 @@ def test_select_every_form_in_chunks(rtopk, same_on_both, tmp_path, form, dtype)
     rtopk("verify", tmp_path / "gpu.npz")
 
 
-@pytest.mark.parametrize("mode", [["--max-iter", 4], ["--epsilon", 0.05], ["--search", "bisection"]])
+@pytest.mark.parametrize(
+    "mode",
+    [["--max-iter", 4], ["--max-iter", 4, "--rule", "printed"], ["--epsilon", 0.05], ["--search", "bisection"]],
+)
 @pytest.mark.parametrize("direction", [[], ["--smallest"]])
 def test_select_every_mode(same_on_both, mode, direction):
     same_on_both("--random", "700x300", "-k", 20, "--sorted", *mode, *direction, chunk_rows=99)

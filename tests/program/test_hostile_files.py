@@ -103,6 +103,19 @@ def test_meta_with_another_epsilon(refused_meta, value):
     refused_meta(lambda meta: meta.update(epsilon=value), "")
 
 
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [("last", "an unknown value of 'rule'"), ("", "'rule'"), (1, "not a text that this program has written")],
+)
+def test_meta_with_another_rule(refused_meta, value, says):
+    refused_meta(lambda meta: meta.update(rule=value), says)
+
+
+@pytest.mark.parametrize("key", ["max_iter", "rule", "search"])
+def test_meta_without_a_member(refused_meta, key):
+    refused_meta(lambda meta: meta.pop(key), "not a text that this program has written")
+
+
 @pytest.mark.parametrize("value", [-1, 1.5, 1e300, 2**64, "7", None])
 def test_meta_with_another_seed(refused_meta, value):
     def change(meta):

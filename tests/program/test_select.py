@@ -115,7 +115,17 @@ def test_bf16_is_uint16(rtopk, refused, tmp_path):
     rtopk("verify", tmp_path / "void.npy", tmp_path / "out.npz")
 
 
-@pytest.mark.parametrize("mode", [["--max-iter", 1], ["--max-iter", 4], ["--epsilon", 0.1], ["--epsilon", 1e-3]])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        ["--max-iter", 1],
+        ["--max-iter", 4],
+        ["--max-iter", 1, "--rule", "printed"],
+        ["--max-iter", 4, "--rule", "printed"],
+        ["--epsilon", 0.1],
+        ["--epsilon", 1e-3],
+    ],
+)
 @pytest.mark.parametrize("form", ["pairs", "dense", "mask", "cbsr"])
 def test_early_stopping(rtopk, tmp_path, mode, form):
     np.save(tmp_path / "in.npy", np.random.default_rng(4).standard_normal((200, 96)).astype(np.float32))
@@ -133,6 +143,31 @@ def test_early_stopping_differs_from_exact(rtopk, tmp_path):
     rtopk("select", tmp_path / "in.npy", "-k", 12, "--max-iter", 1, "-o", tmp_path / "out.npz")
     done = rtopk("verify", tmp_path / "in.npy", tmp_path / "out.npz", "--max-iter", 0, code=1)
     assert "was left out but is greater" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("max_iter", "rule", "expected"),
+    [
+        (1, None, [0, 3, 5]),  # threshold 4: 8 and 5 reach it, then the first below
+        (1, "threshold_first", [0, 3, 5]),
+        (1, "printed", [0, 1, 2]),  # the lower bound is still 0
+        (2, "threshold_first", [0, 2, 3]),  # threshold 2: five reach it
+        (2, "printed", [0, 2, 3]),
+        (3, "threshold_first", [2, 3, 5]),  # threshold 3: exactly three
+        (3, "printed", [2, 3, 5]),
+    ],
+)
+def test_rule_of_early_stopping(rtopk, tmp_path, max_iter, rule, expected):
+    np.save(tmp_path / "in.npy", np.array([[2, 0, 3, 8, 2.5, 5, 1]], np.float32))
+    flags = ["--max-iter", max_iter, *(["--rule", rule] if rule else []), "--order", "by_index"]
+    done = rtopk("select", tmp_path / "in.npy", "-k", 3, *flags, "-o", tmp_path / "out.npz")
+    rule = rule or "threshold_first"
+    assert f", max_iter {max_iter} ({rule}) (" in done.stdout
+    out = np.load(tmp_path / "out.npz")
+    assert out["indices"].tolist() == [expected]
+    meta = json.loads(str(out["meta"]))
+    assert (meta["max_iter"], meta["rule"]) == (max_iter, rule)
+    rtopk("verify", tmp_path / "in.npy", tmp_path / "out.npz")
 
 
 def test_bisection_is_exact(rtopk, tmp_path):

@@ -170,7 +170,20 @@ def test_early_stopping_is_held_to_its_own_rule(judge, rtopk, tmp_path, matrix):
     arrays["values"][row] = matrix[row, exact[row]]
     np.savez(tmp_path / "out.npz", **arrays)
     done = rtopk("verify", tmp_path / "in.npy", tmp_path / "out.npz", "--max-iter", 2, code=1)
-    assert done.stdout.startswith(f"BROKEN: row {row}: the selection with max_iter 2 takes ")
+    assert done.stdout.startswith(f"BROKEN: row {row}: the selection with max_iter 2 (threshold_first) takes ")
+
+
+def test_early_stopping_by_the_other_rule(rtopk, refused, tmp_path, matrix):
+    np.save(tmp_path / "in.npy", matrix)
+    out = tmp_path / "out.npz"
+    rtopk("select", tmp_path / "in.npy", "-k", K, "--max-iter", 2, "--rule", "printed", "-o", out)
+    rtopk("verify", tmp_path / "in.npy", out)
+    rtopk("verify", tmp_path / "in.npy", out, "--rule", "printed")
+    done = rtopk("verify", tmp_path / "in.npy", out, "--rule", "threshold_first", code=1)
+    assert "the selection with max_iter 2 (threshold_first) takes " in done.stdout
+    np.savez(out, indices=np.load(out)["indices"])
+    refused("verify", tmp_path / "in.npy", out, "--rule", "printed", says="--rule requires --max-iter")
+    rtopk("verify", tmp_path / "in.npy", out, "--max-iter", 2, "--rule", "printed")
 
 
 def test_passes(judge, rtopk, tmp_path, matrix):

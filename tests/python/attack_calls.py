@@ -120,7 +120,7 @@ def topk(m):
     input = m.rows()
     dim = m.random.randrange(-input.dim(), input.dim()) if input.dim() else -1
     arguments = [input, m.k(input, dim), dim, m.chance(0.5), m.chance(0.5), *m.limits(input)]
-    return [*arguments, m.pick((torch.int64, torch.int32))]
+    return [*arguments, m.pick((torch.int64, torch.int32)), m.chance(0.5)]
 
 
 def plain_topk(m):
@@ -133,22 +133,22 @@ def plain_topk_along(m):
 
 
 def topk_out(m):
-    *arguments, index = topk(m)
+    *arguments, index, printed = topk(m)
     input, k, dim = arguments[:3]
     shape = list(input.shape)
     if shape:
         shape[dim] = k
-    return [*arguments, m.tensor(shape, input.dtype), m.tensor(shape, index)]
+    return [*arguments, m.tensor(shape, input.dtype), m.tensor(shape, index), printed]
 
 
 def whole_rows(m):
-    input, k, dim, largest, _, max_iter, epsilon, _ = topk(m)
-    return [input, k, dim, largest, max_iter, epsilon]
+    input, k, dim, largest, _, max_iter, epsilon, _, printed = topk(m)
+    return [input, k, dim, largest, max_iter, epsilon, printed]
 
 
 def compact(m):
     input = m.rows()
-    return [input, m.k(input), m.chance(0.5), *m.limits(input)]
+    return [input, m.k(input), m.chance(0.5), *m.limits(input), m.chance(0.5)]
 
 
 def aggregate(m):

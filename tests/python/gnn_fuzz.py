@@ -388,7 +388,7 @@ def fuzz_checkpoint(rng, folder):
 def fuzz_results(rng, folder):
     recipe = recipe_for("g", "sage", seed=0)
     entries = []
-    for changes in ({"baseline": "dense"}, {}, {"max_iter": 3}):
+    for changes in ({"baseline": "dense"}, {}, {"max_iter": 3, "rule": "printed"}):
         recipe = recipe_for("g", "gcn", **changes)
         entries.append({"graph": "g", "selection": recipe.selection, "recipe": vars(recipe)})
     content = {

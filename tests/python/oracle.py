@@ -5,6 +5,7 @@ import torch
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32]
 # Those that the package brings to the library's types, or sorts.
 OTHER_INTEGERS = [torch.int64, torch.int16, torch.int8, torch.uint8]
+RULES = ["threshold_first", "printed"]
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -36,6 +37,24 @@ def mask_of(x, k, dim=-1, largest=True):
         return torch.full((), k > 0, device=x.device)
     indices = sorted_topk(x, k, dim, largest)[1]
     return torch.zeros(x.shape, dtype=torch.bool, device=x.device).scatter(dim, indices, True)
+
+
+def early_stopped_row(row, k, max_iter, rule="threshold_first", largest=True):
+    """The indices that max_iter selects, ascending: Algorithm 2 of the paper, a bisection between minimum and maximum.
+    Rows with NaN or an infinity are exact."""
+    if not row.isfinite().all():
+        return sorted_topk(row, k, largest=largest)[1].sort().values
+    row = row.to(torch.float64 if row.dtype in (torch.float64, torch.int32) else torch.float32)
+    row = row if largest else -row
+    low, high = row.min(), row.max()
+    for _ in range(max_iter):
+        threshold = 0.5 * low + 0.5 * high
+        count = int((row >= threshold).sum())
+        low, high = (threshold, high) if count >= k else (low, threshold)
+    if rule == "printed" or count >= k:
+        return (row >= low).nonzero().flatten()[:k]
+    fill = ((row >= low) & (row < threshold)).nonzero().flatten()[: k - count]
+    return torch.cat([(row >= threshold).nonzero().flatten(), fill]).sort().values
 
 
 def bits(tensor):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import rtopk
-from oracle import DTYPES, by_index, mask_of, random_tensor, same_bits, sorted_topk
+from oracle import DTYPES, RULES, by_index, mask_of, random_tensor, same_bits, sorted_topk
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -47,11 +47,13 @@ def test_compact_of_little(device):
     )
 
 
-def test_early_stopping_is_the_same_in_every_form(device):
+@pytest.mark.parametrize("rule", RULES)
+def test_early_stopping_is_the_same_in_every_form(rule, device):
     x = random_tensor((30, 200), device=device)
-    mask = rtopk.topk_mask(x, 12, max_iter=2)
-    assert same_bits(rtopk.maxk(x, 12, max_iter=2), torch.where(mask, x, 0.0))
-    assert same_bits(rtopk.expand(*rtopk.compact(x, 12, max_iter=2), 200), torch.where(mask, x, 0.0))
+    options = {"max_iter": 2, "rule": rule}
+    mask = rtopk.topk_mask(x, 12, **options)
+    assert same_bits(rtopk.maxk(x, 12, **options), torch.where(mask, x, 0.0))
+    assert same_bits(rtopk.expand(*rtopk.compact(x, 12, **options), 200), torch.where(mask, x, 0.0))
 
 
 @pytest.mark.parametrize("function", [rtopk.maxk, rtopk.topk_mask, rtopk.compact])

@@ -333,6 +333,8 @@ def test_values_are_quoted_in_a_few_words():
         ("self_loops", 1, "self_loops is 1; accepted: bool"),
         ("max_iter", 2.5, "max_iter is 2.5; accepted: int or none"),
         ("max_iter", 2**32, "max_iter is 4294967296; accepted: 1 to 10000"),
+        ("rule", None, "rule is None; accepted: str"),
+        ("rule", "first", "rule is 'first'; accepted: threshold_first, printed"),
         ("model", "mlp", "model is 'mlp'; accepted: sage, gcn, gin"),
         ("model", ["sage"], "model is a list; accepted: str"),
         ("baseline", "sparse", "baseline is 'sparse'; accepted: dense, or none"),

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import rtopk.gnn.product
 import rtopk.gnn.rows
+from oracle import RULES
 from rtopk.gnn import CompactMaxK, Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, SparseFeatures
 from rtopk.gnn.layers import MODELS
 
@@ -114,10 +115,23 @@ def test_more_columns_than_8_bits_tell_apart(device):
 
 def test_early_stopping_selects_as_maxk_does():
     x = torch.randn(50, 64)
-    rows = CompactMaxK(8, max_iter=2)(x)
-    expanded = rtopk.expand(rows.values, rows.selectors, 64)
-    assert torch.equal(expanded, rtopk.maxk(x, 8, max_iter=2))
-    assert not torch.equal(expanded, rtopk.maxk(x, 8))
+    made = []
+    for rule in RULES:
+        rows = CompactMaxK(8, max_iter=2, rule=rule)(x)
+        made.append(rtopk.expand(rows.values, rows.selectors, 64))
+        assert torch.equal(made[-1], rtopk.maxk(x, 8, max_iter=2, rule=rule))
+        assert not torch.equal(made[-1], rtopk.maxk(x, 8))
+    assert not torch.equal(*made)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_networks_select_by_their_rule(model):
+    networks = [MaxKGNN(model, 9, 32, 4, num_layers=2, k=8, max_iter=2, rule=rule) for rule in RULES]
+    networks[1].load_state_dict(networks[0].state_dict())
+    for network, rule in zip(networks, RULES, strict=True):
+        assert {convolution.activation.rule for convolution in network.convolutions} == {rule}
+    x, edges = torch.randn(20, 9), torch.randint(20, (2, 60))
+    assert not torch.equal(networks[0](x, edges), networks[1](x, edges))
 
 
 def test_dropout_drops_kept_elements_and_only_in_training():
@@ -306,7 +320,12 @@ def test_networks_with_replaced_norms_are_reset_too():
         (MaxKGCNConv(8, 4, 2, add_self_loops=False), "MaxKGCNConv(8, 4, k=2, add_self_loops=False)"),
         (MaxKGCNConv(8, 4, 2, normalize=False, cached=True), "MaxKGCNConv(8, 4, k=2, normalize=False, cached=True)"),
         (MaxKGINConv(8, 4, 2, max_iter=3, dropout=0.5), "MaxKGINConv(8, 4, k=2, max_iter=3, dropout=0.5)"),
+        (MaxKGCNConv(8, 4, 2, max_iter=3, rule="printed"), "MaxKGCNConv(8, 4, k=2, max_iter=3, rule='printed')"),
         (MaxKGINConv(8, 4, 2, dense=True), "MaxKGINConv(8, 4, k=2, dense=True)"),
+        (
+            MaxKGNN("gin", 9, 8, 4, k=2, max_iter=3, rule="printed"),
+            "MaxKGNN('gin', 9, 8, 4, num_layers=3, k=2, max_iter=3, rule='printed')",
+        ),
         (MaxKGNN("sage", 9, 8, 4, k=2), "MaxKGNN('sage', 9, 8, 4, num_layers=3, k=2)"),
         (
             MaxKGNN("gcn", 9, 8, 4, num_layers=1, k=2, add_self_loops=False),
@@ -366,6 +385,10 @@ def test_bad_arguments_are_refused():
         MaxKGCNConv(24, 64, 0)
     with pytest.raises(ValueError, match="max_iter is 3 with dense=True"):
         MaxKGINConv(24, 24, 4, max_iter=3, dense=True)
+    with pytest.raises(ValueError, match="rule is 'first'; accepted: 'threshold_first' or 'printed'"):
+        MaxKGINConv(24, 24, 4, rule="first")
+    with pytest.raises(TypeError, match="rule is None; accepted: 'threshold_first' or 'printed'"):
+        CompactMaxK(4, rule=None)
     with pytest.raises(ValueError, match="dropout is 1.5; accepted: 0 to 1"):
         MaxKGINConv(24, 24, 4, dropout=1.5)
     with pytest.raises(ValueError, match="model is 'none'; accepted: sage, gcn, gin"):

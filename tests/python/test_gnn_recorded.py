@@ -70,7 +70,7 @@ def test_graphs_that_no_gcn_can_have_are_made_ready_for_others():
 def test_arguments_have_names_that_type_checkers_know(conv):
     kinds = {parameter.kind for parameter in inspect.signature(conv).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds
-    assert {"max_iter", "dropout", "dense"} <= set(inspect.signature(conv).parameters)
+    assert {"max_iter", "rule", "dropout", "dense"} <= set(inspect.signature(conv).parameters)
 
 
 def test_other_graphs_and_types_are_answered_with_what_would_do():

@@ -11,12 +11,13 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 import grid  # noqa: E402
 import page  # noqa: E402
 import study  # noqa: E402
-from results import Results  # noqa: E402
+from results import Results, read_results  # noqa: E402
 from rtopk.gnn import GraphError, cli  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
 from rtopk.gnn.recipe import TrainingError, recipe_for  # noqa: E402
 
-CORA = Path(__file__).parent.parent / "data" / "cora.npz"
+ROOT = Path(__file__).resolve().parents[2]
+CORA = ROOT / "tests" / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,6 +30,30 @@ def test_results_from_before_precision_are_known(tmp_path):
     del results.content["runs"][0]["recipe"]["precision"]
     assert results.has("runs", "cora", recipe)
     assert not results.has("runs", "cora", recipe_for("cora", "sage", seed=0, precision="high"))
+
+
+def test_results_from_before_there_were_rules_are_of_the_printed_one(tmp_path):
+    recipe = recipe_for("cora", "sage", seed=0, max_iter=2)
+    printed = recipe_for("cora", "sage", seed=0, max_iter=2, rule="printed")
+    results = Results(tmp_path / "results.json")
+    results.add("runs", "cora", printed, best={}, last={}, seconds=1.0)
+    del results.content["runs"][0]["recipe"]["rule"]
+    assert results.has("runs", "cora", printed) and not results.has("runs", "cora", recipe)
+
+
+def test_the_recorded_study_is_read_with_its_rule():
+    recorded = ROOT / "docs" / "gnn"
+    results = read_results(recorded / "results.json")
+    cells = page._cells(results)
+    assert all(cell.recipe["rule"] == "printed" and "dense" in cell.times and cell.stopped for cell in cells)
+    assert (recorded / "index.html").read_text().count("<td>printed</td>") == len(cells)
+
+
+def test_other_rules_are_other_figures():
+    results = made_up_results(dense=[0.5], exact=[0.5])
+    for kind in ("timings", "runs"):
+        results[kind] += [e | {"recipe": e["recipe"] | {"rule": "threshold_first"}} for e in results[kind]]
+    assert [cell.title for cell in page._cells(results)] == ["g, GCN, rule printed", "g, GCN, rule threshold_first"]
 
 
 def test_a_study_goes_on_where_it_stopped_and_draws_its_page(tmp_path, capsys):

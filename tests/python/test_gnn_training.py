@@ -59,9 +59,15 @@ def run(*arguments):
 
 # Over seeds these networks reach 0.87 to 0.90; without the edges 0.71 to 0.77; the largest class is 0.28.
 REACHED = 0.83
+SELECTIONS = {
+    "exact": {},
+    "early": {"max_iter": 4},
+    "printed": {"max_iter": 4, "rule": "printed"},
+    "dense": {"baseline": "dense"},
+}
 
 
-@pytest.mark.parametrize("selection", [{}, {"max_iter": 4}, {"baseline": "dense"}], ids=["exact", "early", "dense"])
+@pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
 @pytest.mark.parametrize("model", MODELS)
 def test_accuracy_on_cora(cora, model, selection, device):
     trainer = trained(cora, device, model=model, hidden=64, k=16, layers=2, lr=1e-2, epochs=25, **selection)
@@ -120,6 +126,8 @@ def test_a_recipe_is_what_is_trained(cora):
     for max_iter in (None, 3):
         chosen = activation(max_iter=max_iter)
         assert isinstance(chosen, CompactMaxK) and (chosen.k, chosen.max_iter) == (8, max_iter)
+        assert chosen.rule == "threshold_first"
+    assert activation(max_iter=3, rule="printed").rule == "printed"
 
 
 def test_steps_are_what_is_timed(cora, monkeypatch):
@@ -242,6 +250,41 @@ def test_a_checkpoint_from_before_precision_and_capture(cora, tmp_path):
     second.resume(path)
     second.step()
     assert second.epoch == 3
+
+
+def test_a_checkpoint_from_before_there_were_rules_is_of_the_printed_one(cora, tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    for max_iter in (None, 3):
+        trained(cora, "cpu", **BRIEF | {"epochs": 2}, max_iter=max_iter, rule="printed").save(path)
+        saved = torch.load(path, weights_only=True)
+        assert saved["recipe"].pop("rule") == "printed"
+        torch.save(saved, path)
+        second = Trainer(cora, Recipe(**BRIEF, max_iter=max_iter, rule="printed"), "cpu")
+        second.resume(path)
+        second.step()
+        assert second.epoch == 3
+        other = Trainer(cora, Recipe(**BRIEF, max_iter=max_iter), "cpu")
+        if max_iter is None:
+            other.resume(path)  # exact: rules have no effect
+        else:
+            with pytest.raises(TrainingError, match="its rule is printed, and this run's is threshold_first"):
+                other.resume(path)
+
+
+def test_the_rule_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", "--graph", str(CORA), "--model", "sage", *SMALL, "--epochs", "1", "--max-iter", "3"]
+    for more, label, text in (
+        ([], "max_iter-3", "top-k max_iter 3, on cpu"),
+        (["--rule", "printed"], "max_iter-3-printed", "top-k max_iter 3, printed, on cpu"),
+    ):
+        assert cli.main([*arguments, *more, "--device", "cpu"]) == 0
+        assert text in capsys.readouterr().out
+        result = json.loads((tmp_path / "runs" / f"cora-sage-{label}-seed97" / "result.json").read_text())
+        assert result["recipe"]["rule"] == (more[1] if more else "threshold_first")
+    with pytest.raises(SystemExit):
+        cli.main([*arguments, "--rule", "first"])
+    assert re.search("--rule: invalid choice: 'first' .*threshold_first.*printed", capsys.readouterr().err)
 
 
 def test_precision_is_that_of_the_steps_alone(cora):

@@ -17,7 +17,14 @@ def test_the_same_bits_as_on_the_cpu(rows, cols, k, dtype):
     for ties in (False, True):
         x = random_tensor((rows, cols), dtype, ties=ties)
         gpu = x.cuda()
-        for options in ({}, {"sorted": False}, {"largest": False}, {"max_iter": 4}, {"index_dtype": torch.int32}):
+        for options in (
+            {},
+            {"sorted": False},
+            {"largest": False},
+            {"max_iter": 4},
+            {"max_iter": 4, "rule": "printed"},
+            {"index_dtype": torch.int32},
+        ):
             ours, expected = rtopk.topk(gpu, k, **options), rtopk.topk(x, k, **options)
             assert same_bits(ours.values.cpu(), expected.values)
             assert torch.equal(ours.indices.cpu(), expected.indices)

@@ -12,17 +12,19 @@ import pytest
 import torch
 
 import rtopk
-from oracle import mask_of, random_tensor, same_bits, sorted_topk
+from oracle import RULES, mask_of, random_tensor, same_bits, sorted_topk
 
 MODULES = [
     (rtopk.nn.MaxK(4), "MaxK(k=4)"),
     (rtopk.nn.MaxK(4, 0, False, max_iter=3), "MaxK(k=4, dim=0, largest=False, max_iter=3)"),
+    (rtopk.nn.MaxK(4, max_iter=1, rule="printed"), "MaxK(k=4, max_iter=1, rule='printed')"),
     (rtopk.nn.MaxK(4, epsilon=0.1), "MaxK(k=4, epsilon=0.1)"),
     (rtopk.nn.TopK(4), "TopK(k=4)"),
     (
         rtopk.nn.TopK(4, 0, sorted=False, index_dtype=torch.int32),
         "TopK(k=4, dim=0, sorted=False, index_dtype=torch.int32)",
     ),
+    (rtopk.nn.TopK(4, max_iter=1, rule="printed"), "TopK(k=4, max_iter=1, rule='printed')"),
 ]
 
 
@@ -60,6 +62,12 @@ def test_modules_copy_pickle_and_describe_themselves(module, text, device):
         (lambda: rtopk.nn.MaxK(2, epsilon=float("nan")), ValueError, "epsilon is nan"),
         (lambda: rtopk.nn.MaxK(2, epsilon=None), TypeError, "epsilon is None; accepted: a number"),
         (lambda: rtopk.nn.MaxK(2, max_iter=3, epsilon=0.1), ValueError, "max_iter is 3 and epsilon 0.1; accepted: one"),
+        (
+            lambda: rtopk.nn.MaxK(2, rule="first"),
+            ValueError,
+            "rule is 'first'; accepted: 'threshold_first' or 'printed'",
+        ),
+        (lambda: rtopk.nn.TopK(2, rule=None), TypeError, "rule is None; accepted: 'threshold_first' or 'printed'"),
         (lambda: rtopk.nn.TopK([2]), TypeError, r"k is \[2\]; accepted: an integer"),
         (lambda: rtopk.nn.TopK(2, sorted=1), TypeError, "sorted is 1; accepted: True or False"),
         (lambda: rtopk.nn.TopK(2, index_dtype=torch.float32), ValueError, "index_dtype is torch.float32; accepted"),
@@ -75,11 +83,16 @@ def test_integers_of_any_kind_are_taken():
 
 
 def test_modules_are_the_functions():
-    x = random_tensor((9, 12))
+    x = random_tensor((90, 12))
     assert same_bits(rtopk.nn.MaxK(3, 0)(x), torch.where(mask_of(x, 3, 0), x, 0.0))
     values, indices = rtopk.nn.TopK(3, largest=False)(x)
     assert same_bits(values, sorted_topk(x, 3, largest=False)[0])
     assert torch.equal(rtopk.nn.TopK(3, index_dtype=torch.int32)(x).indices, sorted_topk(x, 3)[1].int())
+    early = [{"max_iter": 2, "rule": rule} for rule in RULES]
+    for options in early:
+        assert same_bits(rtopk.nn.MaxK(3, **options)(x), rtopk.maxk(x, 3, **options))
+        assert torch.equal(rtopk.nn.TopK(3, **options)(x).indices, rtopk.topk(x, 3, **options).indices)
+    assert not same_bits(*(rtopk.nn.MaxK(3, **options)(x) for options in early))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -157,6 +170,7 @@ TRACED = {
     "MaxK, few of many": rtopk.nn.MaxK(2),
     "MaxK, half": rtopk.nn.MaxK(32),
     "TopK": rtopk.nn.TopK(4),
+    "MaxK, printed": rtopk.nn.MaxK(32, max_iter=3, rule="printed"),
     "TopK, unsorted and early": rtopk.nn.TopK(4, sorted=False, max_iter=3, index_dtype=torch.int32),
 }
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import rtopk
-from oracle import DTYPES, by_index, mask_of, same_bits, sorted_topk
+from oracle import DTYPES, RULES, by_index, early_stopped_row, looked_up, mask_of, same_bits, sorted_topk
 
 hypothesis = pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 given, settings, st = hypothesis.given, hypothesis.settings, hypothesis.strategies
@@ -70,14 +70,29 @@ def test_torch_agrees(problem, largest):
     assert routed.values.stride() == theirs.values.stride()
 
 
+@settings(max_examples=200)
+@given(problems(), st.booleans(), st.integers(1, 9), st.sampled_from(RULES))
+def test_early_stopping(problem, largest, max_iter, rule):
+    x, dim, k = problem
+    if x.dim() == 0 or k == 0:
+        return
+    ours = rtopk.topk(x, k, dim, largest, sorted=False, max_iter=max_iter, rule=rule)
+    rows = x.movedim(dim, -1).reshape(-1, x.shape[dim])
+    expected = [early_stopped_row(row, k, max_iter, rule, largest) for row in rows]
+    found = ours.indices.movedim(dim, -1).reshape(-1, k)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+    assert same_bits(ours.values, looked_up(x, dim, ours.indices))
+
+
 @settings(max_examples=100)
-@given(problems(), st.booleans())
-def test_gradients(problem, early):
+@given(problems(), st.sampled_from([None, *RULES]))
+def test_gradients(problem, rule):
     x, dim, k = problem
     if not x.is_floating_point():
         return
     leaf = x.clone().requires_grad_()
-    values, indices = rtopk.topk(leaf, k, dim, max_iter=3 if early else None)
+    early = {} if rule is None else {"max_iter": 3, "rule": rule}
+    values, indices = rtopk.topk(leaf, k, dim, **early)
     weights = torch.randn(values.shape).to(x.dtype)
     (values * weights).sum().backward()
     expected = torch.zeros_like(x).scatter(dim, indices, weights)

@@ -1,12 +1,23 @@
 """rtopk.topk is torch.topk, and more precise about what it leaves open."""
 
+import functools
 import inspect
 
 import pytest
 import torch
 
 import rtopk
-from oracle import DTYPES, OTHER_INTEGERS, by_index, mask_of, random_tensor, same_bits, sorted_topk
+from oracle import (
+    DTYPES,
+    OTHER_INTEGERS,
+    RULES,
+    by_index,
+    early_stopped_row,
+    mask_of,
+    random_tensor,
+    same_bits,
+    sorted_topk,
+)
 
 SHAPES = [(1,), (7,), (3, 5), (2, 3, 8), (2, 1, 3, 4), (300, 33), (4, 1000), (2, 3000)]
 
@@ -49,7 +60,7 @@ def test_values_equal_torch_with_ties(device):
 
 def test_the_signature_begins_as_torchs():
     names = list(inspect.signature(rtopk.topk).parameters)
-    assert names == "input k dim largest sorted max_iter epsilon index_dtype out".split()
+    assert names == "input k dim largest sorted max_iter rule epsilon index_dtype out".split()
     x = torch.randn(3, 4)
     expect(rtopk.topk(input=x, k=2, dim=0, largest=False, sorted=True), torch.topk(x, 2, 0, False, True))
 
@@ -195,7 +206,7 @@ def test_int32_indices(device):
 def test_early_stopping(dtype, device):
     x = random_tensor((50, 200), dtype, device)
     exact = sorted_topk(x, 20)
-    for options in ({"max_iter": 3}, {"epsilon": 0.05}):
+    for options in ({"max_iter": 3}, {"max_iter": 3, "rule": "printed"}, {"epsilon": 0.05}):
         values, indices = rtopk.topk(x, 20, sorted=False, **options)
         assert (indices.diff(dim=1) > 0).all()
         assert same_bits(values, x.gather(1, indices))
@@ -206,27 +217,46 @@ def test_early_stopping(dtype, device):
         assert same_bits(best_first.values, x.gather(1, best_first.indices))
         assert torch.equal(best_first.indices.sort(dim=1).values, indices)
     if dtype not in (torch.float16, torch.bfloat16):  # which have ties, and those no threshold parts
-        assert same_bits(rtopk.topk(x, 20, max_iter=1000).values, exact[0])
+        for rule in RULES:
+            assert same_bits(rtopk.topk(x, 20, max_iter=1000, rule=rule).values, exact[0])
 
 
-def early_stopped_row(row, k, max_iter):
-    """Algorithm 2 of the paper in f32: bisection between minimum and maximum, then the first k at or above."""
-    low, high = row.min(), row.max()
-    for _ in range(max_iter):
-        middle = 0.5 * low + 0.5 * high
-        count = int((row >= middle).sum())
-        if count == k:
-            low = middle
-            break
-        low, high = (middle, high) if count > k else (low, middle)
-    return (row >= low).nonzero().flatten()[:k]
-
-
-def test_early_stopping_is_the_papers_algorithm():
+@pytest.mark.parametrize("rule", RULES)
+def test_early_stopping_is_the_papers_algorithm(rule, device):
     x = torch.randn(30, 256)
     for max_iter in (1, 2, 4, 8):
-        indices = rtopk.topk(x, 16, sorted=False, max_iter=max_iter).indices
-        assert torch.equal(indices, torch.stack([early_stopped_row(row, 16, max_iter) for row in x]))
+        indices = rtopk.topk(x.to(device), 16, sorted=False, max_iter=max_iter, rule=rule).indices
+        assert torch.equal(indices.cpu(), torch.stack([early_stopped_row(row, 16, max_iter, rule) for row in x]))
+
+
+@pytest.mark.parametrize("rule, chosen", [("threshold_first", [2, 4, 6]), ("printed", [2, 4, 5])])
+def test_rules_by_hand(rule, chosen, device):
+    """Four elements reach the first threshold, 4, and two the second, 6: an interval from 4 to 6, and k is 3."""
+    row = torch.tensor([1.0, 3.0, 8.0, 2.0, 4.0, 5.0, 7.0, 0.0], device=device)
+    early = {"max_iter": 2, "rule": rule}
+    for x, largest in ((row, True), (-row, False)):
+        assert rtopk.topk(x, 3, -1, largest, False, **early).indices.tolist() == chosen
+        assert rtopk.topk_mask(x, 3, -1, largest, **early).nonzero().flatten().tolist() == chosen
+        assert rtopk.maxk(x, 3, -1, largest, **early).nonzero().flatten().tolist() == chosen
+        assert rtopk.compact(x, 3, largest, **early).selectors.tolist() == chosen
+        out = (torch.empty(3, device=device), torch.empty(3, dtype=torch.int64, device=device))
+        rtopk.topk(x, 3, -1, largest, False, **early, out=out)
+        assert out[1].tolist() == chosen
+        leaf = x.clone().requires_grad_()
+        rtopk.maxk(leaf, 3, -1, largest, **early).sum().backward()
+        assert leaf.grad.nonzero().flatten().tolist() == chosen
+        in_vmap = torch.vmap(functools.partial(rtopk.topk_mask, k=3, largest=largest, **early))
+        assert in_vmap(x.expand(2, -1))[1].nonzero().flatten().tolist() == chosen
+        # Without max_iter a rule has no effect.
+        for exact in ({}, {"epsilon": 1e-3}):
+            assert rtopk.topk(x, 3, -1, largest, False, rule=rule, **exact).indices.tolist() == [2, 5, 6]
+
+
+def test_the_default_rule():
+    x = torch.randn(30, 256)
+    for function in (rtopk.maxk, rtopk.topk_mask):
+        assert torch.equal(function(x, 16, max_iter=2), function(x, 16, max_iter=2, rule="threshold_first"))
+        assert not torch.equal(function(x, 16, max_iter=2), function(x, 16, max_iter=2, rule="printed"))
 
 
 # ---- Errors ----
@@ -281,3 +311,13 @@ def test_errors_say_what_would_be_accepted():
         rtopk.topk(x, 1, max_iter=3, epsilon=0.1)
     with pytest.raises(RuntimeError, match=r"index_dtype"):
         rtopk.topk(x, 1, index_dtype=torch.int16)
+
+
+@pytest.mark.parametrize("function", [rtopk.topk, rtopk.maxk, rtopk.topk_mask, rtopk.compact])
+@pytest.mark.parametrize("max_iter", [None, 3])
+def test_a_rule_that_is_none_is_refused(function, max_iter):
+    with pytest.raises(ValueError, match=r"rule is 'first'; accepted: 'threshold_first' or 'printed'"):
+        function(torch.randn(3, 4), 1, max_iter=max_iter, rule="first")
+    for other in (1, None, True, ["printed"]):
+        with pytest.raises(TypeError, match=r"rule is .*; accepted: 'threshold_first' or 'printed'"):
+            function(torch.randn(3, 4), 1, max_iter=max_iter, rule=other)

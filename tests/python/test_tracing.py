@@ -40,13 +40,14 @@ class FirstOf(torch.nn.Module):
 
 MODULES = {
     "topk": Function(lambda x: rtopk.topk(x, 3).values),
-    "topk, all arguments": Function(lambda x: rtopk.topk(x, 2, 0, False, False, max_iter=3).values),
+    "topk, all arguments": Function(lambda x: rtopk.topk(x, 2, 0, False, False, max_iter=3, rule="printed").values),
     "topk, int32": Function(lambda x: rtopk.topk(x, 3, index_dtype=torch.int32).values),
     "maxk": Function(lambda x: rtopk.maxk(x, 5)),
     "maxk, few": Function(lambda x: rtopk.maxk(x, 1)),
     "topk_mask": Function(lambda x: rtopk.topk_mask(x, 3) * x),
     "compact": Expanded(),
     "nn.MaxK": rtopk.nn.MaxK(3, max_iter=4),
+    "nn.MaxK, printed": rtopk.nn.MaxK(3, max_iter=2, rule="printed"),
     "nn.TopK": FirstOf(rtopk.nn.TopK(3)),
 }
 
@@ -113,6 +114,8 @@ def test_saved_graphs_hold_operators_that_have_derivatives():
     [
         rtopk.nn.MaxK(3),
         rtopk.nn.MaxK(2, 0, False, max_iter=3),
+        rtopk.nn.MaxK(4, max_iter=2, rule="printed"),
+        rtopk.nn.TopK(4, max_iter=2, rule="printed"),
         rtopk.nn.TopK(3),
         rtopk.nn.TopK(2, 0, False, False, epsilon=0.1, index_dtype=torch.int32),
     ],

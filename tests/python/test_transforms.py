@@ -10,10 +10,15 @@ import rtopk
 from oracle import same_bits
 
 OPERATOR_CALLS = {
-    "topk": [(3,), (2, 0, False, False), (3, -1, True, True, 2, 0.0, torch.int32)],
-    "maxk": [(3,), (2, 0, False), (3, -1, True, 2, 0.0)],
-    "topk_mask": [(3,), (2, 0, False), (3, -1, True, 2, 0.0)],
-    "compact": [(3,), (3, False), (3, True, 2, 0.0)],
+    "topk": [
+        (3,),
+        (2, 0, False, False),
+        (3, -1, True, True, 2, 0.0, torch.int32),
+        (3, -1, True, True, 2, 0.0, torch.int64, True),
+    ],
+    "maxk": [(3,), (2, 0, False), (3, -1, True, 2, 0.0, True)],
+    "topk_mask": [(3,), (2, 0, False), (3, -1, True, 2, 0.0, True)],
+    "compact": [(3,), (3, False), (3, True, 2, 0.0, True)],
 }
 
 
@@ -57,7 +62,9 @@ class Network(torch.nn.Module):
         compact = rtopk.compact(hidden, 3)
         dense = rtopk.expand(*compact, 64)
         early = rtopk.topk(hidden, 4, 0, max_iter=3, index_dtype=torch.int32)
-        return values * indices + dense.sum() + early.values.sum() * rtopk.topk_mask(x, 2).sum()
+        printed = rtopk.maxk(hidden, 4, max_iter=3, rule="printed")
+        sums = dense.sum() + printed.sum() + early.values.sum() * rtopk.topk_mask(x, 2).sum()
+        return values * indices + sums
 
 
 def gradients(network, run, x):

@@ -11,11 +11,12 @@ from pathlib import Path
 import torch
 
 from .._info import __version__
+from .._rules import RULES
 from ._atomic import locked
 from ._text import Refusal, printable
 from .data import DATA_VARIABLE, load
 from .layers import MODELS
-from .recipe import PRECISIONS, check_recipe, recipe_for
+from .recipe import PRECISIONS, Recipe, check_recipe, recipe_for
 from .training import CHECKPOINT, Trainer, find_device, train
 
 GRAPHS = f"""\
@@ -99,10 +100,13 @@ def add_shared_options(parser: argparse.ArgumentParser, default_out: str) -> Non
         help="of float32 matrix products: high lets a GPU round their factors to TF32, medium to bfloat16 if it can;"
         " default highest",
     )
+    recipe.add_argument(
+        "--rule", choices=RULES, help="what a search that --max-iter stops selects; default threshold_first"
+    )
     recipe.add_argument("--eval-every", type=int, metavar="N", help="epochs between two evaluations; default 1")
 
 
-_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "eval_every", "precision")
+_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "rule", "eval_every", "precision")
 
 
 def recipe_changes(arguments: argparse.Namespace, *more: str) -> dict:
@@ -120,7 +124,7 @@ def _train(arguments: argparse.Namespace) -> int:
     dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
     print(dataset, flush=True)
     recipe = recipe_for(dataset.name, arguments.model, **changes)
-    label = recipe.selection.replace(" ", "-")
+    label = _top_k(recipe).replace(", ", "-").replace(" ", "-")
     name = dataset.name.replace(" ", "")
     out = arguments.out or Path("runs") / f"{name}-{recipe.model}-{label}-seed{recipe.seed}"
     trainer = Trainer(dataset, recipe, device)
@@ -139,6 +143,12 @@ def _train(arguments: argparse.Namespace) -> int:
     return 0 if finished else 130
 
 
+def _top_k(recipe: Recipe) -> str:
+    """The kind of top-k, with its rule if that is not the default."""
+    early = recipe.max_iter is not None and recipe.rule != RULES[0]
+    return f"{recipe.selection}, {recipe.rule}" if early else recipe.selection
+
+
 def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
     checkpoint, recipe = out / CHECKPOINT, trainer.recipe
     if not checkpoint.exists():
@@ -150,7 +160,7 @@ def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
     else:
         trainer.check_replaces(checkpoint)
     print(
-        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.selection}, on"
+        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {_top_k(recipe)}, on"
         f" {trainer.device}; results in {printable(out)}",
         flush=True,
     )

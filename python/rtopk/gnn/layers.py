@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .._renamed import renamed_arguments
+from .._rules import check_rule
 from ._csr import csr_product
 from .features import SparseFeatures
 from .graph import Graph
@@ -71,7 +72,7 @@ class _OnGraph(nn.Module):
 
 def _option_texts(module: nn.Module, **defaults: object) -> list[str]:
     """name=value for each option that differs from its default."""
-    return [f"{name}={getattr(module, name)}" for name, value in defaults.items() if getattr(module, name) != value]
+    return [f"{name}={getattr(module, name)!r}" for name, value in defaults.items() if getattr(module, name) != value]
 
 
 class _MaxKConv(_OnGraph):
@@ -87,6 +88,7 @@ class _MaxKConv(_OnGraph):
         k: int,
         *,
         max_iter: int | None,
+        rule: str,
         dropout: float,
         cached: bool,
         dense: bool,
@@ -97,15 +99,17 @@ class _MaxKConv(_OnGraph):
             raise ValueError(f"k is {k}; accepted: 1 to {columns}, the columns that MaxK selects from")
         if dense and max_iter is not None:
             raise ValueError(f"max_iter is {max_iter} with dense=True; torch.topk is exact: accepted is None")
+        check_rule(rule)
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}; accepted: 0 to 1")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.k = k
         self.max_iter = max_iter
+        self.rule = rule
         self.dropout = dropout
         self.dense = dense
-        self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter)
+        self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter, rule=rule)
 
     def forward(self, x: torch.Tensor, graph, *, adds_bias: bool = True) -> torch.Tensor:
         """
@@ -132,7 +136,7 @@ class _MaxKConv(_OnGraph):
         return self.activation.of_linear(x, self.linear).dropout(self.dropout, self.training)
 
     def __repr__(self) -> str:
-        defaults = {"max_iter": None, "dropout": 0.0, "cached": False, "dense": False}
+        defaults = {"max_iter": None, "rule": "threshold_first", "dropout": 0.0, "cached": False, "dense": False}
         options = _option_texts(self, **self._own_defaults(), **defaults)
         return f"{type(self).__name__}({', '.join([f'{self.in_channels}, {self.out_channels}, k={self.k}', *options])})"
 
@@ -153,6 +157,7 @@ class MaxKSAGEConv(_MaxKConv):
         out_channels: columns of the rows that come out.
         k: how many elements of a row MaxK keeps, from 1 to in_channels.
         max_iter: stop the search of MaxK after this many passes; None: exact.
+        rule: what a search that max_iter stops selects: "threshold_first" or "printed", as in :func:`rtopk.topk`.
         dropout: the probability with which a kept element is dropped in training.
         cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
             given then. For training on one graph. A :class:`Graph` is used as given.
@@ -177,11 +182,13 @@ class MaxKSAGEConv(_MaxKConv):
         k: int,
         *,
         max_iter: int | None = None,
+        rule: str = "threshold_first",
         dropout: float = 0.0,
         cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, cached=cached, dense=dense)
+        options = {"max_iter": max_iter, "rule": rule, "dropout": dropout, "cached": cached, "dense": dense}
+        super().__init__(in_channels, out_channels, k, **options)
         self.neighbours = nn.Linear(in_channels, out_channels)
         self.own = nn.Linear(in_channels, out_channels, bias=False)
 
@@ -212,6 +219,7 @@ class MaxKGCNConv(_MaxKConv):
         out_channels: columns of the rows that come out.
         k: how many elements of a row MaxK keeps, from 1 to out_channels.
         max_iter: stop the search of MaxK after this many passes; None: exact.
+        rule: what a search that max_iter stops selects: "threshold_first" or "printed", as in :func:`rtopk.topk`.
         dropout: the probability with which a kept element is dropped in training.
         add_self_loops: give every node an edge to itself (:meth:`Graph.with_self_loops`). None: if `normalize` is set.
         normalize: divide weights by the degrees, as in the formula (:meth:`Graph.gcn_normalized`).
@@ -236,13 +244,15 @@ class MaxKGCNConv(_MaxKConv):
         k: int,
         *,
         max_iter: int | None = None,
+        rule: str = "threshold_first",
         dropout: float = 0.0,
         add_self_loops: bool | None = None,
         normalize: bool = True,
         cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, cached=cached, dense=dense)
+        options = {"max_iter": max_iter, "rule": rule, "dropout": dropout, "cached": cached, "dense": dense}
+        super().__init__(in_channels, out_channels, k, **options)
         if add_self_loops and not normalize:
             raise ValueError("add_self_loops is True and normalize is False; accepted: graph.with_self_loops() instead")
         self.add_self_loops = normalize if add_self_loops is None else add_self_loops
@@ -284,6 +294,7 @@ class MaxKGINConv(_MaxKConv):
         out_channels: columns of the rows that come out.
         k: how many elements of a row MaxK keeps, from 1 to out_channels.
         max_iter: stop the search of MaxK after this many passes; None: exact.
+        rule: what a search that max_iter stops selects: "threshold_first" or "printed", as in :func:`rtopk.topk`.
         dropout: the probability with which a kept element is dropped in training.
         cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
             given then. For training on one graph. A :class:`Graph` is used as given.
@@ -304,11 +315,13 @@ class MaxKGINConv(_MaxKConv):
         k: int,
         *,
         max_iter: int | None = None,
+        rule: str = "threshold_first",
         dropout: float = 0.0,
         cached: bool = False,
         dense: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, k, max_iter=max_iter, dropout=dropout, cached=cached, dense=dense)
+        options = {"max_iter": max_iter, "rule": rule, "dropout": dropout, "cached": cached, "dense": dense}
+        super().__init__(in_channels, out_channels, k, **options)
         self.linear = Linear(in_channels, out_channels, dense=self.dense)
         self.epsilon = nn.Parameter(torch.zeros(()))
 
@@ -346,6 +359,7 @@ class MaxKGNN(_OnGraph):
         num_layers: the number of convolutions.
         k: how many elements of a hidden row MaxK keeps, from 1 to hidden_channels.
         max_iter: stop the search of MaxK after this many passes; None: exact.
+        rule: what a search that max_iter stops selects: "threshold_first" or "printed", as in :func:`rtopk.topk`.
         dropout: the probability with which a kept element is dropped in training.
         add_self_loops: for "gcn" alone, as in :class:`MaxKGCNConv`; None: its default.
         cached: keep the graph made of the first edge_index or Data, and use it in every later call, whatever graph is
@@ -373,6 +387,7 @@ class MaxKGNN(_OnGraph):
         num_layers: int = 3,
         k: int = 32,
         max_iter: int | None = None,
+        rule: str = "threshold_first",
         dropout: float = 0.0,
         add_self_loops: bool | None = None,
         cached: bool = False,
@@ -383,7 +398,7 @@ class MaxKGNN(_OnGraph):
             raise ValueError(f"model is '{model}'; accepted: {', '.join(MODELS)}")
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}; accepted: 1 or more")
-        options = {"max_iter": max_iter, "dropout": dropout, "dense": dense}
+        options = {"max_iter": max_iter, "rule": rule, "dropout": dropout, "dense": dense}
         if add_self_loops is not None:
             if model != "gcn":
                 raise ValueError(f"add_self_loops is for gcn, not '{model}'; accepted: graph.with_self_loops()")
@@ -395,6 +410,7 @@ class MaxKGNN(_OnGraph):
         self.num_layers = num_layers
         self.k = k
         self.max_iter = max_iter
+        self.rule = rule
         self.dropout = dropout
         self.add_self_loops = add_self_loops
         self.dense = dense
@@ -444,6 +460,7 @@ class MaxKGNN(_OnGraph):
 
     def __repr__(self) -> str:
         sizes = f"{self.model!r}, {self.in_channels}, {self.hidden_channels}, {self.out_channels}"
-        defaults = {"max_iter": None, "dropout": 0.0, "add_self_loops": None, "cached": False, "dense": False}
-        options = [f"num_layers={self.num_layers}", f"k={self.k}", *_option_texts(self, **defaults)]
+        defaults = {"max_iter": None, "rule": "threshold_first", "dropout": 0.0, "add_self_loops": None}
+        texts = _option_texts(self, **defaults, cached=False, dense=False)
+        options = [f"num_layers={self.num_layers}", f"k={self.k}", *texts]
         return f"MaxKGNN({', '.join([sizes, *options])})"

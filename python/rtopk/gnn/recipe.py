@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from .._rules import RULES
 from ._text import Refusal, short
 from .layers import MODELS
 
@@ -25,6 +26,7 @@ class Recipe:
     epochs: int = 200
     self_loops: bool = True
     max_iter: int | None = None  # None: exact
+    rule: str = "threshold_first"  # of max_iter, as in rtopk.topk
     baseline: str | None = None  # "dense": torch.topk, a mask and torch's sparse product
     seed: int = 97
     eval_every: int = 1  # epochs between two evaluations
@@ -63,15 +65,15 @@ class TrainingError(Refusal):
 
 
 def recipe_of(saved: object) -> Recipe:
-    """The recipe in a file: a checked Recipe, or a TrainingError. Settings that older files lack have their
-    defaults."""
+    """The recipe in a file: a checked Recipe, or a TrainingError. Settings that older files lack have their defaults.
+    Files without a rule are from before there was another than the printed one."""
     if not isinstance(saved, dict):
         raise TrainingError(f"recipe is {short(saved)}; accepted: settings by name")
     known = {field.name for field in fields(Recipe)}
     for name in saved:
         if name not in known:
             raise TrainingError(f"recipe has {short(name)}; accepted: {', '.join(sorted(known))}")
-    recipe = Recipe(**saved)
+    recipe = Recipe(**{"rule": "printed"} | saved)
     check_recipe(recipe)
     return recipe
 
@@ -111,6 +113,8 @@ def check_recipe(recipe: Recipe) -> None:
         raise TrainingError(f"lr is {recipe.lr}; accepted: more than 0")
     if recipe.max_iter is not None and not 1 <= recipe.max_iter <= _MAX_PASSES:
         raise TrainingError(f"max_iter is {recipe.max_iter}; accepted: 1 to {_MAX_PASSES}, or none for exact selection")
+    if recipe.rule not in RULES:
+        raise TrainingError(f"rule is {short(recipe.rule)}; accepted: {', '.join(RULES)}")
     if recipe.precision not in PRECISIONS:
         raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
     if recipe.baseline is not None and recipe.max_iter is not None:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from .._compact import compact, compact_without_gradient
+from .._rules import check_rule, is_printed
 from .._torch_internals import is_unwatched
 from ._aggregate import aggregate, expanded
 from ._csr import csr_product
@@ -103,6 +104,7 @@ class CompactMaxK(torch.nn.Module):
     Args:
         k: how many elements of a row to keep.
         max_iter: stop the search after this many passes; None: exact.
+        rule: what a search that max_iter stops selects: "threshold_first" or "printed", as in :func:`rtopk.topk`.
 
     Shape: rows [rows, cols] to CompactRows with k values a row.
 
@@ -111,15 +113,16 @@ class CompactMaxK(torch.nn.Module):
     (tensor([[3., 2.]]), tensor([[0, 2]], dtype=torch.uint8))
     """
 
-    def __init__(self, k: int, max_iter: int | None = None) -> None:
+    def __init__(self, k: int, max_iter: int | None = None, *, rule: str = "threshold_first") -> None:
         super().__init__()
         self.k = k
         self.max_iter = max_iter
+        self.rule = check_rule(rule)
 
     def forward(self, x: torch.Tensor) -> CompactRows:
         if not is_unwatched(x):
-            return CompactRows(*compact(x, self.k, max_iter=self.max_iter), x.shape[-1])
-        return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0), x.shape[-1])
+            return CompactRows(*compact(x, self.k, max_iter=self.max_iter, rule=self.rule), x.shape[-1])
+        return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0, is_printed(self.rule)), x.shape[-1])
 
     def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
         """MaxK of layer(x). The gradient that goes back to the layer has k elements a row; its products skip the
@@ -136,7 +139,7 @@ class CompactMaxK(torch.nn.Module):
 
     def select(self, x: torch.Tensor) -> object:
         """The selection alone, for timing."""
-        return compact(x, self.k, max_iter=self.max_iter)
+        return compact(x, self.k, max_iter=self.max_iter, rule=self.rule)
 
 
 class DenseMaxK(torch.nn.Module):
@@ -162,8 +165,8 @@ class _Compact(torch.autograd.Function):
     """rtopk.compact with a derivative that allocates nothing but its result, which is as large as all rows."""
 
     @staticmethod
-    def forward(ctx, x, k, max_iter):
-        values, selectors = compact_without_gradient(x, k, True, max_iter, 0.0)
+    def forward(ctx, x, k, max_iter, printed):
+        values, selectors = compact_without_gradient(x, k, True, max_iter, 0.0, printed)
         ctx.cols = x.shape[1]
         ctx.save_for_backward(selectors)
         ctx.mark_non_differentiable(selectors)
@@ -172,4 +175,4 @@ class _Compact(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad, _):
         (selectors,) = ctx.saved_tensors
-        return expanded(grad, selectors, ctx.cols), None, None
+        return expanded(grad, selectors, ctx.cols), None, None, None

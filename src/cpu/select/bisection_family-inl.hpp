@@ -90,7 +90,7 @@ class BisectionFamily {
   template <class View>
   std::int32_t Bisect(const Row<View>& row, const Extent<Key>& extent, const T* elements, std::int64_t number) {
     core::Bisection<Real> search(RealOf(extent.least), RealOf(extent.greatest), problem_.k, problem_.max_iter,
-                                 problem_.epsilon);
+                                 problem_.rule, problem_.epsilon);
     while (search.next()) search.record(row.Count(core::directed_threshold_key<T, direction>(search.middle())));
     const auto selection = search.selection();
     if (problem_.max_iter > 0 || problem_.epsilon > 0) Take(row, selection, elements, number);

@@ -33,6 +33,7 @@ struct SelectArguments {
 
   bool bisection = false;  ///< The paper's search, possibly stopped early.
   std::int32_t max_iter = 0;
+  Rule rule = Rule::threshold_first;  ///< Of max_iter.
   double epsilon = 0.0;
 
   void* workspace = nullptr;  ///< Aligned to 256 bytes.

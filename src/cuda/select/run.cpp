@@ -47,6 +47,7 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   args.by_value = problem.order == Order::by_value;
   args.bisection = core::bisects(problem);
   args.max_iter = problem.max_iter;
+  args.rule = problem.rule;
   args.epsilon = problem.epsilon;
   args.access_bytes = widest_access(input, problem.rows > 1 ? args.stride * element : 0, problem.cols * element);
   args.dense_access_bytes = widest_access(output.dense, problem.cols * element, problem.cols * element);

@@ -448,12 +448,16 @@ bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   return true;
 }
 
+/// True if cuda_block can make an early-stopped selection. It does so from the kth value, without the paper's passes.
+bool takes_early(const Problem& problem) { return problem.search == Search::fast; }
+
 /// Picks the family: the first, in this order, that takes the problem and is preferred for it.
 void pick_family(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   if (core::bisects(problem)) {
-    if (!takes(Family::cuda_warp)) takes(Family::cuda_scan);
+    const bool planned = takes(Family::cuda_warp) || (takes_early(problem) && takes(Family::cuda_block));
+    if (!planned) takes(Family::cuda_scan);
     return;
   }
   // cuda_cluster also takes longer rows than cuda_block, if it has room for a list of all candidates.
@@ -474,8 +478,10 @@ Status check_search(Family family, const Problem& problem, const char* argument)
     case Family::cuda_scan:
       if (!exact) return {};
       break;
-    case Family::cuda_tournament:
     case Family::cuda_block:
+      if (exact || takes_early(problem)) return {};
+      break;
+    case Family::cuda_tournament:
     case Family::cuda_filter:
     case Family::cuda_cluster:
     case Family::cuda_radix:
@@ -486,7 +492,8 @@ Status check_search(Family family, const Problem& problem, const char* argument)
   return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this search on a GPU: %s", argument,
                       name(family),
                       exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
-                            : "cuda_warp or cuda_scan");
+                      : takes_early(problem) ? "cuda_warp, cuda_block or cuda_scan"
+                                             : "cuda_warp or cuda_scan");
 }
 
 /// The problems that a family takes, for the error if it does not take this one.

@@ -20,6 +20,7 @@ void add_options(const Problem& problem, Json& json) {
   json["form"] = name(problem.form);
   json["index_type"] = name(problem.index_type);
   json["max_iter"] = problem.max_iter;
+  json["rule"] = name(problem.rule);
   json["epsilon"] = problem.epsilon;
   json["search"] = name(problem.search);
 }

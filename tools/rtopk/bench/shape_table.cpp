@@ -18,7 +18,8 @@ class ShapeTable final : public BenchTable {
 
   void print_header(const std::vector<BenchCase>& cases) const override {
     const Problem& problem = cases.front().problem;
-    const std::string mode = problem.max_iter > 0    ? fmt::format("max_iter {}", problem.max_iter)
+    const std::string mode = problem.max_iter > 0
+                                 ? fmt::format("max_iter {} ({})", problem.max_iter, name(problem.rule))
                              : problem.epsilon > 0.0 ? fmt::format("epsilon {}", problem.epsilon)
                                                      : fmt::format("exact, search {}", name(problem.search));
     print_machine();

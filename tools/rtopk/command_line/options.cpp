@@ -66,6 +66,10 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags) {
   CLI::Option* max_iter =
       grouped(app.add_option("--max-iter", flags.max_iter, "Stop early after this many bisection passes (0: exact)")
                   ->type_name("N"));
+  grouped(add_choice(app, "--rule", flags.rule,
+                     "What --max-iter selects. threshold_first: as the paper's kernel does, what reaches the last "
+                     "threshold before what only reaches the lower bound (default); printed: the paper's Algorithm 2 "
+                     "as printed, the first k elements that reach the lower bound"));
   grouped(app.add_option("--epsilon", flags.epsilon, "Stop early at this relative precision, 0 to 1 (0: exact)")
               ->type_name("E"))
       ->excludes(max_iter);
@@ -168,6 +172,11 @@ void apply(const SelectionFlags& flags, Problem& problem) {
   if (flags.no_indices) problem.indices = false;
   if (flags.passes) problem.passes = true;
   if (flags.max_iter) problem.max_iter = *flags.max_iter;
+  if (flags.rule) {
+    // Not by CLI11's needs(): `verify` may have max_iter from a saved file.
+    if (!flags.max_iter && problem.max_iter == 0) fail("--rule requires --max-iter");
+    problem.rule = *flags.rule;
+  }
   if (flags.epsilon) problem.epsilon = *flags.epsilon;
   if (flags.search) problem.search = *flags.search;
 }

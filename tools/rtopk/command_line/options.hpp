@@ -28,6 +28,7 @@ struct SelectionFlags {
   bool no_indices = false;
   bool passes = false;
   std::optional<std::int32_t> max_iter;
+  std::optional<Rule> rule;
   std::optional<double> epsilon;
   std::optional<Search> search;
 };
@@ -59,6 +60,7 @@ void add_distribution_flags(CLI::App& app, RandomFlags& flags);
 void add_seed_flag(CLI::App& app, std::uint64_t& seed, const std::string& help);
 
 /// Puts the given options into `problem`, whose rows and columns must be set: the CBSR selector depends on them.
+/// Throws Failure if there is a rule of early stopping, but no max_iter.
 void apply(const SelectionFlags& flags, Problem& problem);
 
 /// make_plan with the family that was asked for, or with the one that it picks.

@@ -108,7 +108,8 @@ void print_summary(const SelectOptions& options, const Problem& problem, const P
                    std::uint64_t file_bytes) {
   const double rows = static_cast<double>(problem.rows);
   const double bytes = rows * static_cast<double>(problem.cols) * static_cast<double>(size_of(problem.dtype));
-  const std::string mode = problem.max_iter > 0    ? fmt::format(", max_iter {}", problem.max_iter)
+  const std::string mode = problem.max_iter > 0
+                               ? fmt::format(", max_iter {} ({})", problem.max_iter, name(problem.rule))
                            : problem.epsilon > 0.0 ? fmt::format(", epsilon {}", problem.epsilon)
                                                    : std::string(", exact");
   const std::string where =

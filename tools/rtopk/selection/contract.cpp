@@ -29,7 +29,7 @@ Results Results::after(const Problem& problem, std::int64_t rows) const noexcept
 ContractChecker::ContractChecker(const Problem& problem) : problem_(problem) {
   exact_ = problem.max_iter == 0 && problem.epsilon == 0.0;
   // The contract fixes the number of passes of the paper's searches, not of the fast search.
-  passes_are_fixed_ = !exact_ || problem.search == Search::bisection;
+  passes_are_fixed_ = problem.search == Search::bisection;
 
   Problem asked = problem;  // the reference gives the selected columns; the rest is checked here
   asked.rows = 1;
@@ -216,7 +216,7 @@ std::string ContractChecker::at(const void* row, std::int64_t column) const {
 }
 
 std::string ContractChecker::mode() const {
-  return problem_.max_iter > 0 ? fmt::format("max_iter {}", problem_.max_iter)
+  return problem_.max_iter > 0 ? fmt::format("max_iter {} ({})", problem_.max_iter, name(problem_.rule))
                                : fmt::format("epsilon {}", problem_.epsilon);
 }
 

@@ -77,6 +77,7 @@ Meta meta_from(const Json& json) {
   problem.passes = json.at("passes").get<bool>();
   problem.max_iter =
       static_cast<std::int32_t>(whole_number(json, "max_iter", std::numeric_limits<decltype(problem.max_iter)>::max()));
+  problem.rule = known(value_named<Rule>(text("rule")), "rule");
   problem.epsilon = json.at("epsilon").get<double>();  // the library checks its range
   problem.search = known(value_named<Search>(text("search")), "search");
   const Json& input = json.at("input");
@@ -150,6 +151,7 @@ std::string meta_text(const Problem& problem, const Provenance& provenance) {
   json["indices"] = problem.indices;
   json["passes"] = problem.passes;
   json["max_iter"] = problem.max_iter;
+  json["rule"] = name(problem.rule);
   json["epsilon"] = problem.epsilon;
   json["search"] = name(problem.search);
   if (provenance.random) {

@@ -45,7 +45,10 @@ void draw_form(Problem& problem, SplitMix& random) {
 
 void draw_search(Problem& problem, SplitMix& random) {
   switch (random.between(0, 9)) {
-    case 0: problem.max_iter = static_cast<std::int32_t>(random.log_between(1, 64)); break;
+    case 0:
+      problem.max_iter = static_cast<std::int32_t>(random.log_between(1, 64));
+      problem.rule = random.pick(values_of<Rule>());
+      break;
     case 1: problem.epsilon = random.uniform() * (random.one_in(2) ? 1.0 : 1e-3); break;
     case 2: problem.search = Search::bisection; break;
     default: break;
@@ -87,7 +90,7 @@ std::string text(const SoakProblem& soak) {
   if (problem.group_rows != 0)
     result += fmt::format(", groups of {} every {}", problem.group_rows, problem.group_stride);
   if (soak.input_offset != 0) result += fmt::format(", offset {}", soak.input_offset);
-  if (problem.max_iter > 0) result += fmt::format(", max_iter {}", problem.max_iter);
+  if (problem.max_iter > 0) result += fmt::format(", max_iter {} ({})", problem.max_iter, name(problem.rule));
   if (problem.epsilon > 0.0) result += fmt::format(", epsilon {}", problem.epsilon);
   if (problem.search != Search::fast) result += fmt::format(", {}", name(problem.search));
   return result;

@@ -75,6 +75,8 @@ class Checkpoint:
         """What distinguishes the run of the file from one with this recipe and graph, beside the number of epochs."""
         for field in fields(Recipe):
             theirs, ours = getattr(self.recipe, field.name), getattr(recipe, field.name)
+            if field.name == "rule" and recipe.max_iter is None:
+                continue  # exact: it has no effect
             if field.name != "epochs" and theirs != ours:
                 return f"its {field.name} is {theirs}, and this run's is {ours}"
         return None if self.graph == graph else f"its graph is {self.graph}, and this run's is {graph}"

@@ -49,6 +49,7 @@ class Trainer:
             num_layers=recipe.layers,
             k=recipe.k,
             max_iter=recipe.max_iter,
+            rule=recipe.rule,
             dropout=recipe.dropout,
             # The recipe decides about self loops, for every model.
             add_self_loops=False if recipe.model == "gcn" else None,

@@ -8,6 +8,7 @@
 #include "cuda/select/block/marks.cuh"
 #include "cuda/select/block/row.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/early_stop.cuh"
 #include "cuda/select/key_range.cuh"
 #include "cuda/select/result_row.cuh"
 
@@ -51,6 +52,11 @@ class MarkedRow {
   __device__ RangeCounts mark(KeyRange<Key> range) { return mark_by<true>(range); }
   /// Marks those that reach a key. None count as above.
   __device__ RangeCounts mark_reaching(Key low) { return mark_by<false>({low, low}); }
+
+  /// Marks what an early-stopped search selects: `sure` elements as above, those that fill up as in the range.
+  __device__ RangeCounts mark_early(const EarlySelection<Key>& selection) {
+    return selection.fill_only ? mark_reaching(selection.fill) : mark({selection.fill, selection.sure - 1});
+  }
 
   /// Lists the elements marked as in the range, in order.
   __device__ void list_between(std::uint16_t* list) const {

@@ -9,6 +9,7 @@
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block/arguments.hpp"
+#include "cuda/select/block/extent.cuh"
 #include "cuda/select/block/listed.cuh"
 #include "cuda/select/block/marked_row.cuh"
 #include "cuda/select/block/row.cuh"
@@ -28,7 +29,8 @@ struct PartState {
   int equal;              ///< Elements equal to that, which are then not listed.
   CountsOfWarps of_warps;
   SampledRange<Key> from_sample;
-  std::uint64_t copied;  ///< A barrier for the copy of the part.
+  RowExtent<Key> extent;  ///< Of this part, if the search stops early.
+  std::uint64_t copied;   ///< A barrier for the copy of the part.
 };
 
 template <class T, int kChunks>
@@ -56,6 +58,7 @@ class PartSelect {
     const BulkCopy copy(&state_.copied);
     row_.fetch(copy, args_.spares_cache);
     search_.prepare();
+    if (threadIdx.x == 0) state_.extent = {kTop, 0};
     if (warp_number() == 0) {
       const T* row = static_cast<const T*>(args_.input) + row_number_ * args_.stride;
       const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row);
@@ -64,6 +67,7 @@ class PartSelect {
     marked_.find_own_elements();
     __syncthreads();
     copy.wait();
+    if (stops_early(args_)) measure(row_, args_.smallest, state_.extent);  // before the blocks meet
     select();
     if (args_.passes != nullptr && block_ == 0 && threadIdx.x == 0) args_.passes[row_number_] = marked_.passes();
     search_.wait_for_others();
@@ -72,6 +76,7 @@ class PartSelect {
  private:
   using Search = PartSearch<Key, BlockArguments, SearchedBy::several>;
   using Share = typename Search::Share;
+  using Warp = LaneGroup<32>;
   static constexpr Key kTop = core::max_key<T>;
 
   /// This part's elements in a range, for the search.
@@ -103,15 +108,19 @@ class PartSelect {
       range = is_above ? KeyRange<Key>{static_cast<Key>(range.high + 1), kTop} : KeyRange<Key>{0, range.low - 1};
       search_.meet();  // all have read the counts
     }
-    if (range.low == range.high) {
-      const Share share = search_.share_of_many(marked_.mark(range));
+    const bool many_equal = range.low == range.high;
+    // Those above are not among the listed ones.
+    Share share;
+    if (!many_equal) share = search_.share_of_few(candidates, range, lists_ ? state_.of_listed.above : 0);
+    const Key kth = many_equal ? range.low : search_.kth();
+    const bool early = stops_early(args_) && extent().template is_finite<T>(args_.smallest);
+    if (early || many_equal) {
+      share = search_.share_of_many(early ? marked_.mark_early(early_selection<T>(args_, extent(), kth))
+                                          : marked_.mark(range));
       search_.leave();
       return write_marked(share);
     }
-    // Those above are not among the listed ones.
-    const Share share = search_.share_of_few(candidates, range, lists_ ? state_.of_listed.above : 0);
     search_.leave();
-    const Key kth = search_.kth();
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
     const bool listed_all =
         lists_ && state_.of_listed.above == 0 && (candidates.equal() == 0 || kth > candidates.equal_key());
@@ -144,6 +153,13 @@ class PartSelect {
       state_.equal = equal;
     }
     __syncthreads();
+  }
+
+  /// Of the whole row.
+  [[nodiscard]] __device__ RowExtent<Key> extent() const {
+    const bool reads = lane_number() < args_.parts;
+    const RowExtent<Key> there = reads ? *of_block(&state_.extent, lane_number()) : RowExtent<Key>{kTop, 0};
+    return {Warp::least(there.least), Warp::greatest(there.greatest)};
   }
 
   __device__ void write_marked(const Share& share) {

@@ -11,6 +11,7 @@
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block/arguments.hpp"
+#include "cuda/select/block/extent.cuh"
 #include "cuda/select/block/kth.cuh"
 #include "cuda/select/block/listed.cuh"
 #include "cuda/select/block/marked_row.cuh"
@@ -27,7 +28,8 @@ struct BlockState {
   KthMemory<Key> kth;
   CountsOfWarps of_warps;
   SampledRange<Key> from_sample;
-  std::uint64_t copied;  ///< A barrier for the copy of the row.
+  RowExtent<Key> extent;  ///< If the search stops early.
+  std::uint64_t copied;   ///< A barrier for the copy of the row.
   std::uint16_t selected[kBlockMaxSorted];
 };
 
@@ -52,6 +54,7 @@ class BlockSelect {
     const BulkCopy copy(&state_.copied);
     row_.fetch(copy, args_.spares_cache);
     search_.clear();
+    if (threadIdx.x == 0) state_.extent = {kTop, 0};
     if (warp_number() == 0) {
       const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row_.in_global_memory());
       if (lane_number() == 0) state_.from_sample = range;
@@ -59,6 +62,10 @@ class BlockSelect {
     marked_.find_own_elements();
     __syncthreads();
     copy.wait();
+    if (stops_early(args_)) {
+      measure(row_, args_.smallest, state_.extent);
+      __syncthreads();
+    }
     select();
     if (args_.passes != nullptr && threadIdx.x == 0) args_.passes[blockIdx.x] = marked_.passes();
   }
@@ -89,6 +96,7 @@ class BlockSelect {
       in_range = true;
     }
     if (range_.low == range_.high) {
+      if (may_differ()) return write_early(range_.low);
       if (!in_range) marked_.mark(range_);
       return write_marked(k() - counts_.above);
     }
@@ -103,6 +111,7 @@ class BlockSelect {
         f(marked_.key_of(lists ? list_[i] : row_.begin() + i));
       }
     });
+    if (may_differ()) return write_early(kth.key);
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
     if (lists && counts_.above == 0 && !writes_rows) return write_listed(kth, mine);
     const int reach = marked_.mark_reaching(kth.key).reach;
@@ -166,6 +175,14 @@ class BlockSelect {
       __syncthreads();
       write_sorted(state_.selected);
     }
+  }
+
+  /// True if the search stops early: then what is selected may not be exact. Rows that are not finite always are.
+  [[nodiscard]] __device__ bool may_differ() const {
+    return stops_early(args_) && state_.extent.template is_finite<T>(args_.smallest);
+  }
+  __device__ void write_early(Key kth) {
+    write_marked(k() - marked_.mark_early(early_selection<T>(args_, state_.extent, kth)).above);
   }
 
   /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.

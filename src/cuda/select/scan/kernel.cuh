@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kScanMaxThreads) scan_rows_kernel(const __grid
       if (extent.finite) {
         // Every thread runs the search, since all threads have the counts.
         core::Bisection<core::ArithmeticOf<T>> search(row.arithmetic(extent.least), row.arithmetic(extent.greatest),
-                                                      args.k, args.max_iter, args.epsilon);
+                                                      args.k, args.max_iter, args.rule, args.epsilon);
 #pragma unroll 1
         while (search.next()) search.record(row.count(search.middle()));
         const auto selection = search.selection();

@@ -191,15 +191,16 @@ struct WarpSearch {
     const Range range = range_of(row, x);
     const bool finite = E::is_finite(range.least) && E::is_finite(range.greatest);
     core::Bisection<Arithmetic, int> search(arithmetic(range.least, args.smallest),
-                                            arithmetic(range.greatest, args.smallest), k, args.max_iter, args.epsilon);
+                                            arithmetic(range.greatest, args.smallest), k, args.max_iter, args.rule,
+                                            args.epsilon);
     bool goes_on = finite && search.next();
-    Marks<R> counted = Marks<R>::none();  // the elements of the last pass,
-    Marks<R> fill = row.inside();         // and those of the last pass with at least k
+    Marks<R> fewer = Marks<R>::none();  // the elements of the last pass with fewer than k,
+    Marks<R> fill = row.inside();       // and those of the last pass with at least k
     while (__any_sync(kFullWarp, goes_on)) {
       const Marks<R> marks = marks_of<T>(x, least_at(search.middle(), args.smallest));
       const int number = Group::sum(marks.count());
       if (goes_on) {
-        counted = marks;
+        fewer = Marks<R>::either(number >= k, fewer, marks);
         fill = Marks<R>::either(number >= k, marks, fill);
         search.record(number);
         goes_on = search.next();
@@ -207,7 +208,7 @@ struct WarpSearch {
     }
     const core::Selection<Arithmetic> selection = search.selection();
     if (args.passes != nullptr && Group::lane() == 0) args.passes[row.row] = finite ? selection.passes : 0;
-    const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), counted);
+    const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), fewer);
     Marks<R> chosen = sure | first_in_index_order<G>(fill.without(sure), k - static_cast<int>(selection.count_sure));
     const bool stops_early = args.max_iter > 0 || args.epsilon > 0;
     const bool suffices = stops_early || Group::sum(fill.count()) == k;  // if not, there are ties
