@@ -21,6 +21,7 @@ TEST_P(Anything, Random) {
     problem.passes = random.coin();
     random.pick(kLimits).apply(problem);
     if (problem.max_iter > 0 && random.coin()) problem.max_iter = static_cast<std::int32_t>(random.between(1, 200));
+    if (problem.max_iter > 0 && random.coin()) problem.rule = rtopk::Rule::printed;
     if (problem.epsilon > 0.0 && random.coin()) problem.epsilon = random.uniform();
     random.pick(shapes_for(cols)).apply(problem);
     if (!conforms(problem, matrix, random_layout(random))) return;
