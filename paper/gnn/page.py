@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 
 from rtopk.gnn.data.generated import SHAPES
+from rtopk.gnn.paper.published import PUBLISHED
 from rtopk.gnn.recipe import recipe_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
@@ -18,13 +19,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import charts  # noqa: E402
 from charts import Axis, Bars, Level, Panel, Point, Series  # noqa: E402
 
-# As published: table 4 of the RTop-K paper (ICLR 2025), an RTX A6000, N = nodes, M = 256, k = 32.
-PUBLISHED = {
-    "ogbn-products": {"nodes": 2_449_029, "sage": (80.08, 19.81), "gcn": (76.6, 19.61), "gin": (77.77, 19.67)},
-    "Yelp": {"nodes": 716_847, "sage": (61.09, 26.09), "gcn": (48.26, 25.84), "gin": (43.16, 25.92)},
-    "Reddit": {"nodes": 232_965, "sage": (96.74, 11.66), "gcn": (95.18, 11.61), "gin": (94.96, 11.62)},
-    "Flickr": {"nodes": 89_250, "sage": (53.44, 26.86), "gcn": (50.42, 26.78), "gin": (51.73, 26.73)},
-}
 NAMES = {"sage": "GraphSAGE", "gcn": "GCN", "gin": "GIN"}
 
 _STYLE = """
@@ -221,7 +215,8 @@ def _scores_table(cells: Sequence[Cell]) -> str:
 
 
 def _recipes_table(cells: Sequence[Cell]) -> str:
-    names = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "rule", "eval_every", "precision")
+    names = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops")
+    names += ("rule", "eval_every", "precision", "initialization")
     rows = [[cell.title, *(str(cell.recipe.get(name, "-")) for name in names)] for cell in cells]
     return _table(["graph, model", *(name.replace("_", " ") for name in names)], rows)
 

@@ -42,11 +42,7 @@ class Results:
                 f"{self.path} has results of {before['device']}, and this is {now['device']}; accepted: another --out"
             )
         for dataset in datasets:
-            facts = {
-                "nodes": dataset.graph.num_nodes,
-                "edges": dataset.graph.num_edges,
-                "metric": "micro-F1" if dataset.multilabel else "accuracy",
-            }
+            facts = graph_facts(dataset)
             known = self.content["graphs"].setdefault(dataset.name, facts)
             if known != facts:
                 raise TrainingError(
@@ -61,6 +57,11 @@ class Results:
 
     def write(self) -> None:
         write_whole(self.path, (json.dumps(self.content, indent=1) + "\n").encode())
+
+
+def graph_facts(dataset: Dataset) -> dict:
+    metric = "micro-F1" if dataset.multilabel else "accuracy"
+    return {"nodes": dataset.graph.num_nodes, "edges": dataset.graph.num_edges, "metric": metric}
 
 
 def read_results(path: Path) -> dict:

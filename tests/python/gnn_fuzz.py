@@ -312,6 +312,22 @@ def fuzz_graphsaint(rng, folder):
     step_on(load(folder))
 
 
+def fuzz_reddit(rng, folder):
+    arrays = good_arrays(rng, False)
+    data = {"feature": arrays["x"], "label": np.arange(NODES) % 4, "node_types": 1 + np.arange(NODES) % 3}
+    graph = {"shape": np.array([NODES, NODES]), "data": np.ones(len(arrays["indices"]))}
+    if rng.random() < 0.5:
+        rows = np.repeat(np.arange(NODES), np.diff(arrays["indptr"]))
+        graph |= {"row": rows, "col": arrays["indices"], "format": np.array(b"coo")}
+    else:
+        graph |= {"indptr": arrays["indptr"], "indices": arrays["indices"], "format": np.array(b"csr")}
+    first = rng.random() < 0.5
+    data, graph = (arrays_changed(rng, data), graph) if first else (data, arrays_changed(rng, graph))
+    (folder / "reddit_data.npz").write_bytes(npz_bytes(rng, data) if first else plain_npz(data))
+    (folder / "reddit_graph.npz").write_bytes(plain_npz(graph) if first else npz_bytes(rng, graph))
+    step_on(load(folder))
+
+
 def plain_npz(arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
@@ -406,6 +422,7 @@ KINDS = (
     fuzz_npz,
     fuzz_npz,
     fuzz_graphsaint,
+    fuzz_reddit,
     fuzz_products,
     fuzz_wordnet,
     fuzz_checkpoint,

@@ -15,8 +15,10 @@ from .._rules import RULES
 from ._atomic import locked
 from ._text import Refusal, printable
 from .data import DATA_VARIABLE, load
+from .initialization import INITIALIZATIONS
 from .layers import MODELS
-from .recipe import PRECISIONS, Recipe, check_recipe, recipe_for
+from .paper.command import add_paper_command
+from .recipe import PRECISIONS, check_recipe, recipe_for
 from .training import CHECKPOINT, Trainer, find_device, train
 
 GRAPHS = f"""\
@@ -26,7 +28,7 @@ A graph is one of these:
                     generated, with the published sizes, skewed degrees and planted classes; --scale 0.01: smaller
   ogbn-products     through the package ogb, if it is installed
   a path            of an .npz file of plain arrays, a GraphSAINT folder (adj_full.npz, feats.npy, class_map.json,
-                    role.json) or the unpacked files of ogbn-products
+                    role.json), DGL's Reddit (reddit_data.npz, reddit_graph.npz) or the unpacked files of ogbn-products
   a name            of one of these in the folder that --data or {DATA_VARIABLE} names
 """
 
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--deterministic", action="store_true", help="use only kernels with a fixed order of summation")
     add_shared_options(one, default_out="runs/GRAPH-MODEL-SELECTION-seedN")
     one.set_defaults(run=_train)
+    add_paper_command(commands)
     return parser
 
 
@@ -101,12 +104,18 @@ def add_shared_options(parser: argparse.ArgumentParser, default_out: str) -> Non
         " default highest",
     )
     recipe.add_argument(
+        "--initialization",
+        choices=INITIALIZATIONS,
+        help="how weights are drawn: torch's own way, the default, or Xavier's",
+    )
+    recipe.add_argument(
         "--rule", choices=RULES, help="what a search that --max-iter stops selects; default threshold_first"
     )
     recipe.add_argument("--eval-every", type=int, metavar="N", help="epochs between two evaluations; default 1")
 
 
-_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops", "rule", "eval_every", "precision")
+_RECIPE = ("hidden", "k", "layers", "dropout", "lr", "epochs", "self_loops")
+_RECIPE += ("rule", "eval_every", "precision", "initialization")
 
 
 def recipe_changes(arguments: argparse.Namespace, *more: str) -> dict:
@@ -124,9 +133,7 @@ def _train(arguments: argparse.Namespace) -> int:
     dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
     print(dataset, flush=True)
     recipe = recipe_for(dataset.name, arguments.model, **changes)
-    label = _top_k(recipe).replace(", ", "-").replace(" ", "-")
-    name = dataset.name.replace(" ", "")
-    out = arguments.out or Path("runs") / f"{name}-{recipe.model}-{label}-seed{recipe.seed}"
+    out = arguments.out or Path("runs") / recipe.run_name(dataset.name)
     trainer = Trainer(dataset, recipe, device)
     with locked(out):
         finished = _train_in(out, trainer, arguments.resume)
@@ -143,12 +150,6 @@ def _train(arguments: argparse.Namespace) -> int:
     return 0 if finished else 130
 
 
-def _top_k(recipe: Recipe) -> str:
-    """The kind of top-k, with its rule if that is not the default."""
-    early = recipe.max_iter is not None and recipe.rule != RULES[0]
-    return f"{recipe.selection}, {recipe.rule}" if early else recipe.selection
-
-
 def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
     checkpoint, recipe = out / CHECKPOINT, trainer.recipe
     if not checkpoint.exists():
@@ -160,7 +161,7 @@ def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
     else:
         trainer.check_replaces(checkpoint)
     print(
-        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {_top_k(recipe)}, on"
+        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.top_k}, on"
         f" {trainer.device}; results in {printable(out)}",
         flush=True,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from .._rules import RULES
 from ._text import Refusal, short
+from .initialization import INITIALIZATIONS
 from .layers import MODELS
 
 _MAX_COLUMNS = 1 << 16  # what a 16-bit selector can name
@@ -31,11 +32,23 @@ class Recipe:
     seed: int = 97
     eval_every: int = 1  # epochs between two evaluations
     precision: str = "highest"  # of float32 matrix products, for torch.set_float32_matmul_precision
+    initialization: str = "torch"  # of the weights of linear maps: torch's own, or "xavier"
 
     @property
     def selection(self) -> str:
         """The kind of top-k, as tables and figures name it."""
         return self.baseline or ("exact" if self.max_iter is None else f"max_iter {self.max_iter}")
+
+    @property
+    def top_k(self) -> str:
+        """The kind of top-k, with its rule if that is not the default."""
+        early = self.max_iter is not None and self.rule != RULES[0]
+        return f"{self.selection}, {self.rule}" if early else self.selection
+
+    def run_name(self, graph: str) -> str:
+        """The name of a run on a graph, for its folder."""
+        label = self.top_k.replace(", ", "-").replace(" ", "-")
+        return f"{graph.replace(' ', '')}-{self.model}-{label}-seed{self.seed}"
 
 
 # MaxK-GNN's settings for the graphs of the paper's last table. All of them use Adam without weight decay, and a
@@ -117,5 +130,7 @@ def check_recipe(recipe: Recipe) -> None:
         raise TrainingError(f"rule is {short(recipe.rule)}; accepted: {', '.join(RULES)}")
     if recipe.precision not in PRECISIONS:
         raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
+    if recipe.initialization not in INITIALIZATIONS:
+        raise TrainingError(f"initialization is {short(recipe.initialization)}; accepted: {', '.join(INITIALIZATIONS)}")
     if recipe.baseline is not None and recipe.max_iter is not None:
         raise TrainingError(f"max_iter is {recipe.max_iter} with a baseline; accepted: none, since torch.topk is exact")

@@ -23,6 +23,16 @@ def node_count(file: ArrayFile) -> int:
     return count
 
 
+def scipy_form(file: ArrayFile) -> tuple[object, object]:
+    """The format and the shape of a sparse matrix, as SciPy wrote them. Without a format: csr."""
+    file.need("shape")
+    for name in file.heads.keys() & {"shape", "format"}:
+        if file.heads[name].nbytes > 64:
+            raise GraphError(f"{file.path}: {name} is {file.heads[name]}; accepted: what SciPy writes")
+    form = file.read("format").tolist() if "format" in file.heads else "csr"
+    return form, file.read("shape").tolist()
+
+
 def check_starts(file: ArrayFile, starts: str, columns: str) -> None:
     for name in (starts, columns):
         head = file.heads[name]

@@ -37,6 +37,11 @@ class Dataset:
     def multilabel(self) -> bool:
         return self.labels.dim() == 2
 
+    @property
+    def metric(self) -> str:
+        """The name of the score of a network."""
+        return "micro-F1" if self.multilabel else "accuracy"
+
     def to(self, device: torch.device | str) -> Dataset:
         moved = {
             name: getattr(self, name).to(device)

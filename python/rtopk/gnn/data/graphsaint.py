@@ -9,23 +9,21 @@ import torch
 
 from ..graph import Graph
 from ._arrays import ArrayFile, open_plain
-from ._checks import MAX_FEATURES, check_numbers, check_rows, finite, node_count, read_numbers, read_rows
+from ._checks import MAX_FEATURES, check_numbers, check_rows, finite, node_count, read_numbers, read_rows, scipy_form
 from .dataset import Dataset, GraphError, make_dataset
 
 
-def read_graphsaint(folder: Path) -> Dataset:
-    """Reads adj_full.npz (a SciPy CSR matrix), feats.npy, class_map.json and role.json. Features are standardised by
-    the mean and deviation of the training nodes, as GraphSAINT does."""
+def read_graphsaint(folder: Path, *, standardize: bool = True) -> Dataset:
+    """Reads adj_full.npz (a SciPy CSR matrix), feats.npy, class_map.json and role.json. With `standardize`, features
+    are standardised by the mean and deviation of the training nodes, as GraphSAINT does."""
     adjacency = folder / "adj_full.npz"
     with ArrayFile(adjacency, ("indptr", "indices", "shape", "format")) as file:
-        file.need("indptr", "indices", "shape")
+        file.need("indptr", "indices")
         nodes = node_count(file)
-        for name in file.heads.keys() & {"shape", "format"}:
-            if file.heads[name].nbytes > 64:
-                raise GraphError(f"{adjacency}: {name} is {file.heads[name]}; accepted: what SciPy writes")
-        if "format" in file.heads and (form := file.read("format").tolist()) not in (b"csr", "csr"):
+        form, shape = scipy_form(file)
+        if form not in (b"csr", "csr"):
             raise GraphError(f"{adjacency} is not in CSR form, but {form}")
-        if (shape := file.read("shape").tolist()) != [nodes, nodes]:
+        if shape != [nodes, nodes]:
             raise GraphError(f"{adjacency}: shape is {shape}, and indptr is for {nodes} rows")
         file.check_memory()
         graph = Graph(*read_rows(file, "indptr", "indices", nodes), check=False)
@@ -43,7 +41,7 @@ def read_graphsaint(folder: Path) -> Dataset:
         check_rows(features_file, "features", file.heads[""].shape, nodes, MAX_FEATURES)
         file.check_memory()
         features = torch.from_numpy(read_numbers(file))
-    if masks[0].any():
+    if standardize and masks[0].any():
         chosen = features[masks[0]].double()
         deviation = chosen.std(0, correction=0)
         deviation[deviation == 0] = 1

@@ -12,6 +12,7 @@ from .generated import SHAPES, generate
 from .graphsaint import read_graphsaint
 from .npz import read_npz
 from .ogb import read_ogb_files, read_ogb_package
+from .reddit import GRAPH_FILE, read_reddit
 from .wordnet import build as build_wordnet
 
 DATA_VARIABLE = "RTOPK_DATA"
@@ -24,17 +25,20 @@ def load(
     scale: float = 1.0,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    standardize: bool = True,
 ) -> Dataset:
     """Loads the graph of a name or a path.
 
     Args:
         graph: `wordnet`; a generated graph, `flickr-like`, `yelp-like`, `reddit-like` or `products-like`; the path of
-            an .npz file of plain arrays, of a GraphSAINT folder or of a folder with ogbn-products; or the name of one
-            of these in the folder `data`. docs/gnn.md describes the formats.
+            an .npz file of plain arrays, of a GraphSAINT folder, of a folder with DGL's Reddit or with ogbn-products;
+            or the name of one of these in the folder `data`. docs/gnn.md describes the formats.
         data: the folder to look for names in; without it the environment variable RTOPK_DATA, or the current folder.
         scale: the share of the published nodes and edges that a generated graph has.
         seed: the seed of a generated graph.
         device: the device of the result.
+        standardize: standardise the features of a GraphSAINT folder by its training nodes, as GraphSAINT does. False
+            leaves them as they are in the file, as DGL and PyTorch Geometric do. Other formats are never standardised.
     """
     name = os.fspath(graph)
     folder = Path(data or os.environ.get(DATA_VARIABLE) or ".")
@@ -44,7 +48,7 @@ def load(
         raise GraphError(f"{name}: a scale is for generated graphs; accepted: {', '.join(SHAPES)}")
     for path in (Path(name), folder / name, folder / f"{name}.npz"):
         if path.is_dir() or path.is_file():
-            return read(path).to(device)
+            return read(path, standardize=standardize).to(device)
     if name == "wordnet":
         return build_wordnet().to(device)
     if name == "ogbn-products":
@@ -53,22 +57,26 @@ def load(
     found = ", ".join(sorted(path.stem for path in folder.glob("*.npz"))) or "none"
     raise GraphError(
         f"there is no graph '{name}'. Known by name: {known}; in the folder {folder}: {found}. A path of an .npz"
-        " file, of a GraphSAINT folder or of ogbn-products' files is taken too, and --data names another folder."
+        " file, of a GraphSAINT folder, of DGL's Reddit or of ogbn-products' files is taken too, and --data names"
+        " another folder."
     )
 
 
-def read(path: Path) -> Dataset:
+def read(path: Path, *, standardize: bool = True) -> Dataset:
     """Reads a file or folder of any known format."""
     if path.is_file():
         if path.suffix != ".npz":
             raise GraphError(f"{path} is not an .npz file")
         return read_npz(path)
     if (path / "adj_full.npz").exists():
-        return read_graphsaint(path)
+        return read_graphsaint(path, standardize=standardize)
+    if (path / GRAPH_FILE).exists():
+        return read_reddit(path)
     for folder in (path, path / "products", path / "ogbn_products"):
         if (folder / "raw" / "edge.csv.gz").exists():
             return read_ogb_files(folder)
     raise GraphError(
         f"{path} is a folder of no known format; accepted: GraphSAINT's files (adj_full.npz, feats.npy, class_map.json,"
-        " role.json) or ogbn-products' (raw/edge.csv.gz, raw/node-feat.csv.gz, raw/node-label.csv.gz, split/)"
+        " role.json), DGL's Reddit (reddit_data.npz, reddit_graph.npz) or ogbn-products' (raw/edge.csv.gz,"
+        " raw/node-feat.csv.gz, raw/node-label.csv.gz, split/)"
     )

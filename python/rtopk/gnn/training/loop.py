@@ -47,7 +47,14 @@ _REPORT_SECONDS = 5.0
 _SAVE_SECONDS = 60.0
 
 
-def train(trainer: Trainer, out: Path, *, show: bool = True, has_lock: bool = False) -> bool:
+def train(
+    trainer: Trainer,
+    out: Path,
+    *,
+    show: bool = True,
+    has_lock: bool = False,
+    interruption: Interruption | None = None,
+) -> bool:
     """Trains to the end of the recipe, or to Ctrl-C. Leaves checkpoint.pt, best.pt and result.json in a folder.
 
     Args:
@@ -55,21 +62,23 @@ def train(trainer: Trainer, out: Path, *, show: bool = True, has_lock: bool = Fa
         out: the folder. It is locked until the function returns.
         show: print progress.
         has_lock: the caller has locked the folder.
+        interruption: the caller's, which it has entered, and asks before it starts another training.
 
     Returns:
         Whether it reached the end of the recipe.
     """
     with contextlib.nullcontext() if has_lock else locked(out):
         check_all_replaceable(out)  # now, not after hours of training
-        return _train(trainer, out, show)
+        return _train(trainer, out, show, interruption)
 
 
-def _train(trainer: Trainer, out: Path, show: bool) -> bool:
+def _train(trainer: Trainer, out: Path, show: bool, given: Interruption | None) -> bool:
     terminal = sys.stdout.isatty()
     start = reported = saved = time.monotonic()
     first = trainer.epoch
     between_epochs = False
-    with Interruption() as interruption:
+    with Interruption() if given is None else contextlib.nullcontext(given) as interruption:
+        interruption.saving = False  # the training before has ended
         try:
             while trainer.epoch < trainer.recipe.epochs and not interruption.asked:
                 loss = trainer.step()

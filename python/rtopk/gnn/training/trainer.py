@@ -15,6 +15,7 @@ from ..._info import __version__, info
 from .. import capture
 from .._atomic import write_whole
 from ..data import Dataset
+from ..initialization import draw_xavier
 from ..layers import MaxKGNN
 from ..recipe import Recipe, TrainingError, check_recipe
 from .checkpoint import CHECKPOINT, tensor_bytes
@@ -54,7 +55,10 @@ class Trainer:
             # The recipe decides about self loops, for every model.
             add_self_loops=False if recipe.model == "gcn" else None,
             dense=recipe.baseline == "dense",
-        ).to(self.device)
+        )
+        if recipe.initialization == "xavier":
+            draw_xavier(self.network)
+        self.network.to(self.device)
         gpu = self.device.type == "cuda"
         # Fused, the update is one kernel instead of a dozen.
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=recipe.lr, fused=gpu, capturable=gpu)
@@ -176,7 +180,7 @@ class Trainer:
         return {
             "recipe": asdict(self.recipe),
             "graph": self.graph_facts(),
-            "metric": "micro-F1" if self.data.multilabel else "accuracy",
+            "metric": self.data.metric,
             "epochs_done": self.epoch,
             "best": self.best,
             "history": self.history,
