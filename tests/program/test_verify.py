@@ -188,7 +188,19 @@ def test_early_stopping_by_the_other_rule(rtopk, refused, tmp_path, matrix):
 
 def test_passes(judge, rtopk, tmp_path, matrix):
     np.save(tmp_path / "in.npy", matrix)
-    rtopk("select", tmp_path / "in.npy", "-k", K, "--max-iter", 4, "--passes", "-o", tmp_path / "early.npz")
+    rtopk(
+        "select",
+        tmp_path / "in.npy",
+        "-k",
+        K,
+        "--max-iter",
+        4,
+        "--search",
+        "bisection",
+        "--passes",
+        "-o",
+        tmp_path / "early.npz",
+    )
     arrays = dict(np.load(tmp_path / "early.npz"))
     judge(0, "OK", **arrays)
     arrays["passes"][ROW] += 1

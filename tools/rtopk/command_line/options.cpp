@@ -62,7 +62,7 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags) {
                      "i32 or i64 for pairs (default i64), u8 or u16 for cbsr (default: the smallest that fits)"));
   grouped(app.add_flag("--no-values", flags.no_values, "Leave out the values of pairs"));
   grouped(app.add_flag("--no-indices", flags.no_indices, "Leave out the indices of pairs"));
-  grouped(app.add_flag("--passes", flags.passes, "Also return the number of search passes of each row"));
+  grouped(app.add_flag("--passes", flags.passes, "Also return the number of passes of each row's search"));
   CLI::Option* max_iter =
       grouped(app.add_option("--max-iter", flags.max_iter, "Stop early after this many bisection passes (0: exact)")
                   ->type_name("N"));
@@ -73,10 +73,10 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags) {
   grouped(app.add_option("--epsilon", flags.epsilon, "Stop early at this relative precision, 0 to 1 (0: exact)")
               ->type_name("E"))
       ->excludes(max_iter);
-  grouped(
-      add_choice(app, "--search", flags.search,
-                 "How an exact selection finds its threshold. fast: the library's own search (default); bisection: the "
-                 "paper's"));
+  grouped(add_choice(
+      app, "--search", flags.search,
+      "How thresholds are found. fast: as fast as the library can (default); bisection: pass by pass, as in the "
+      "paper, with the same results"));
 }
 
 void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help) {
