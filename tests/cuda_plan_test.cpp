@@ -215,7 +215,7 @@ TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
           if (k == cols / 2 && cols == 98304 / element) continue;
           EXPECT_EQ(plan.workspace_bytes, 0u);
           // Of long rows it is enough to keep candidates, if these are few.
-          if (form == rtopk::Form::pairs && k <= cols / 100 && cols >= (element == 2 ? 20480 : 16384)) {
+          if (form == rtopk::Form::pairs && k <= cols / 100 && cols >= (element == 2 ? 32768 : 24576)) {
             EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << describe(problem);
             continue;
           }

@@ -267,14 +267,9 @@ std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts, in
 bool prefers_cluster(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBytesOfMultiprocessor = 112 << 10;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
-  // Shorter rows only if there are two for each multiprocessor, and of 16 bits only if k is small. Measured, times the
-  // floor, cuda_cluster and cuda_block: f32, 1663 rows of 15376, k 37: 1.77, 2.32; 4027 rows of 15296, k 193: 1.69,
-  // 1.83; bf16, 1201 rows of 29088, k 320: 2.05, 3.02; 849 rows of 17736, k 2189: 3.93, 2.67.
-  const bool long_rows = problem.cols >= (element == 2 ? 32768 : 24576);
-  const bool middle_rows =
-      problem.cols >= (element == 2 ? 20480 : 16384) && problem.rows >= std::int64_t{2} * traits.multiprocessors;
-  if (!(long_rows || middle_rows) || problem.cols > kClusterMaxCols) return false;
-  if (problem.k > problem.cols / (element != 2 ? 16 : long_rows ? 32 : 64)) return false;
+  const std::int64_t min_cols = element == 2 ? 32768 : 24576;
+  if (problem.cols < min_cols || problem.cols > kClusterMaxCols) return false;
+  if (problem.k > problem.cols / (element == 2 ? 32 : 16)) return false;
   // A block that keeps its row can write the whole of it, and sorts a few results by itself.
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
   const bool sorts = problem.order == Order::by_value && problem.k <= kBlockMaxSorted && element < 8;
