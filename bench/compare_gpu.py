@@ -14,6 +14,10 @@ The JSON is written after every cell. A cell that hangs or crashes ends the run;
     python bench/compare_gpu.py --quick --grids paper sweep
     python bench/compare_gpu.py --shape 1048576x256x32 --dtype f32 bf16
     python bench/compare_gpu.py --random 300 --seed 7
+    python bench/compare_gpu.py --quick --grids paper --peers all
+
+With --peers, other libraries' top-k is timed beside rtopk where they are installed; those that are not are named. Their
+results are checked too, by value: a time of wrong rows is marked, and a failure of theirs does not end the run.
 """
 
 import argparse
@@ -29,14 +33,21 @@ import time
 from pathlib import Path
 
 import librtopk
+import peers
 from checkout import command_line, commit
 from gpu_grids import DATA, ELEMENT_BYTES, GRIDS, Cell, matrix_of, random_cells, spread, thinned
-from gpu_report import Outcome, Report, print_heading, print_outcome, print_random, print_table
+from gpu_report import Outcome, Report, print_heading, print_outcome, print_peers, print_random, print_table
 
 # The L2 caches of today's GPUs hold at most half of this.
 CACHE_FLUSH_BYTES = 256 << 20
 # A cell takes a fraction of a second; after this long it counts as hanging.
 CELL_LIMIT_SECONDS = 12
+# With peers: some of them compile for every shape.
+PEER_CELL_LIMIT_SECONDS = 90
+# One millisecond at 2 GHz.
+HEAD_START_CYCLES = 2_000_000
+# A peer that takes longer is timed once.
+SLOW_PEER_MILLISECONDS = 50
 
 
 # ---- The GPU ----
@@ -56,7 +67,7 @@ class Gpu:
     # Rows of an early-stopped selection that are compared with the CPU backend.
     CPU_SAMPLE_ROWS = 256
 
-    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed):
+    def __init__(self, library_path, repeats, torch_repeats, with_torch, seed, data=DATA):
         import torch  # before the library, as in every program that uses both
 
         self.library = librtopk.Library(library_path)
@@ -64,7 +75,8 @@ class Gpu:
             sys.exit("no GPU that torch can use; --dry-run shows what would be measured")
         self.torch = torch
         self.repeats, self.torch_repeats, self.with_torch = repeats, torch_repeats, with_torch
-        self.seed = seed
+        self.seed, self.data = seed, data
+        self.peers = ()
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.dtypes = {
             "f32": torch.float32,
@@ -127,11 +139,15 @@ class Gpu:
             same_data = cell.baseline.data == cell.data
             matrix = works["rtopk"].matrix if same_data else self.matrix(cell.baseline, number)
             works["baseline"] = Work(self, cell.baseline, matrix)
-        return Outcome(cell, self.checked_times(works), plan=works["rtopk"].family)
+        beside = peers.Beside(self.peers)
+        times = self.checked_times(works, beside)
+        return Outcome(cell, times, works["rtopk"].family, "", beside.wrong_rows, beside.errors)
 
-    def checked_times(self, works):
+    def checked_times(self, works, beside=None):
         """Median microseconds of every work by name, of the first work's floor, and of torch.topk where it can do the
-        same. Results are checked before the timing and must be the same after it."""
+        same. Results are checked before the timing and must be the same after it. Peers that can do the same are timed
+        too, as "peer:NAME"; what else is known of them is left in `beside`."""
+        beside = beside or peers.Beside()
         first = next(iter(works.values()))
         functions = {"floor": self.copy_of(first.cell.floor_bytes)} | {name: work.run for name, work in works.items()}
         repeats = dict.fromkeys(functions, self.repeats)
@@ -139,7 +155,9 @@ class Gpu:
             functions["torch"] = self.torch_topk(first.cell, first.matrix)
             repeats["torch"] = self.torch_repeats
         checked = {name: work.checked_result() for name, work in works.items()}
-        times = self.interleaved(functions, repeats)
+        guests = beside.checked_functions(self.torch, first.cell, first.matrix, self.head_start, self.recover_from)
+        times = self.interleaved(functions | guests, repeats | dict.fromkeys(guests, self.torch_repeats), beside)
+        beside.release()
         for name, work in works.items():
             for before, after in zip(checked[name], work.outputs.values(), strict=True):
                 if not self.torch.equal(before, self.as_bits(after)):
@@ -151,7 +169,7 @@ class Gpu:
         if torch.cuda.memory_reserved() > 64 << 30:
             torch.cuda.empty_cache()
         generator = torch.Generator(device=self.device).manual_seed(self.seed + number)
-        return matrix_of(torch, cell, self.dtypes[cell.dtype], generator)
+        return matrix_of(torch, cell, self.dtypes[cell.dtype], generator, self.data)
 
     def copy_of(self, total_bytes):
         """A copy that reads half of `total_bytes` and writes the other half."""
@@ -166,8 +184,21 @@ class Gpu:
         largest = cell.direction == "largest"
         return lambda: torch.topk(matrix, k, dim=1, largest=largest, sorted=in_order, out=(values, indices))
 
-    def interleaved(self, functions, repeats):
-        """Median microseconds of each function on the GPU. The host runs ahead, so its time is not included."""
+    def head_start(self):
+        """The GPU sleeps until the host's part of a peer's call is over: with some it is longer than the kernel."""
+        self.torch.cuda._sleep(HEAD_START_CYCLES)
+
+    def recover_from(self, name, error):
+        """After a peer's error: the GPU must still work, and memory may have run out."""
+        try:
+            self.torch.cuda.synchronize()
+        except RuntimeError as lost:
+            raise DeviceLost(f"{name}: {in_one_line(error)}; the GPU is lost: {in_one_line(lost)}") from lost
+        self.torch.cuda.empty_cache()
+
+    def interleaved(self, functions, repeats, beside):
+        """Median microseconds of each function on the GPU. The host runs ahead, so its time is not included. A peer
+        that fails has no time; `beside` keeps its error."""
         event = self.torch.cuda.Event
         spans = {name: [] for name in functions}
         for turn in range(1 + self.repeats):
@@ -175,16 +206,32 @@ class Gpu:
                 if turn > repeats[name]:
                     continue
                 begin, end = event(enable_timing=True), event(enable_timing=True)
+                is_peer = name.startswith(peers.PREFIX)
+                if is_peer:
+                    self.head_start()
                 self.flushed.zero_()
                 begin.record()
-                function()
+                try:
+                    function()
+                except Exception as error:
+                    if not is_peer:
+                        raise
+                    beside.failed(name.removeprefix(peers.PREFIX), error)
+                    self.recover_from(name, error)
+                    repeats[name] = -1
+                    spans[name].clear()
+                    continue
                 end.record()
                 if turn > 0:  # the first turn loads code and warms up
                     spans[name].append((begin, end))
+                elif is_peer:
+                    end.synchronize()
+                    repeats[name] = 1 if begin.elapsed_time(end) > SLOW_PEER_MILLISECONDS else repeats[name]
         self.torch.cuda.synchronize()
         return {
             name: statistics.median(begin.elapsed_time(end) for begin, end in pairs) * 1e3
             for name, pairs in spans.items()
+            if pairs
         }
 
     def as_bits(self, tensor):
@@ -385,6 +432,13 @@ def parse_arguments():
     parser.add_argument("--program", type=Path, help="which draws them; default: bin/rtopk beside the library's folder")
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
     parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
+    parser.add_argument(
+        "--peers",
+        nargs="+",
+        choices=["all", *peers.NAMES],
+        default=[],
+        help="time these beside rtopk, where they are installed",
+    )
     parser.add_argument("--repeats", type=int, help="of the floor and rtopk; default 15, with --quick 9")
     parser.add_argument("--torch-repeats", type=int, default=3, help="of torch.topk; default %(default)s")
     parser.add_argument("--seed", type=int, help="of the data and the random problems; default: another in every run")
@@ -419,6 +473,14 @@ def chosen_cells(arguments, seed):
     return thinned(cells) if arguments.quick else cells
 
 
+def found_peers(arguments, gpu, cells):
+    """The peers that --peers asks for."""
+    asked = peers.named(arguments.peers)
+    if arguments.dry_run:
+        return peers.not_looked_for(asked, "needs a GPU")
+    return peers.Found.among(asked, gpu.torch, sorted({cell.dtype for cell in cells}))
+
+
 def measure_all(gpu, report, positions, seconds):
     """Measures every cell. Returns why it ended early, or None."""
     for position in positions:
@@ -426,7 +488,8 @@ def measure_all(gpu, report, positions, seconds):
             return None
         try:
             report.begin(position)
-            faulthandler.dump_traceback_later(CELL_LIMIT_SECONDS, exit=True)
+            limit = PEER_CELL_LIMIT_SECONDS if report.peers else CELL_LIMIT_SECONDS
+            faulthandler.dump_traceback_later(limit, exit=True)
             report.end(position, gpu.measure(report.cells[position], position))
             print_outcome(report.outcomes[position])
         except DeviceLost as error:
@@ -465,6 +528,10 @@ def main():
     else:
         gpu = Gpu(arguments.library, repeats, min(arguments.torch_repeats, repeats), not arguments.no_torch, seed)
     facts |= gpu.facts()
+    if arguments.peers:
+        found = found_peers(arguments, gpu, cells)
+        gpu.peers, report.peers = tuple(found.peers), found.record()
+        print("peers:", ", ".join(f"{peer.name} {version}" for peer, version in found.measured) or "none here")
     order = range(len(cells)) if arguments.seconds is None else spread(cells)
     positions = [position for position in order if position not in report.outcomes]
     print(
@@ -478,6 +545,8 @@ def main():
     if arguments.random:
         print_random(report.in_order())
     print_table(report.summaries())
+    if report.peers is not None:
+        print_peers(report.in_order(), report.peers)
     for outcome in failed:
         print(f"FAILED {outcome.cell.set} {outcome.cell.name}: {outcome.error}")
     written = f", written to {arguments.json}" if arguments.json else ""

@@ -514,14 +514,15 @@ RANDOM_DATA = {
 DATA = ADVERSARIAL_DATA | RANDOM_DATA
 
 
-def matrix_of(torch, cell, dtype, generator):
-    """A random matrix for a cell, on the generator's device, at its offset and with its stride."""
+def matrix_of(torch, cell, dtype, generator, data=DATA):
+    """A random matrix for a cell, on the generator's device, at its offset and with its stride. `data` has the
+    distributions by name."""
     device, shape = generator.device, (cell.rows, cell.cols)
     if cell.dtype == "i32":
         made = torch.randint(-(1 << 31), 1 << 31, shape, dtype=dtype, device=device, generator=generator)
     else:
         normal = torch.randn(shape, dtype=dtype, device=device, generator=generator)
-        made = DATA[cell.data](torch, normal, generator).to(dtype)
+        made = data[cell.data](torch, normal, generator).to(dtype)
     if not cell.row_stride and not cell.offset:
         return made
     # The gaps hold what would always be selected.

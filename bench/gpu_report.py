@@ -16,9 +16,11 @@ class Outcome:
     """Median times of a cell in microseconds, or why there are none."""
 
     cell: Cell
-    times: dict = field(default_factory=dict)  # of floor and rtopk; of torch and baseline if they were measured
+    times: dict = field(default_factory=dict)  # of floor and rtopk; of torch, baseline and peer:NAME where measured
     plan: str = ""
     error: str = ""
+    peer_wrong_rows: dict = field(default_factory=dict)  # by peer
+    peer_errors: dict = field(default_factory=dict)  # of peers that failed
 
     def ratio(self, to):
         return self.times["rtopk"] / self.times[to] if "rtopk" in self.times and to in self.times else None
@@ -30,13 +32,23 @@ class Outcome:
         gigabytes_per_second = None
         if "rtopk" in self.times:
             gigabytes_per_second = round(self.cell.floor_bytes / self.times["rtopk"] / 1e3, 1)
-        return cell | {
-            "microseconds": {name: round(value, 3) for name, value in self.times.items()},
-            "ratios": {to: round(self.ratio(to), 4) for to in ("floor", "torch", "baseline") if self.ratio(to)},
-            "gigabytes_per_second": gigabytes_per_second,
-            "plan": self.plan,
-            "error": self.error,
-        }
+        return (
+            cell
+            | {
+                "microseconds": {name: round(value, 3) for name, value in self.times.items()},
+                "ratios": {to: round(self.ratio(to), 4) for to in ("floor", "torch", "baseline") if self.ratio(to)},
+                "gigabytes_per_second": gigabytes_per_second,
+                "plan": self.plan,
+                "error": self.error,
+            }
+            | self.beside()
+        )
+
+    def beside(self):
+        """What the JSON says about peers besides their times; nothing where none was asked for."""
+        if not self.peer_wrong_rows and not self.peer_errors:
+            return {}
+        return {"peer_wrong_rows": self.peer_wrong_rows, "peer_errors": self.peer_errors}
 
 
 def identity(record):
@@ -49,6 +61,7 @@ class Report:
 
     def __init__(self, path, facts, cells):
         self.path, self.facts, self.cells = path, facts, cells
+        self.peers = None  # which of them were measured, where they were asked for
         self.start = time.monotonic()
         self.seconds_before = 0.0
         self.outcomes = {}  # by position in cells
@@ -63,7 +76,8 @@ class Report:
         for position, cell in enumerate(self.cells):
             record = records.get(identity(asdict(cell)))
             if record is not None:
-                outcome = Outcome(cell, record["microseconds"], plan=record["plan"], error=record["error"])
+                peers = [record.get(name, {}) for name in ("peer_wrong_rows", "peer_errors")]
+                outcome = Outcome(cell, record["microseconds"], record["plan"], record["error"], *peers)
                 self._set(position, outcome)
         self.seconds_before = before["environment"]["seconds"]
         return True
@@ -101,7 +115,8 @@ class Report:
             return
         texts = [self._texts[position] for position in sorted(self._texts)]
         written = self.path.with_name(self.path.name + ".part")
-        written.write_text(as_text({"environment": self.facts, "summary": self.summaries()}, texts))
+        peers = {} if self.peers is None else {"peers": self.peers}
+        written.write_text(as_text({"environment": self.facts, "summary": self.summaries()} | peers, texts))
         written.replace(self.path)
 
 
@@ -181,6 +196,32 @@ def print_random(outcomes):
         print(f"{outcome.ratio('floor'):7.2f}  {outcome.cell.name:<60} {outcome.plan}")
 
 
+def peer_lines(outcomes, peers):
+    """For each measured peer its time as a multiple of rtopk's, and in a last line those that were not measured."""
+    lines = []
+    if peers["measured"]:
+        lines.append(f"{'peer / rtopk':<12} {'cells':>5} {'mean':>7} {'least':>7} {'most':>7}  wrong, failed; version")
+    for peer in peers["measured"]:
+        name = peer["name"]
+        here = [outcome for outcome in outcomes if f"peer:{name}" in outcome.times and "rtopk" in outcome.times]
+        ratios = [outcome.times[f"peer:{name}"] / outcome.times["rtopk"] for outcome in here]
+        numbers = (geometric_mean(ratios), min(ratios), max(ratios)) if ratios else ()
+        columns = " ".join(f"{number:7.2f}" for number in numbers) or f"{'-':>7} {'-':>7} {'-':>7}"
+        wrong = [outcome.peer_wrong_rows.get(name, 0) for outcome in outcomes]
+        failed = [outcome.peer_errors[name] for outcome in outcomes if name in outcome.peer_errors]
+        trouble = [f"{sum(wrong)} wrong rows in {sum(map(bool, wrong))} cells"] if any(wrong) else []
+        trouble += [f"failed in {len(failed)} cells, first: {failed[0]}"] if failed else []
+        lines.append(f"{name:<12} {len(here):>5} {columns}  {'; '.join([*trouble, peer['version']])}")
+    if peers["missing"]:
+        reasons = "; ".join(f"{peer['name']} ({peer['why']})" for peer in peers["missing"])
+        lines.append(f"not measured: {reasons}")
+    return lines
+
+
+def print_peers(outcomes, peers):
+    print("", *peer_lines(outcomes, peers), sep="\n")
+
+
 def print_heading():
     print(f"{'set':<12} {'cell':<44} {'floor us':>9} {'rtopk us':>9} {'/floor':>7} {'/base':>6} {'torch x':>8}  plan")
 
@@ -191,5 +232,12 @@ def print_outcome(outcome):
         return
     base = f"{outcome.ratio('baseline'):6.2f}" if outcome.ratio("baseline") else f"{'':6}"
     torch = f"{1 / outcome.ratio('torch'):8.1f}" if outcome.ratio("torch") else f"{'':8}"
+    peers = "".join(peer_text(outcome, name) for name in outcome.times if name.startswith("peer:"))
     print(f"{outcome.cell.set:<12} {outcome.cell.name:<44} {outcome.times['floor']:9.1f} {outcome.times['rtopk']:9.1f}"
-          f" {outcome.ratio('floor'):7.3f} {base} {torch}  {outcome.plan}", flush=True)  # fmt: skip
+          f" {outcome.ratio('floor'):7.3f} {base} {torch}  {outcome.plan}{peers}", flush=True)  # fmt: skip
+
+
+def peer_text(outcome, name):
+    """A peer's time as a multiple of rtopk's; "!" marks wrong rows."""
+    wrong = outcome.peer_wrong_rows.get(name.removeprefix("peer:"))
+    return f"  {name.removeprefix('peer:')} x{outcome.times[name] / outcome.times['rtopk']:.1f}{'!' if wrong else ''}"
