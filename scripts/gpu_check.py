@@ -3,8 +3,8 @@
 
     python3 scripts/gpu_check.py [--only STEP ...] [--quick] [--seconds N] [--json FILE]
 
-The steps: build, tests, soak, sanitize, bench, random (the benchmark over random problems), torch (the Python package),
-attack (its operators under memcheck), gnn.
+The steps: build, tests, soak, sanitize, bench, random (the benchmark over random problems), peers (other libraries'
+top-k beside rtopk, where they are installed), torch (the Python package), attack (its operators under memcheck), gnn.
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -58,6 +58,9 @@ SANITIZER_SCALE = "0.02"
 SANITIZER_LIMIT_SECONDS = 240
 # torch alone takes a minute to start under them.
 PYTHON_SANITIZER_LIMIT_SECONDS = 480
+# Beside other libraries, some of which sort whole rows or compile for every shape.
+PEER_GRIDS = ("paper", "sweep", "small", "few", "half")
+PEERS_LIMIT_SECONDS = 900
 # How often the benchmark goes on behind a cell that ended it.
 BENCH_RESTARTS = 4
 # For the summary, and for a command to end after it was interrupted.
@@ -241,6 +244,18 @@ def random(arguments):
     return Result(passed=1) if good else Result(failed=["random problems"])
 
 
+def peers(arguments):
+    """A part of the grids beside other libraries. What is not installed is named, and is no failure."""
+    path = json_beside(arguments, "peers")
+    command = [sys.executable, "bench/compare_gpu.py", "--library", LIBRARY.relative_to(ROOT), "--json", path]
+    command += ["--quick", "--grids", *PEER_GRIDS, "--peers", "all"]
+    good = run("peers", command, "gpu-peers", PEERS_LIMIT_SECONDS)
+    log = (REPORTS / "gpu-peers.log").read_text(errors="replace")
+    table = re.search(r"^(peer / rtopk|not measured:).*", log, re.MULTILINE | re.DOTALL)
+    print(table.group() if table else "")
+    return Result(passed=1) if good else Result(failed=["peers"])
+
+
 def torch(arguments):
     """The Python package: from the build that is there, without pip; its tests, then its benchmark."""
     good = configured("-DRTOPK_BUILD_TORCH=ON") and run(
@@ -337,7 +352,7 @@ def gnn(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, random, torch, attack, gnn)}
+STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, random, peers, torch, attack, gnn)}
 
 
 def outcome_of(name, arguments):

@@ -27,6 +27,20 @@ class Experiment:
     def cells(self):
         return {setting: replace(self.cell, **SETTINGS[setting]) for setting in self.settings}
 
+    @property
+    def max_iters(self):
+        return tuple(cell.max_iter for cell in self.cells().values() if cell.max_iter)
+
+    @property
+    def among_peers(self):
+        """Whether all peers are timed in it. Some of them compile for every shape, and some sort whole rows, so it is
+        a part of the experiments; the authors' kernel is timed in all of them."""
+        few_cols = FEW_COLS if self.cell.set == "sweep" else ALL_COLS
+        few_ks = FEW_SWEEP_KS if self.cell.set == "sweep" else FEW_KS
+        return self.cell.set == "data" or (
+            self.cell.dtype == "f32" and self.cell.cols in few_cols and self.cell.k in few_ks
+        )
+
 
 @dataclass(frozen=True)
 class Scale:
