@@ -22,7 +22,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 HEADERS = ROOT / "include" / "rtopk"
 # Folders with pages that are HTML already, and the data behind them.
-FINISHED = ("paper", "gnn")
+FINISHED = ("paper",)
 # Pages of the repository's root, and the pages that show them here.
 ROOT_PAGES = {
     "README.md": "index.md",
@@ -168,7 +168,7 @@ class LinksOutOfTheSite(SphinxTransform):
                 url = up + path.relative_to(DOCS).as_posix()
                 node.replace_self(nodes.reference("", "", *node.children, refuri=url, internal=True))
         for node in list(self.document.findall(addnodes.pending_xref)):
-            is_page = node.get("refdomain") == "doc"  # gnn.md, and not the folder gnn beside it
+            is_page = node.get("refdomain") == "doc"  # paper.md, and not the folder paper beside it
             if node.get("reftype") == "myst" and not is_page and self.target(node)[0].is_dir():
                 node.replace_self(node.children)
 

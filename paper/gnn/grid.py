@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +13,6 @@ from pathlib import Path
 import torch
 
 from measure import measure
-from page import html
 from results import Results, read_results
 from rtopk.gnn import Dataset, load
 from rtopk.gnn._atomic import check_replaceable, locked, write_whole
@@ -19,8 +20,16 @@ from rtopk.gnn._text import printable
 from rtopk.gnn.recipe import Recipe, TrainingError, check_recipe, recipe_for
 from rtopk.gnn.training import Trainer
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "page"))
+
+from training_page import training_page  # noqa: E402
+
 RESULTS = "results.json"
+SUMMARY = "summary.json"
 PAGE = "index.html"
+# What else the page shows if it is in the same folder: steps beside others (baselines.py), and the paper's table on the
+# real graphs (python -m rtopk.gnn paper).
+BESIDE = {"steps": "baselines.json", "table4": "table4.json"}
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,23 @@ def draw(out: Path) -> Path:
     """Draws the page of the results in a folder. Returns its path."""
     if not (out / RESULTS).exists():
         raise TrainingError(f"there are no results in {out}: {RESULTS} is missing")
-    text = html(read_results(out / RESULTS))
+    names = {"training": RESULTS} | {kind: name for kind, name in BESIDE.items() if (out / name).exists()}
+    contents = {"training": read_results(out / RESULTS)}
+    contents |= {kind: _read(out / name) for kind, name in names.items() if kind in BESIDE}
+    try:
+        summary, text = training_page(names, contents)
+    except (KeyError, TypeError, AttributeError) as error:
+        others = ", ".join(name for name in names.values() if name != RESULTS)
+        if not others:
+            raise
+        raise TrainingError(f"{others} in {out} cannot be drawn: {error!r}") from error
+    write_whole(out / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     write_whole(out / PAGE, text.encode())
     return out / PAGE
+
+
+def _read(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"{path} cannot be read: {error}") from error

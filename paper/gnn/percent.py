@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from page import PUBLISHED
+from rtopk.gnn.paper.published import PUBLISHED
 
 # From the paper's text: the range over max_iter of a mean of the three models.
 _PUBLISHED_SPEEDUPS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,10 @@ from rtopk.gnn._atomic import write_whole
 from rtopk.gnn._text import short
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_of
 from rtopk.gnn.training import environment
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+from checkout import command_line, commit  # noqa: E402
 
 _MAX_INTEGER = 2**63 - 1
 # Milliseconds of a step, from the resolution of a clock to years. The page divides by them.
@@ -48,7 +53,15 @@ class Results:
                 raise TrainingError(
                     f"{self.path}: there are two graphs '{dataset.name}', {known} and {facts}; accepted: one of a name"
                 )
+        # A study that goes on may have other commits and commands than when it began.
+        made = {"commits": commit(), "commands": command_line()}
+        known = {name: _texts(before.get(name)) if measured else [] for name in made}
         self.content["environment"] = now | {"date": time.strftime("%Y-%m-%d", time.gmtime())}
+        for name, latest in made.items():
+            self.content["environment"][name] = [
+                *known[name],
+                *([latest] if latest and latest not in known[name] else []),
+            ]
 
     def add(self, kind: str, graph: str, recipe: Recipe, **figures) -> None:
         entry = {"graph": graph, "selection": recipe.selection, "recipe": asdict(recipe)}
@@ -57,6 +70,10 @@ class Results:
 
     def write(self) -> None:
         write_whole(self.path, (json.dumps(self.content, indent=1) + "\n").encode())
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def graph_facts(dataset: Dataset) -> dict:

@@ -6,8 +6,12 @@
     python3 paper/page/reproduce.py --build build/gpu --out /somewhere --quick
 
 Three steps: the statistics of the search (rtopk study), the kernels beside torch.topk (kernels.py; on a GPU if there is
-one), and the page (page.py). The folder then has study*.json, kernels.json, summary.json (means, and which published
-numbers agree), run.json, and index.html, which is made from those files alone.
+one), and the page (page.py). The folder then has study*.json, kernels.json, summary.json (means, which published
+numbers agree, verdicts on the claims), run.json, and index.html, which is made from those files alone.
+
+Training takes hours, so it has its own commands. The page shows these files where they are in the folder:
+training.json (results.json of paper/gnn/study.py), steps.json (baselines.json of paper/gnn/baselines.py), and
+table4.json (of python -m rtopk.gnn paper).
 """
 
 import argparse
@@ -28,6 +32,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # Rows of the statistics for distributions that the paper does not study, and of a quick run: enough for a precision of
 # half a percent.
 DATA_ROWS, QUICK_ROWS, QUICK_DATA_ROWS = 20000, 5000, 3000
+# What the page is made of, and what it shows besides where it is there.
+NEEDED = ("study", "kernels", *(f"study-{name}" for name in DISTRIBUTIONS if name != "normal"))
+OPTIONAL = ("training", "steps", "table4")
 START = time.monotonic()
 
 
@@ -79,6 +86,8 @@ def study(arguments, name, parts, rows, *flags):
     # Without its tables, but with its progress, which goes to the standard error.
     if subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
         sys.exit("rtopk study failed; its message is above")
+    path = arguments.out / f"{name}.json"
+    write_json(path, {"commit": commit()} | json.loads(path.read_text()))  # the program does not know its commit
 
 
 def statistics(arguments):
@@ -108,24 +117,30 @@ def write_json(path, content):
     part.replace(path)
 
 
+def read_json(path):
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        sys.exit(f"{path} cannot be read: {error}; write it anew, or take it out of the folder")
+
+
 def page(arguments):
     out = arguments.out
-    for name in ("study", "kernels", *(f"study-{name}" for name in DISTRIBUTIONS if name != "normal")):
+    for name in NEEDED:
         if not (out / f"{name}.json").exists():
             sys.exit(
                 f"{out / name}.json is not there: run the step that writes it first (--only statistics, --only kernels)"
             )
-    read = {path.stem: json.loads(path.read_text()) for path in out.glob("*.json")}
+    read = {name: read_json(out / f"{name}.json") for name in (*NEEDED, *OPTIONAL) if (out / f"{name}.json").exists()}
     studies = {"normal": read["study"]} | {name: read[f"study-{name}"] for name in DISTRIBUTIONS if name != "normal"}
-    write_json(out / "summary.json", summary_of(studies, read["kernels"]))
-    data = sorted(path.name for path in out.glob("*.json"))
+    write_json(out / "summary.json", summary_of(read, studies))
     facts = {
         "command": shlex.join(["python3", str(relative(sys.argv[0])), *sys.argv[1:]]),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "quick": arguments.quick,
         "statistics_seconds": round(sum(part["seconds"] for study in studies.values() for part in study["parts"]), 1),
-        "files": [name for name in data if name != "run.json"],
+        "files": sorted(f"{name}.json" for name in (*read, "summary")),
     }
     write_json(out / "run.json", facts)
     write_page(out)

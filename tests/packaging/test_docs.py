@@ -253,6 +253,19 @@ def test_random_problems_on_a_cpu_are_the_measured_ones(file, seed):
     assert [[float(number) for number in row] for row in table_after(DOCS / "results.md", header)] == measured
 
 
+def test_claims_of_the_paper_are_listed_under_their_verdicts():
+    """docs/paper.md names claims by their place on the page."""
+    listed = json.loads((DOCS / "paper/summary.json").read_text())["checklist"]["claims"]
+    verdicts = {claim["name"]: claim["verdict"] for claim in listed}
+    page = (DOCS / "paper.md").read_text()
+    lists = re.findall(r"^(Held|Not held|Cannot be tested here):\n\n((?:- .*\n(?:  .*\n)*)+)", page, re.MULTILINE)
+    assert [verdict for verdict, _ in lists] == ["Held", "Not held"]
+    found = [(name, verdict) for verdict, text in lists for name in re.findall(r"index\.html#claim-([\w-]+)\)", text)]
+    assert len(found) >= 10
+    for claim, verdict in found:
+        assert verdicts[claim] == verdict.lower(), claim
+
+
 @pytest.mark.parametrize("page", LOG, ids=name)
 def test_entries_of_the_log_have_four_parts(page):
     """A heading without parts is one of a group of entries, or of remarks at the end."""
@@ -362,10 +375,10 @@ def test_samples_of_the_program(installed, environment, tmp_path):
 @pytest.mark.skipif(shutil.which("doxygen") is None, reason="Doxygen is not installed: `scripts/setup.sh docs` does it")
 def test_the_site_builds_without_a_warning(tmp_path):
     run(SPHINX, "-q", "-W", "--keep-going", "-d", tmp_path / "cache" / "doctrees", DOCS, tmp_path / "site")
-    for page in ("index", "reference/python", "reference/cpp", "reference/c", "log/index", "paper/index", "gnn/index"):
+    for page in ("index", "reference/python", "reference/cpp", "reference/c", "log/index", "paper/index"):
         assert (tmp_path / "site" / f"{page}.html").exists(), page
     article = (tmp_path / "site" / "index.html").read_text().split("<article", 1)[1].split("</article", 1)[0]
-    for page in ("gnn.html", "paper.html"):  # each has a folder of the same name beside it
+    for page in ("gnn.html", "paper.html"):  # the second has a folder of the same name beside it
         assert f'href="{page}"' in article, page
     cpp = (tmp_path / "site" / "reference" / "cpp.html").read_text()
     for header in (ROOT / "include").rglob("*.hpp"):
