@@ -12,3 +12,8 @@ def claim(name, section, said, place, holds, text, **numbers):
         "name": name, "section": section, "said": said, "place": place, "verdict": verdict, "text": text,
         "numbers": numbers,
     }  # fmt: skip
+
+
+def untested(claim, why):
+    """The same facts, which do not tell here."""
+    return claim | {"verdict": UNTESTED, "text": why + claim["text"]}

@@ -62,32 +62,34 @@ def of_the_kernels(kernels):
     cells = measured(kernels, "grid")
     means = {s: statistics.fmean(found) for s in (EXACT, BISECTION, *MAX_ITERS) if (found := speedups(cells, s))}
     early, best = max(((means[s], s) for s in MAX_ITERS if s in means), default=(None, None))
+    here = "Without" if kernels["environment"]["device"] == "gpu" else "On this CPU, without"
     text = (
-        "Without early stopping the paper's search is {bisection:.1f} times as fast as torch.topk on the paper's grid."
-        " An exact search that is no bisection is {exact:.1f} times as fast"
+        f"{here} early stopping the paper's search is {{bisection:.1f}} times as fast as torch.topk on the paper's"
+        " grid. An exact search that is no bisection is {exact:.1f} times as fast"
     )
     if early is None:
         return finding(text + ".", bisection=means[BISECTION], exact=means[EXACT])
-    gain = 100 * (early / means[EXACT] - 1)
-    saved = (
-        "so stopping early saves nothing"
-        if gain <= 0
-        else f"so stopping early saves {'next to nothing' if gain < 3 else 'little'}"
-        if gain < 10
-        else "and stopping early saves more"
-    )
     return finding(
-        text + f", {saved}: {best.replace('=', ' ')} has {{early:.1f}}.",
+        text + f", {saved(early / means[EXACT])}: {best.replace('=', ' ')} has {{early:.1f}}.",
         bisection=means[BISECTION],
         exact=means[EXACT],
         early=early,
     )
 
 
+def saved(times):
+    """In words, what early stopping saves that is so many times as fast as exact selection."""
+    if times <= 1:
+        return "so stopping early saves nothing"
+    if times < 1.1:
+        return f"so stopping early saves {'next to nothing' if times < 1.03 else 'little'}"
+    return "and stopping early saves more"
+
+
 def of_steps(steps):
-    graphs = [graph for graph in steps["graphs"] if graph["published_percent"]] if steps else []
+    graphs = [graph for graph in steps["graphs"] if graph["published_percent"]] if steps and steps["gpu"] else []
     if not graphs:
-        return finding("The steps of training were not timed here: steps.json is not there.")
+        return finding("The steps of training were not timed on a GPU with graphs of the published sizes.")
     gains = sorted((graph["exact_percent"], graph["graph"]) for graph in graphs)
     compact = [
         graph["compact_times"][end] for graph in graphs if graph["compact_times"] for end in ("least", "greatest")

@@ -19,6 +19,7 @@ import charts
 import formats
 from figures import pictures
 from nodes import load
+from training import NAMES
 from training_figures import training_pictures
 
 HERE = Path(__file__).resolve().parent
@@ -48,7 +49,7 @@ def environment():
 def render_template(name, figures, **values):
     css = Markup(charts.STYLE + (HERE / "page.css").read_text())
     shown = {figure: Markup(text) for figure, text in figures.items()}
-    return environment().get_template(name).render(figures=shown, css=css, **values)
+    return environment().get_template(name).render(figures=shown, css=css, model_names=NAMES, **values)
 
 
 def render(folder):

@@ -76,7 +76,8 @@ def _cells(results):
                 "metric": results["graphs"][graph]["metric"],
                 "generated": graph.split()[0].endswith(GENERATED),
                 "recipe": recipe,
-                "selections": _selections(entries),
+                "selections": (selections := _selections(entries)),
+                "rules": [*dict.fromkeys(one["rule"] for one in selections if one["rule"])] or [None],
             }
         )
     return cells
@@ -233,6 +234,9 @@ def steps(content):
     far = max(shares, key=lambda one: one[0], default=None)
     return {
         "graphs": [graph for graph in graphs if graph],
+        "max_iters": sorted({n for cell in content["cells"] for v in cell["variants"] if (n := v.get("max_iter"))}),
+        # Only on a GPU is the memory of a step known.
+        "gpu": any("step_mib" in variant for cell in content["cells"] for variant in cell["variants"]),
         "variants": len(gains),
         "faster": sum(gain > 0 for gain, _ in gains),
         "least": dict(zip(("percent", "of"), min(gains), strict=True)) if gains else None,
