@@ -12,7 +12,9 @@ BISECTION = "bisection"
 RULE = "threshold_first"  # what is selected after max_iter passes: as the paper's kernel does
 MAX_ITERS = {f"max_iter={n}": {"max_iter": n, "rule": RULE} for n in range(2, 9)}
 EPSILONS = {f"epsilon={epsilon:g}": {"epsilon": epsilon} for epsilon in (1e-2, 1e-4, 1e-6)}
-SETTINGS = {EXACT: {}, BISECTION: {"search": "bisection"}} | MAX_ITERS | EPSILONS
+# The same with the paper's passes, one by one; without it the library finds the same results in another way.
+PASSES = {f"{BISECTION} {name}": options | {"search": "bisection"} for name, options in (MAX_ITERS | EPSILONS).items()}
+SETTINGS = {EXACT: {}, BISECTION: {"search": "bisection"}} | MAX_ITERS | EPSILONS | PASSES
 
 TYPES = ("f32", "f16", "bf16")
 
@@ -29,7 +31,7 @@ class Experiment:
 
     @property
     def max_iters(self):
-        return tuple(cell.max_iter for cell in self.cells().values() if cell.max_iter)
+        return tuple(dict.fromkeys(cell.max_iter for cell in self.cells().values() if cell.max_iter))
 
     @property
     def among_peers(self):
@@ -115,7 +117,8 @@ SCALES = {
 def experiments(scale):
     """For the paper's main figure and Table 3 (grid), its sweeps over M and one over element types (sweep), and other
     distributions (data)."""
-    grid = (EXACT, BISECTION, *scale.max_iters)
+    grid = (EXACT, BISECTION, *scale.max_iters, *(f"{BISECTION} {setting}" for setting in scale.max_iters))
+    precisions = (*scale.epsilons, *(f"{BISECTION} {setting}" for setting in scale.epsilons))
     early = tuple(setting for setting in ("max_iter=4", "max_iter=8") if setting in scale.max_iters)
     all_of_them = [
         Experiment(Cell("grid", rows, cols, k), grid)
@@ -125,7 +128,7 @@ def experiments(scale):
     ]
     all_of_them += [
         Experiment(
-            Cell("sweep", scale.sweep_rows, cols, k, dtype), (*grid, *scale.epsilons) if dtype == "f32" else grid[:1]
+            Cell("sweep", scale.sweep_rows, cols, k, dtype), (*grid, *precisions) if dtype == "f32" else grid[:1]
         )
         for dtype in TYPES
         for cols in scale.sweep_cols

@@ -115,14 +115,13 @@ void write(const Problem& problem, const Output& output, std::int64_t number, co
 template <class T, Direction direction>
 void select_row(const Problem& problem, const Row<T>& row, const Output& output, std::int64_t number,
                 std::int64_t* order) {
-  const bool stops_early = problem.max_iter > 0 || problem.epsilon > 0;
   std::int32_t passes = 0;
   bool exact = true;
-  if ((stops_early || problem.search == Search::bisection) && all_finite(row, problem.cols)) {
+  if (bisects(problem) && all_finite(row, problem.cols)) {
     const auto selection = bisect<T, direction>(problem, row);
     passes = selection.passes;
-    exact = !stops_early;
-    if (stops_early) take<T, direction>(selection, problem, row, order);
+    exact = !stops_early(problem);
+    if (!exact) take<T, direction>(selection, problem, row, order);
   }
   if (exact) select_exactly<T, direction>(row, problem.cols, order);
 

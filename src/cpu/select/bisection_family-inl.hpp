@@ -61,7 +61,6 @@ class BisectionFamily {
 
   void Select(const T* elements, std::int64_t number) {
     const Extent<Key> extent = MeasureExtent<T, direction>(elements, problem_.cols);
-    const bool stops_early = problem_.max_iter > 0 || problem_.epsilon > 0;
     std::int32_t passes = 0;
     if (extent.finite) {
       const auto size = static_cast<std::size_t>(problem_.cols);
@@ -71,7 +70,7 @@ class BisectionFamily {
       } else {
         passes = Bisect(Row<typename Held::View>(elements, size), extent, elements, number);
       }
-      if (stops_early) return;
+      if (core::stops_early(problem_)) return;
     }
     exact_.Select(elements, number);
     if (problem_.passes) output_.passes[number] = passes;  // passes of the bisection, not of the exact search
@@ -93,7 +92,7 @@ class BisectionFamily {
                                  problem_.rule, problem_.epsilon);
     while (search.next()) search.record(row.Count(core::directed_threshold_key<T, direction>(search.middle())));
     const auto selection = search.selection();
-    if (problem_.max_iter > 0 || problem_.epsilon > 0) Take(row, selection, elements, number);
+    if (core::stops_early(problem_)) Take(row, selection, elements, number);
     return selection.passes;
   }
 

@@ -34,6 +34,15 @@ __device__ inline void cluster_sync() {
   cluster_wait();
 }
 
+/// The number of this block in its cluster. Read from the hardware every time, so that it takes no register meanwhile.
+__device__ inline int block_in_cluster() {
+  int block = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
+#endif
+  return block;
+}
+
 /// The address in another block's shared memory that corresponds to `mine`.
 template <class X>
 __device__ const X* of_block(const X* mine, int block) {

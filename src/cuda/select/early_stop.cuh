@@ -14,6 +14,17 @@ namespace rtopk::cuda {
   return args.max_iter > 0 || args.epsilon > 0;
 }
 
+/// For a row of finite values. `count_sure` of the result is not set.
+template <class Arithmetic>
+__device__ core::Selection<Arithmetic> early_stop_of(const SelectArguments& args, Arithmetic least, Arithmetic greatest,
+                                                     Arithmetic kth) {
+  // With a k of 1, two elements are "more" and none is "fewer".
+  core::Bisection<Arithmetic, int> search(least, greatest, 1, args.max_iter, args.rule, args.epsilon);
+#pragma unroll 1
+  while (search.next()) search.record(kth >= search.middle() ? 2 : 0);
+  return search.selection();
+}
+
 /// The least and the greatest element of a row, as directed keys.
 template <class Key>
 struct RowExtent {
@@ -29,40 +40,26 @@ struct RowExtent {
   }
 };
 
-/// Directed keys: selected are all elements at or above `sure`, then elements at or above `fill` in index order.
-template <class Key>
-struct EarlySelection {
-  Key fill;
-  Key sure;
-  bool fill_only;  ///< There is no `sure`.
-};
-
 template <class T, Direction direction>
-__device__ EarlySelection<WideKey<T>> early_selection_of(const SelectArguments& args,
-                                                         const RowExtent<WideKey<T>>& extent, WideKey<T> kth) {
+__device__ KeyRange<WideKey<T>> early_ties_of(const SelectArguments& args, const RowExtent<WideKey<T>>& extent,
+                                              WideKey<T> kth) {
   using Key = core::KeyOf<T>;
   const auto value_of = [](WideKey<T> key) {
     return core::directed_arithmetic<T, direction>(
         core::value_of<T>(core::directed<T, direction>(static_cast<Key>(key))));
   };
-  // With a k of 1, two elements are "more" and none is "fewer".
-  core::Bisection<core::ArithmeticOf<T>, int> search(value_of(extent.least), value_of(extent.greatest), 1,
-                                                     args.max_iter, args.rule, args.epsilon);
-#pragma unroll 1
-  while (search.next()) {
-    search.record(kth >= core::directed_threshold_key<T, direction>(search.middle()) ? 2 : 0);
-  }
-  const auto selection = search.selection();
-  return {core::directed_threshold_key<T, direction>(selection.fill),
-          core::directed_threshold_key<T, direction>(selection.sure), selection.fill_only};
+  const core::Selection<core::ArithmeticOf<T>> selection =
+      early_stop_of(args, value_of(extent.least), value_of(extent.greatest), value_of(kth));
+  const WideKey<T> low = core::directed_threshold_key<T, direction>(selection.fill);
+  const WideKey<T> above = core::directed_threshold_key<T, direction>(selection.sure);
+  return {low, selection.fill_only ? WideKey<T>{core::max_key<T>} : static_cast<WideKey<T>>(above - 1)};
 }
 
-/// For a row of finite values. Not inlined, so that it costs exact selections no registers.
+/// Of a row of finite values, all elements above this range are selected, and then elements in it in index order.
 template <class T>
-__device__ __noinline__ EarlySelection<WideKey<T>> early_selection(const SelectArguments& args,
-                                                                   RowExtent<WideKey<T>> extent, WideKey<T> kth) {
-  return args.smallest ? early_selection_of<T, Direction::smallest>(args, extent, kth)
-                       : early_selection_of<T, Direction::largest>(args, extent, kth);
+__device__ KeyRange<WideKey<T>> early_ties(const SelectArguments& args, RowExtent<WideKey<T>> extent, WideKey<T> kth) {
+  return args.smallest ? early_ties_of<T, Direction::smallest>(args, extent, kth)
+                       : early_ties_of<T, Direction::largest>(args, extent, kth);
 }
 
 }  // namespace rtopk::cuda

@@ -62,8 +62,7 @@ class PartSearch {
     bool all;  ///< All that reach the kth value.
   };
 
-  __device__ PartSearch(Memory& memory, const Arguments& args, int block)
-      : memory_(memory), args_(args), block_(block) {}
+  __device__ PartSearch(Memory& memory, const Arguments& args) : memory_(memory), args_(args) {}
 
   /// Comes first, before a barrier of the block.
   __device__ void prepare() {
@@ -149,7 +148,7 @@ class PartSearch {
     meet();
     const bool reads = lane_number() < parts();
     const Counts there = reads ? *of(&memory_.shown.of_kth, lane_number()) : Counts{0, 0};
-    const bool is_earlier = lane_number() < block_;
+    const bool is_earlier = lane_number() < own_block();
     const Counts before = {Warp::sum(is_earlier ? there.reach : 0), Warp::sum(is_earlier ? there.above : 0)};
     return share_of(before, here, {Warp::sum(there.reach), Warp::sum(there.above)});
   }
@@ -169,6 +168,8 @@ class PartSearch {
   [[nodiscard]] __device__ bool is_shared() const {
     return kBlocks == SearchedBy::several || (kBlocks == SearchedBy::one_or_several && args_.parts > 1);
   }
+  /// The number of this block among those that search.
+  [[nodiscard]] __device__ int own_block() const { return is_shared() ? block_in_cluster() : 0; }
   [[nodiscard]] __device__ int parts() const { return args_.parts; }
   [[nodiscard]] __device__ int k() const { return static_cast<int>(args_.k); }
   [[nodiscard]] static __device__ int threads() { return static_cast<int>(blockDim.x); }
@@ -259,6 +260,7 @@ class PartSearch {
 
   __device__ Share share_of_shown() const {
     const Key kth = memory_.kth;
+    const int own = own_block();
     Counts before{0, 0};
     Counts here{0, 0};
     Counts all{above_, above_};
@@ -269,14 +271,14 @@ class PartSearch {
       const int block = exists ? memory_.block_of[i] : kMaxParts;
       const unsigned reach = __ballot_sync(kFullWarp, exists && key >= kth);
       const unsigned above = __ballot_sync(kFullWarp, exists && key > kth);
-      const unsigned of_earlier = __ballot_sync(kFullWarp, block < block_);
-      const unsigned of_this = __ballot_sync(kFullWarp, block == block_);
+      const unsigned of_earlier = __ballot_sync(kFullWarp, block < own);
+      const unsigned of_this = __ballot_sync(kFullWarp, block == own);
       all = {all.reach + __popc(reach), all.above + __popc(above)};
       before = {before.reach + __popc(reach & of_earlier), before.above + __popc(above & of_earlier)};
       here = {here.reach + __popc(reach & of_this), here.above + __popc(above & of_this)};
     }
-    const int sure_before = Warp::sum(lane_number() < block_ ? above_there_ : 0);
-    const int sure_here = Warp::from_lane(above_there_, block_);
+    const int sure_before = Warp::sum(lane_number() < own ? above_there_ : 0);
+    const int sure_here = Warp::from_lane(above_there_, own);
     return share_of({before.reach + sure_before, before.above + sure_before},
                     {here.reach + sure_here, here.above + sure_here}, all);
   }
@@ -292,7 +294,6 @@ class PartSearch {
 
   Memory& memory_;
   const Arguments& args_;
-  int block_;      ///< In the cluster.
   int turn_ = 0;   ///< The set of bins in use.
   int above_ = 0;  ///< Elements of the row above the range.
   int number_of_small_ = 0;

@@ -15,66 +15,87 @@
 
 namespace rtopk::cuda {
 
-/// A thread's extremes as elements. If there is a NaN among them, both are NaN.
+/// Extremes of elements that come one by one, or a vector of 16 bytes at a time. With a NaN, both are NaN.
 template <class T>
-struct ElementExtent {
-  T least;
-  T greatest;
+class Extremes {
+ public:
+  __device__ void add(T raw) {
+    const auto x = E::value(raw);
+    least_ = E::lesser_or_nan(least_, x);
+    greatest_ = E::greater_or_nan(greatest_, x);
+  }
+  __device__ void add(const uint4& vector) {
+    const auto* raw = reinterpret_cast<const T*>(&vector);
+#pragma unroll
+    for (int j = 0; j < BlockRow<T>::kVector; ++j) add(raw[j]);
+  }
+
+  [[nodiscard]] __device__ WideKey<T> least() const { return core::key_of(least_); }
+  [[nodiscard]] __device__ WideKey<T> greatest() const { return core::key_of(greatest_); }
+
+ private:
+  using E = Element<T>;
+  typename E::Value least_ = E::greatest();
+  typename E::Value greatest_ = E::least();
 };
 
+/// 16 bits: two elements at a time. There are extremes of those in the upper halves of words, and of the others.
 template <class T>
-__device__ ElementExtent<T> extent_of_own_elements(const BlockRow<T>& row) {
-  using E = Element<T>;
-  auto least = E::value(row.elements()[row.begin()]);
-  auto greatest = least;
-#pragma unroll 4
-  for (int i = row.begin() + static_cast<int>(threadIdx.x); i < row.end(); i += static_cast<int>(blockDim.x)) {
-    const auto x = E::value(row.elements()[i]);
-    least = E::lesser_or_nan(least, x);
-    greatest = E::greater_or_nan(greatest, x);
+class PairExtremes {
+ public:
+  __device__ void add(T raw) { add(twice(raw)); }
+  __device__ void add(const uint4& vector) {
+    add(vector.x);
+    add(vector.y);
+    add(vector.z);
+    add(vector.w);
   }
-  return {least, greatest};
-}
 
-/// The same of 16 bits, two elements at a time: extremes of the even and of the odd elements.
-template <class T>
-__device__ ElementExtent<ushort2> extent_of_own_pairs(const BlockRow<T>& row) {
+  [[nodiscard]] __device__ WideKey<T> least() const { return min(low_key(least_), high_key(least_)); }
+  [[nodiscard]] __device__ WideKey<T> greatest() const { return max(low_key(greatest_), high_key(greatest_)); }
+
+ private:
   using Pair = std::conditional_t<std::is_same_v<T, core::F16>, __half2, __nv_bfloat162>;
-  const auto pair_of = [](unsigned bits) { return *reinterpret_cast<const Pair*>(&bits); };
-  const auto halves_of = [](Pair pair) { return *reinterpret_cast<const ushort2*>(&pair); };
-  // The ends of the row may be in words with elements of other rows.
-  Pair least = pair_of(row.elements()[row.begin()].bits | unsigned{row.elements()[row.end() - 1].bits} << 16);
-  Pair greatest = least;
-  const auto* words = reinterpret_cast<const unsigned*>(row.elements());
-#pragma unroll 4
-  for (int i = (row.begin() + 1) / 2 + static_cast<int>(threadIdx.x); i < row.end() / 2;
-       i += static_cast<int>(blockDim.x)) {
-    const Pair x = pair_of(words[i]);
-    least = __hmin2_nan(least, x);
-    greatest = __hmax2_nan(greatest, x);
+
+  static __device__ unsigned bits_of(Pair pair) { return *reinterpret_cast<const unsigned*>(&pair); }
+  static __device__ WideKey<T> low_key(Pair pair) { return core::key_of(T{static_cast<std::uint16_t>(bits_of(pair))}); }
+  static __device__ WideKey<T> high_key(Pair pair) {
+    return core::key_of(T{static_cast<std::uint16_t>(bits_of(pair) >> 16)});
   }
-  return {halves_of(least), halves_of(greatest)};
-}
+  static __device__ Pair pair_of(unsigned bits) { return *reinterpret_cast<const Pair*>(&bits); }
+  static __device__ unsigned twice(T raw) { return raw.bits * 0x00010001u; }
+  __device__ void add(unsigned two) {
+    least_ = __hmin2_nan(least_, pair_of(two));
+    greatest_ = __hmax2_nan(greatest_, pair_of(two));
+  }
+
+  static constexpr unsigned kInfinities = core::ElementTraits<T>::infinity_bits * 0x00010001u;
+  Pair least_ = pair_of(kInfinities);
+  Pair greatest_ = pair_of(kInfinities | 0x80008000u);
+};
 
 /// All threads call this. `extent`: in shared memory, {top, 0} before a barrier; valid after the next one.
 template <class T>
 __device__ void measure(const BlockRow<T>& row, bool smallest, RowExtent<WideKey<T>>& extent) {
   using Key = WideKey<T>;
   using Warp = LaneGroup<32>;
-  Key least;
-  Key greatest;  // NaN's, if there is one
-  if constexpr (sizeof(T) == 2) {
-    const ElementExtent<ushort2> pairs = extent_of_own_pairs(row);
-    const auto key_of = [](unsigned short bits) { return Key{core::key_of(T{bits})}; };
-    least = min(key_of(pairs.least.x), key_of(pairs.least.y));
-    greatest = max(key_of(pairs.greatest.x), key_of(pairs.greatest.y));
-  } else {
-    const ElementExtent<T> own = extent_of_own_elements(row);
-    least = core::key_of(own.least);
-    greatest = core::key_of(own.greatest);
+  constexpr int kVector = BlockRow<T>::kVector;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const T* elements = row.elements();
+  std::conditional_t<sizeof(T) == 2, PairExtremes<T>, Extremes<T>> own;
+  const auto* vectors = reinterpret_cast<const uint4*>(elements);
+  const int whole_end = row.end() / kVector;
+#pragma unroll 2
+  for (int i = (row.begin() + kVector - 1) / kVector + thread; i < whole_end; i += static_cast<int>(blockDim.x)) {
+    own.add(vectors[i]);
   }
-  least = Warp::least(least);
-  greatest = Warp::greatest(greatest);
+  // The first vector and the last one may have elements of other rows.
+  if (thread < kVector) {
+    if (thread >= row.begin() && thread < row.end()) own.add(elements[thread]);
+    if (whole_end * kVector + thread < row.end()) own.add(elements[max(whole_end * kVector + thread, row.begin())]);
+  }
+  const Key least = Warp::least(own.least());
+  const Key greatest = Warp::greatest(own.greatest());
   if (lane_number() != 0) return;
   using Word = std::conditional_t<sizeof(Key) == 8, unsigned long long, unsigned>;  // that CUDA has atomics for
   constexpr Key kTop = core::max_key<T>;

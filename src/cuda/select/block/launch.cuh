@@ -1,11 +1,23 @@
 // cuda_block: launches the kernel for a row's length, or for a part's.
 #pragma once
 
+#include "core/checks.hpp"
 #include "cuda/select/block/parts.cuh"
 #include "cuda/select/block/select.cuh"
 #include "cuda/select/launch.hpp"
 
 namespace rtopk::cuda {
+
+template <class T, bool kEarly>
+cudaError_t launch_block_kernel(int chunks, const BlockArguments& args, const Grid& grid) {
+  static std::atomic<std::uint64_t> allowed[4];
+  if (args.parts == 1) {
+    return chunks == 1 ? launch(&block_kernel<T, 1, kEarly>, allowed[0], grid, args)
+                       : launch(&block_kernel<T, 2, kEarly>, allowed[1], grid, args);
+  }
+  return chunks == 1 ? launch(&block_parts_kernel<T, 1, kEarly>, allowed[2], grid, args)
+                     : launch(&block_parts_kernel<T, 2, kEarly>, allowed[3], grid, args);
+}
 
 template <class T>
 cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Grid& grid) {
@@ -23,16 +35,13 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Gr
   block_args.log_sample = sample.log_size;
   block_args.better_rank = sample.better_rank;
   block_args.worse_rank = sample.worse_rank;
-  static std::atomic<std::uint64_t> allowed[4];
-  if (plan.parts == 1) {
-    return layout.chunks == 1 ? launch(&block_kernel<T, 1>, allowed[0], grid, block_args)
-                              : launch(&block_kernel<T, 2>, allowed[1], grid, block_args);
-  }
-  block_args.by_value = false;  // one result is in order
   Grid clusters = grid;
-  clusters.blocks_per_cluster = block_args.parts;
-  return layout.chunks == 1 ? launch(&block_parts_kernel<T, 1>, allowed[2], clusters, block_args)
-                            : launch(&block_parts_kernel<T, 2>, allowed[3], clusters, block_args);
+  if (plan.parts > 1) {
+    block_args.by_value = false;  // one result is in order
+    clusters.blocks_per_cluster = block_args.parts;
+  }
+  return core::stops_early(plan.problem) ? launch_block_kernel<T, true>(layout.chunks, block_args, clusters)
+                                         : launch_block_kernel<T, false>(layout.chunks, block_args, clusters);
 }
 
 }  // namespace rtopk::cuda

@@ -6,6 +6,7 @@
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/block/marked_row.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/key_range.cuh"
 
 namespace rtopk::cuda {
 
@@ -20,13 +21,12 @@ struct WarpRange {
   }
 };
 
-/// Calls `write(place, number, element)` for this warp's candidates above the kth value, and for the first of those
-/// equal to it, in order. `before`: counts of the warps before. `all`: every candidate that reaches the kth value is
-/// selected.
+/// Calls `write(place, number, element)` for this warp's candidates above a range, and for the first of those in it, in
+/// order. `before`: counts of the warps before. `all`: every candidate that reaches the range is selected.
 template <class T, int kChunks, class Write>
 __device__ void for_selected(const MarkedRow<T, kChunks>& marked, const std::uint16_t* list, WarpRange range,
-                             WideKey<T> kth, RangeCounts before, SelectedShare share, bool all, bool smallest,
-                             Write&& write) {
+                             KeyRange<WideKey<T>> ties, RangeCounts before, SelectedShare share, bool all,
+                             bool smallest, Write&& write) {
   const unsigned earlier = (1u << lane_number()) - 1u;
   // `chosen` decides, for all lanes, which of them are selected.
   const auto go = [&](int place, auto&& chosen_of) {
@@ -43,14 +43,15 @@ __device__ void for_selected(const MarkedRow<T, kChunks>& marked, const std::uin
   const int ties_before = before.reach - before.above;
   if (all) {
     return go(share.first_result + before.reach,
-              [&](WideKey<T> key, bool exists) { return __ballot_sync(kFullWarp, exists && key >= kth); });
+              [&](WideKey<T> key, bool exists) { return __ballot_sync(kFullWarp, exists && key >= ties.low); });
   }
   int places = share.quota - ties_before;
   go(share.first_result + before.above + min(ties_before, share.quota), [&](WideKey<T> key, bool exists) {
-    const unsigned equal = __ballot_sync(kFullWarp, exists && key == kth);
-    const bool taken = key == kth && __popc(equal & earlier) < places;
-    places -= __popc(equal);
-    return __ballot_sync(kFullWarp, exists && (key > kth || taken));
+    const bool is_tie = key >= ties.low && key <= ties.high;
+    const unsigned tied = __ballot_sync(kFullWarp, exists && is_tie);
+    const bool taken = is_tie && __popc(tied & earlier) < places;
+    places -= __popc(tied);
+    return __ballot_sync(kFullWarp, exists && (key > ties.high || taken));
   });
 }
 

@@ -53,11 +53,6 @@ class MarkedRow {
   /// Marks those that reach a key. None count as above.
   __device__ RangeCounts mark_reaching(Key low) { return mark_by<false>({low, low}); }
 
-  /// Marks what an early-stopped search selects: `sure` elements as above, those that fill up as in the range.
-  __device__ RangeCounts mark_early(const EarlySelection<Key>& selection) {
-    return selection.fill_only ? mark_reaching(selection.fill) : mark({selection.fill, selection.sure - 1});
-  }
-
   /// Lists the elements marked as in the range, in order.
   __device__ void list_between(std::uint16_t* list) const {
     const RangeCounts before = unpacked(before_);

@@ -29,11 +29,13 @@ struct PartState {
   int equal;              ///< Elements equal to that, which are then not listed.
   CountsOfWarps of_warps;
   SampledRange<Key> from_sample;
-  RowExtent<Key> extent;  ///< Of this part, if the search stops early.
-  std::uint64_t copied;   ///< A barrier for the copy of the part.
+  std::uint64_t copied;      ///< A barrier for the copy of the part.
+  RowExtent<Key> extent;     ///< Of this part, if the search stops early;
+  KeyRange<Key> early_ties;  ///< then this, too.
 };
 
-template <class T, int kChunks>
+/// `kEarly`: for searches that stop early.
+template <class T, int kChunks, bool kEarly>
 class PartSelect {
  public:
   using Config = BlockConfig<T>;
@@ -44,21 +46,19 @@ class PartSelect {
 
   __device__ PartSelect(const BlockArguments& args, char* shared)
       : args_(args),
-        block_(static_cast<int>(blockIdx.x) & (args.parts - 1)),
         row_number_(blockIdx.x / static_cast<unsigned>(args.parts)),
         state_(*reinterpret_cast<State*>(shared)),
         list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
-        row_(args, row_number_, block_ * args.part_cols,
-             min(args.part_cols, static_cast<int>(args.cols) - block_ * args.part_cols),
-             shared + Config::kPartStateBytes),
+        row_(args, row_number_, first_column(args),
+             min(args.part_cols, static_cast<int>(args.cols) - first_column(args)), shared + Config::kPartStateBytes),
         marked_(args, row_, row_number_, state_.of_warps, list_),
-        search_(state_.search, args, block_) {}
+        search_(state_.search, args) {}
 
   __device__ void run() {
     const BulkCopy copy(&state_.copied);
     row_.fetch(copy, args_.spares_cache);
     search_.prepare();
-    if (threadIdx.x == 0) state_.extent = {kTop, 0};
+    if (kEarly && threadIdx.x == 0) state_.extent = {kTop, 0};
     if (warp_number() == 0) {
       const T* row = static_cast<const T*>(args_.input) + row_number_ * args_.stride;
       const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row);
@@ -67,9 +67,10 @@ class PartSelect {
     marked_.find_own_elements();
     __syncthreads();
     copy.wait();
-    if (stops_early(args_)) measure(row_, args_.smallest, state_.extent);  // before the blocks meet
+    if constexpr (kEarly) measure(row_, args_.smallest, state_.extent);  // before the blocks meet
     select();
-    if (args_.passes != nullptr && block_ == 0 && threadIdx.x == 0) args_.passes[row_number_] = marked_.passes();
+    if (args_.passes != nullptr && block_in_cluster() == 0 && threadIdx.x == 0)
+      args_.passes[row_number_] = marked_.passes();
     search_.wait_for_others();
   }
 
@@ -78,6 +79,10 @@ class PartSelect {
   using Share = typename Search::Share;
   using Warp = LaneGroup<32>;
   static constexpr Key kTop = core::max_key<T>;
+
+  [[nodiscard]] static __device__ int first_column(const BlockArguments& args) {
+    return block_in_cluster() * args.part_cols;
+  }
 
   /// This part's elements in a range, for the search.
   struct Candidates {
@@ -113,13 +118,15 @@ class PartSelect {
     Share share;
     if (!many_equal) share = search_.share_of_few(candidates, range, lists_ ? state_.of_listed.above : 0);
     const Key kth = many_equal ? range.low : search_.kth();
-    const bool early = stops_early(args_) && extent().template is_finite<T>(args_.smallest);
-    if (early || many_equal) {
-      share = search_.share_of_many(early ? marked_.mark_early(early_selection<T>(args_, extent(), kth))
-                                          : marked_.mark(range));
-      search_.leave();
-      return write_marked(share);
+    if constexpr (kEarly) {
+      const RowExtent<Key> row = extent();
+      if (row.template is_finite<T>(args_.smallest)) {
+        if (warp_number() == 0) state_.early_ties = early_ties<T>(args_, row, kth);
+        __syncthreads();
+        return write_marked_by_all(marked_.mark(state_.early_ties));
+      }
     }
+    if (many_equal) return write_marked_by_all(marked_.mark(range));
     search_.leave();
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
     const bool listed_all =
@@ -162,6 +169,13 @@ class PartSelect {
     return {Warp::least(there.least), Warp::greatest(there.greatest)};
   }
 
+  /// Writes this part's share of what all parts have marked.
+  __device__ void write_marked_by_all(Counts own) {
+    const Share share = search_.share_of_many(own);
+    search_.leave();
+    write_marked(share);
+  }
+
   __device__ void write_marked(const Share& share) {
     marked_.write(share, share.number, [](const std::uint16_t*) {});
   }
@@ -179,7 +193,7 @@ class PartSelect {
     T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number_ * args_.k;
     with_indices(args_, row_number_, [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
-      for_selected(marked_, list_, own_candidates(), kth, marked_.unpacked(sums.before), share, share.all,
+      for_selected(marked_, list_, own_candidates(), {kth, kth}, marked_.unpacked(sums.before), share, share.all,
                    args_.smallest, [&](int place, int number, T raw) {
                      if (values != nullptr) values[place] = raw;
                      if (args_.indices != nullptr) indices[place] = static_cast<Index>(row_.column(number));
@@ -188,7 +202,6 @@ class PartSelect {
   }
 
   const BlockArguments& args_;
-  int block_;  ///< In the cluster.
   unsigned row_number_;
   State& state_;
   std::uint16_t* list_;  ///< Numbers of elements.
@@ -199,11 +212,11 @@ class PartSelect {
   int candidates_ = 0;  ///< Listed elements, or all.
 };
 
-template <class T, int kChunks>
+template <class T, int kChunks, bool kEarly>
 __global__ void __launch_bounds__(BlockConfig<T>::max_part_threads(kChunks), BlockConfig<T>::min_part_blocks(kChunks))
     block_parts_kernel(const __grid_constant__ BlockArguments args) {
   extern __shared__ __align__(16) char shared[];
-  PartSelect<T, kChunks>(args, shared).run();
+  PartSelect<T, kChunks, kEarly>(args, shared).run();
 }
 
 }  // namespace rtopk::cuda

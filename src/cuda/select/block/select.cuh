@@ -28,12 +28,14 @@ struct BlockState {
   KthMemory<Key> kth;
   CountsOfWarps of_warps;
   SampledRange<Key> from_sample;
-  RowExtent<Key> extent;  ///< If the search stops early.
-  std::uint64_t copied;   ///< A barrier for the copy of the row.
+  std::uint64_t copied;  ///< A barrier for the copy of the row.
   std::uint16_t selected[kBlockMaxSorted];
+  RowExtent<Key> extent;     ///< If the search stops early;
+  KeyRange<Key> early_ties;  ///< then this, too.
 };
 
-template <class T, int kChunks>
+/// `kEarly`: for searches that stop early.
+template <class T, int kChunks, bool kEarly>
 class BlockSelect {
  public:
   using Config = BlockConfig<T>;
@@ -54,7 +56,7 @@ class BlockSelect {
     const BulkCopy copy(&state_.copied);
     row_.fetch(copy, args_.spares_cache);
     search_.clear();
-    if (threadIdx.x == 0) state_.extent = {kTop, 0};
+    if (kEarly && threadIdx.x == 0) state_.extent = {kTop, 0};
     if (warp_number() == 0) {
       const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row_.in_global_memory());
       if (lane_number() == 0) state_.from_sample = range;
@@ -62,7 +64,7 @@ class BlockSelect {
     marked_.find_own_elements();
     __syncthreads();
     copy.wait();
-    if (stops_early(args_)) {
+    if constexpr (kEarly) {
       measure(row_, args_.smallest, state_.extent);
       __syncthreads();
     }
@@ -96,7 +98,7 @@ class BlockSelect {
       in_range = true;
     }
     if (range_.low == range_.high) {
-      if (may_differ()) return write_early(range_.low);
+      if (may_differ()) return write_early(range_.low, false, {});
       if (!in_range) marked_.mark(range_);
       return write_marked(k() - counts_.above);
     }
@@ -111,9 +113,10 @@ class BlockSelect {
         f(marked_.key_of(lists ? list_[i] : row_.begin() + i));
       }
     });
-    if (may_differ()) return write_early(kth.key);
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    if (lists && counts_.above == 0 && !writes_rows) return write_listed(kth, mine);
+    const bool from_list = lists && counts_.above == 0 && !writes_rows;
+    if (may_differ()) return write_early(kth.key, from_list, mine);
+    if (from_list) return write_listed({kth.key, kth.key}, mine, kth);
     const int reach = marked_.mark_reaching(kth.key).reach;
     if (reach == k()) return write_marked(k());
     write_marked(k() - marked_.mark({kth.key, kth.key}).above);
@@ -140,19 +143,18 @@ class BlockSelect {
   // ------------------------------------------------------------------------------------------------------------------
   // Results.
 
-  /// Writes the listed elements above the kth value, and the first of those equal to it.
-  __device__ void write_listed(const FoundKth<Key>& found, WarpRange mine) {
-    const Key kth = found.key;
+  /// Writes the listed elements above a range, and the first of those in it. `found`: the kth value, if it is the range.
+  __device__ void write_listed(KeyRange<Key> ties, WarpRange mine, const FoundKth<Key>& found = {}) {
     int reach = found.sure;
     int above = found.sure;
     if (found.sorted) {
-      reach += search_.own_small([&](Key key) { return key >= kth; });
-      above += search_.own_small([&](Key key) { return key > kth; });
+      reach += search_.own_small([&](Key key) { return key >= ties.low; });
+      above += search_.own_small([&](Key key) { return key > ties.high; });
     } else {
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
         const Key key = marked_.key_of(list_[i]);
-        reach += key >= kth ? 1 : 0;
-        above += key > kth ? 1 : 0;
+        reach += key >= ties.low ? 1 : 0;
+        above += key > ties.high ? 1 : 0;
       }
     }
     const auto sums = marked_.sums_of_warps(__reduce_add_sync(kFullWarp, marked_.packed(reach, above)));
@@ -161,7 +163,7 @@ class BlockSelect {
     T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + blockIdx.x * args_.k;
     with_indices(args_, blockIdx.x, [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
-      for_selected(marked_, list_, mine, kth, before, {k() - all.above, 0}, all.reach == k(), args_.smallest,
+      for_selected(marked_, list_, mine, ties, before, {k() - all.above, 0}, all.reach == k(), args_.smallest,
                    [&](int place, int number, T raw) {
                      if (args_.by_value) {
                        state_.selected[place] = static_cast<std::uint16_t>(number);
@@ -179,10 +181,17 @@ class BlockSelect {
 
   /// True if the search stops early: then what is selected may not be exact. Rows that are not finite always are.
   [[nodiscard]] __device__ bool may_differ() const {
-    return stops_early(args_) && state_.extent.template is_finite<T>(args_.smallest);
+    return kEarly && state_.extent.template is_finite<T>(args_.smallest);
   }
-  __device__ void write_early(Key kth) {
-    write_marked(k() - marked_.mark_early(early_selection<T>(args_, state_.extent, kth)).above);
+  /// `from_list`: all elements that reach `range_` are listed.
+  __device__ void write_early(Key kth, bool from_list, WarpRange mine) {
+    if constexpr (kEarly) {
+      if (warp_number() == 0) state_.early_ties = early_ties<T>(args_, state_.extent, kth);
+      __syncthreads();
+      const KeyRange<Key> ties = state_.early_ties;
+      if (from_list && ties.low >= range_.low) return write_listed(ties, mine);
+      write_marked(k() - marked_.mark(ties).above);
+    }
   }
 
   /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.
@@ -240,11 +249,11 @@ class BlockSelect {
   Counts counts_;        ///< the counts of its ends.
 };
 
-template <class T, int kChunks>
+template <class T, int kChunks, bool kEarly>
 __global__ void __launch_bounds__(BlockConfig<T>::max_threads(kChunks), BlockConfig<T>::min_blocks(kChunks))
     block_kernel(const __grid_constant__ BlockArguments args) {
   extern __shared__ __align__(16) char shared[];
-  BlockSelect<T, kChunks>(args, shared).run();
+  BlockSelect<T, kChunks, kEarly>(args, shared).run();
 }
 
 }  // namespace rtopk::cuda

@@ -78,7 +78,7 @@ struct CandidateList {
     const int stored = state.stored;  // no thread of the block has listed more
     const Candidates candidates{list.entries, state, stored, smallest};
     const SearchAlone alone{k};
-    PartSearch<Key, SearchAlone, SearchedBy::one> search(memory, alone, 0);
+    PartSearch<Key, SearchAlone, SearchedBy::one> search(memory, alone);
     KeyRange<Key> range{state.threshold, core::max_key<T>};
     search.narrow(candidates, range, range.high, {stored, 0});
     BlockSums sums(of_warps);

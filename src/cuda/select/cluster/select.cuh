@@ -99,7 +99,7 @@ class ClusterSelect {
   [[nodiscard]] __device__ std::int64_t row() const { return blockIdx.x >> log_of(args_.parts); }
   [[nodiscard]] __device__ char* memory_of_tiles() const { return shared_ + Config::tiles_at(args_.list_capacity); }
   [[nodiscard]] __device__ Tiles tiles() const { return Tiles(state_.part, memory_of_tiles()); }
-  [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_, block()); }
+  [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_); }
   __device__ Key key_of(T raw) const { return directed_key(raw, args_.smallest); }
   [[nodiscard]] __device__ typename List::Candidates candidates() const {
     return {list_.entries, state_.list, state_.list.listed, args_.smallest};

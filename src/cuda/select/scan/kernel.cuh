@@ -10,6 +10,7 @@
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/block_sums.cuh"
 #include "cuda/select/digit_search.cuh"
+#include "cuda/select/early_stop.cuh"
 #include "cuda/select/element.cuh"
 #include "cuda/select/row_vectors.cuh"
 #include "cuda/select/row_writer.cuh"
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(kScanMaxThreads) scan_rows_kernel(const __grid
         while (search.next()) search.record(row.count(search.middle()));
         const auto selection = search.selection();
         passes = selection.passes;
-        exact = !(args.max_iter > 0 || args.epsilon > 0);
+        exact = !stops_early(args);
         if (!exact) {
           kth = args.smallest ? kth_of<T, Direction::smallest>(selection, args.k)
                               : kth_of<T, Direction::largest>(selection, args.k);

@@ -14,7 +14,7 @@
 namespace rtopk::cuda {
 
 /// What a kernel is compiled for: rarely needed code would cost the other kernels registers.
-enum class WarpTask { select, select_in_order, bisect };
+enum class WarpTask { select, select_in_order, stop_early, bisect };
 
 /// Two thresholds around the kth value: how many elements too many or too few reach each, and which ones. At first they
 /// are not counted, but so far apart that interpolation takes steps of the learnt size.
@@ -330,6 +330,11 @@ constexpr int blocks_per_multiprocessor() {
     return std::min(most, Row::Config::kBlocksPerMultiprocessor);
   }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
+  if (kTask == WarpTask::stop_early && sizeof(T) < 8) {
+    // The same, and what the search knows.
+    const int most = std::is_integral_v<T> ? (R > 32 ? 3 : 4) : R > 32 ? 4 : R > 16 ? 6 : 8;
+    return std::min(most, Row::Config::kBlocksPerMultiprocessor);
+  }
   return Row::Config::kBlocksPerMultiprocessor;
 }
 
@@ -343,7 +348,8 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
   } else {
     WarpSelect<Row> rows;
     tiles.for_each([&](const Row& row) {
-      const typename Row::Marked chosen = rows.choose(row);
+      typename Row::Marked chosen = rows.choose(row);
+      if constexpr (kTask == WarpTask::stop_early) chosen = WarpSearch<Row>::stopped_early(row, chosen);
       write_chosen<kTask == WarpTask::select_in_order>(row, chosen);
     });
   }
