@@ -14,6 +14,7 @@ The JSON is written after every cell. A cell that hangs or crashes ends the run;
     python bench/compare_gpu.py --quick --grids paper sweep
     python bench/compare_gpu.py --shape 1048576x256x32 --dtype f32 bf16
     python bench/compare_gpu.py --random 300 --seed 7
+    python bench/compare_gpu.py --random 100 --early
     python bench/compare_gpu.py --quick --grids paper --peers all
 
 With --peers, other libraries' top-k is timed beside rtopk where they are installed; those that are not are named. Their
@@ -35,7 +36,7 @@ from pathlib import Path
 import librtopk
 import peers
 from checkout import command_line, commit
-from gpu_grids import DATA, ELEMENT_BYTES, GRIDS, Cell, matrix_of, random_cells, spread, thinned
+from gpu_grids import DATA, ELEMENT_BYTES, GRIDS, Cell, matrix_of, random_cells, random_early_cells, spread, thinned
 from gpu_report import Outcome, Report, print_heading, print_outcome, print_peers, print_random, print_table
 
 # The L2 caches of today's GPUs hold at most half of this.
@@ -429,6 +430,11 @@ def parse_arguments():
     parser.add_argument("--form", nargs="+", choices=["pairs", "dense"], default=["pairs"], help="forms for --shape")
     parser.add_argument("--data", nargs="+", choices=DATA, default=["normal"], help="distributions for --shape")
     parser.add_argument("--random", type=int, metavar="N", help="measure N random problems; --seed says which")
+    parser.add_argument(
+        "--early",
+        action="store_true",
+        help="stop random problems early, with max_iter 1 to 12: beside exact, and passes",
+    )
     parser.add_argument("--program", type=Path, help="which draws them; default: bin/rtopk beside the library's folder")
     parser.add_argument("--quick", action="store_true", help="a third of the cells, fewer repetitions")
     parser.add_argument("--no-torch", action="store_true", help="do not time torch.topk (results are still checked)")
@@ -453,13 +459,15 @@ def parse_arguments():
         parser.error("--resume needs --json FILE")
     if arguments.random and (arguments.shape or arguments.grids):
         parser.error("--random draws its own shapes: leave out --shape and --grids")
+    if arguments.early and not arguments.random:
+        parser.error("--early is for random problems: add --random N")
     return arguments
 
 
 def chosen_cells(arguments, seed):
     if arguments.random:
         program = arguments.program or arguments.library.resolve().parent.parent / "bin" / "rtopk"
-        return random_cells(program, arguments.random, seed)
+        return (random_early_cells if arguments.early else random_cells)(program, arguments.random, seed)
     if arguments.shape and not arguments.grids:
         return [
             Cell("asked", *shape, dtype, order, form, data=data)
@@ -542,7 +550,7 @@ def main():
     report.write(finished=ended is None)
 
     failed = report.failed()
-    if arguments.random:
+    if arguments.random and not arguments.early:
         print_random(report.in_order())
     print_table(report.summaries())
     if report.peers is not None:

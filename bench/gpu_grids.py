@@ -303,6 +303,19 @@ def random_cells(program, count, seed, device="cuda"):
     ]
 
 
+def random_early_cells(program, count, seed):
+    """Shapes, types and data of random problems, stopped early: beside the exact selection, and beside the paper's own
+    passes."""
+    draw = random.Random(seed)
+    cells = []
+    for cell in random_cells(program, count, seed):
+        early = Cell("", cell.rows, cell.cols, cell.k, cell.dtype, data=cell.data, max_iter=draw.randint(1, 12))
+        name = "random_early_long" if early.cols > 2048 else "random_early"
+        cells.append(replace(early, set=name).against(max_iter=0))
+        cells.append(replace(early, set="random_passes").against(search="bisection"))
+    return cells
+
+
 GRIDS = {
     "paper": paper_cells,
     "sweep": sweep_cells,
@@ -387,6 +400,9 @@ TARGETS = {
     "random_16": Target("random problems, f16 and bf16 / floor", geometric_mean=1.35, ninetieth=1.7, worst=2.5),
     "random_other": Target("random problems, f64 and i32 / floor"),
     "random_small": Target("random problems below 64 MB / floor"),
+    "random_early": Target("random problems, max_iter / exact", to="baseline", worst=1.25, noise=TIMING_NOISE),
+    "random_early_long": Target("the same, more than 2048 columns", to="baseline", worst=1.25, noise=TIMING_NOISE),
+    "random_passes": Target("random problems, max_iter / the passes", to="baseline", worst=1.0, noise=TIMING_NOISE),
 }
 AGAINST_TORCH = Target("all exact cells / torch.topk", to="torch", worst=1.0, noise=TIMING_NOISE)
 

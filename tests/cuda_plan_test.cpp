@@ -291,6 +291,20 @@ TEST(CudaPlans, StopEarlyInSharedMemory) {
   }
 }
 
+TEST(CudaPlans, StopEarlyWhereAnOddRowLies) {
+  const Traits gpu = kGpus[2];
+  for (const std::int64_t cols : {257, 301, 1319, 1681}) {
+    Problem problem = problem_of(100000, cols, 9);
+    problem.dtype = rtopk::DType::bf16;
+    const Plan exact = plan_of(problem, gpu);
+    problem.max_iter = 4;
+    const Plan early = plan_of(problem, gpu);
+    EXPECT_EQ(early.elements_per_lane, exact.elements_per_lane) << cols;
+    problem.search = rtopk::Search::bisection;
+    EXPECT_NE(plan_of(problem, gpu).elements_per_lane, exact.elements_per_lane) << cols;
+  }
+}
+
 TEST(CudaPlans, FewResultsAreSortedWithoutAnotherPass) {
   const auto expect = [](Problem problem, rtopk::Family family, std::int64_t most) {
     // Values only: a separate kernel would need the indices in the workspace.

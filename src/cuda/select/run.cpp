@@ -65,8 +65,9 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
 template <class T>
 cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, Grid grid) {
   constexpr int kNarrowestCopy = 4;  // bytes that the hardware copies to shared memory
-  if (!args.bisection && args.access_bytes != 16) {
-    const bool changed = use_unaligned_rows(plan) || (args.access_bytes < kNarrowestCopy && use_block(plan));
+  const bool copies_elements = args.access_bytes < kNarrowestCopy && plan.problem.search == Search::fast;
+  if (copies_elements || (!args.bisection && args.access_bytes != 16)) {
+    const bool changed = use_unaligned_rows(plan) || (copies_elements && use_block(plan));
     if (changed) grid = {plan.blocks, plan.threads, plan.shared_bytes, grid.device, grid.stream};
   }
   if (plan.family == Family::cuda_block) return launch_block<T>(plan, args, grid);

@@ -68,6 +68,13 @@ bool has_many_results(const Problem& problem, int lanes) {
          problem.order == Order::by_value;
 }
 
+/// 16-bit rows at odd addresses that are longer are cuda_block's, if cuda_warp has no layout for them.
+constexpr std::int64_t kMinColsOfBlock = 1024;
+
+/// True if the paper's passes are asked for, one by one. Otherwise an early-stopped selection may be derived from the
+/// exact one.
+bool makes_passes(const Problem& problem) { return problem.search == Search::bisection; }
+
 /// True if all rows begin and end at multiples of 16 bytes, provided that the first does.
 bool has_aligned_rows(const Problem& problem) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
@@ -77,6 +84,7 @@ bool has_aligned_rows(const Problem& problem) {
 template <class T>
 bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
   return for_unaligned_variants<T>([&]<int G, int R>() {
+    if (core::bisects(plan.problem) && !UnalignedConfig<T, G, R>::stops_early(plan.problem.cols)) return false;
     if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(plan.problem, G)) return false;
     const std::int64_t tiles = core::ceil_div(plan.problem.rows, std::int64_t{32 / G});
     return set_warp_config<UnalignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
@@ -88,12 +96,12 @@ bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
 bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    if (!core::bisects(problem) && !has_aligned_rows(problem)) {
-      if (plan_unaligned_rows<T>(traits, plan)) return true;
+    const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
+    if (!makes_passes(problem) && !has_aligned_rows(problem)) {
+      if ((!core::bisects(problem) || odd) && plan_unaligned_rows<T>(traits, plan)) return true;
       // 16-bit rows of an odd pitch that are too long for that layout would be copied element by element. Measured,
       // bf16, masks, times the floor: 1947 columns 17.2; cuda_block, 2956 columns: 2.8.
-      const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
-      if (!wanted && odd && problem.cols > 1024) return false;
+      if (!wanted && odd && problem.cols > kMinColsOfBlock) return false;
     }
     return for_aligned_variants<T>([&]<int G, int R>() {
       if (core::bisects(problem) && !AlignedConfig<T, G, R>::kBisects) return false;
@@ -443,15 +451,12 @@ bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   return true;
 }
 
-/// True if cuda_block can make an early-stopped selection. It does so from the kth value, without the paper's passes.
-bool takes_early(const Problem& problem) { return problem.search == Search::fast; }
-
 /// Picks the family: the first, in this order, that takes the problem and is preferred for it.
 void pick_family(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   if (core::bisects(problem)) {
-    const bool planned = takes(Family::cuda_warp) || (takes_early(problem) && takes(Family::cuda_block));
+    const bool planned = takes(Family::cuda_warp) || (!makes_passes(problem) && takes(Family::cuda_block));
     if (!planned) takes(Family::cuda_scan);
     return;
   }
@@ -474,7 +479,7 @@ Status check_search(Family family, const Problem& problem, const char* argument)
       if (!exact) return {};
       break;
     case Family::cuda_block:
-      if (exact || takes_early(problem)) return {};
+      if (exact || !makes_passes(problem)) return {};
       break;
     case Family::cuda_tournament:
     case Family::cuda_filter:
@@ -487,8 +492,8 @@ Status check_search(Family family, const Problem& problem, const char* argument)
   return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this search on a GPU: %s", argument,
                       name(family),
                       exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
-                      : takes_early(problem) ? "cuda_warp, cuda_block or cuda_scan"
-                                             : "cuda_warp or cuda_scan");
+                      : makes_passes(problem) ? "cuda_warp or cuda_scan"
+                                              : "cuda_warp, cuda_block or cuda_scan");
 }
 
 /// The problems that a family takes, for the error if it does not take this one.
@@ -536,9 +541,11 @@ bool tiles_are_known(const Plan& plan) {
         return true;
       };
       for_aligned_variants<T>([&]<int G, int R>() { return fits.template operator()<AlignedConfig<T, G, R>>(G, R); });
-      if (core::bisects(problem)) return;
-      for_unaligned_variants<T>(
-          [&]<int G, int R>() { return fits.template operator()<UnalignedConfig<T, G, R>>(G, R); });
+      if (makes_passes(problem)) return;
+      for_unaligned_variants<T>([&]<int G, int R>() {
+        using Config = UnalignedConfig<T, G, R>;
+        return (!core::bisects(problem) || Config::stops_early(problem.cols)) && fits.template operator()<Config>(G, R);
+      });
     } else {
       with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
@@ -643,7 +650,10 @@ bool use_unaligned_rows(Plan& plan) noexcept {
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     return for_unaligned_variants<T>([&]<int G, int R>() {
       using Config = UnalignedConfig<T, G, R>;
-      if (problem.order == Order::by_value && problem.k > Config::kSorted) return false;
+      if (core::bisects(problem) ? !Config::stops_early(problem.cols)
+                                 : problem.order == Order::by_value && problem.k > Config::kSorted) {
+        return false;
+      }
       if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
       return set_warp_config<Config, G, R>(batch, static_cast<std::int64_t>(plan.shared_bytes), plan);
     });
@@ -652,7 +662,7 @@ bool use_unaligned_rows(Plan& plan) noexcept {
 
 bool use_block(Plan& plan) noexcept {
   const BlockLayout layout = block_layout(plan.problem, 1);
-  if (layout.chunks == 0 || plan.problem.rows > kMaxBlocks) return false;
+  if (layout.chunks == 0 || plan.problem.rows > kMaxBlocks || plan.problem.cols <= kMinColsOfBlock) return false;
   Plan block = plan;
   set_block_config(layout, 1, block);
   if (sorts_afterwards(block) != sorts_afterwards(plan)) return false;

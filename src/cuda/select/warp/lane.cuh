@@ -71,6 +71,7 @@ struct Pair<core::F16> {
     return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
   }
   static __device__ unsigned bits_near(float x) { return __half_as_ushort(__float2half_rn(x)); }
+  static __device__ unsigned bits_from(float x) { return __half_as_ushort(__float2half_ru(x)); }
 };
 
 template <>
@@ -83,6 +84,7 @@ struct Pair<core::BF16> {
   static __device__ unsigned nan(unsigned x) { return __hneu2_mask(of(x), of(x)); }
   static __device__ float real(unsigned bits) { return __uint_as_float(bits << 16); }
   static __device__ unsigned bits_near(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
+  static __device__ unsigned bits_from(float x) { return __bfloat16_as_ushort(__float2bfloat16_ru(x)); }
 };
 
 template <class Row>
@@ -95,6 +97,11 @@ class PackedLane {
   using Group = typename Row::Group;
   using P = Pair<T>;
   static constexpr int R = Row::kElements;
+
+  struct Extent {
+    float least;
+    float greatest;
+  };
 
   /// A lane's first half goes to the upper halves of the registers, its second half to the lower ones.
   __device__ explicit PackedLane(const Row& row) : own_(row.own()) {
@@ -119,6 +126,9 @@ class PackedLane {
     return P::real((bits & 0x8000u) != 0 ? bits - 1 : bits + 1);
   }
 
+  /// The least value of the element type at or above `x`.
+  static __device__ float reaching(float x) { return P::real(P::bits_from(x)); }
+
   __device__ Marks<R> inside(const Row& row) const { return own_.inside_of(row); }
 
   __device__ Marks<R> marks(float threshold) const {
@@ -128,6 +138,26 @@ class PackedLane {
 
   __device__ Marks<R> nans() const {
     return marks_where([](unsigned x) { return P::nan(x); });
+  }
+
+  /// The least and the greatest of the lane's elements, for rows at any address: they have no padding. With a NaN, both
+  /// are NaN.
+  __device__ Extent extent(const Row& row) const {
+    // In place of an element of another row: the other half of the word.
+    const unsigned first = row.has_foreign_first() ? __byte_perm(x_[0], x_[0], 0x1010) : x_[0];
+    const unsigned last = x_[kPairs - 1];
+    auto least = P::of(first);
+    auto greatest = least;
+    const auto add = [&](unsigned two) {
+      least = __hmin2_nan(least, P::of(two));
+      greatest = __hmax2_nan(greatest, P::of(two));
+    };
+#pragma unroll
+    for (int i = 1; i < kPairs - 1; ++i) add(x_[i]);
+    add(row.has_foreign_last() ? __byte_perm(last, last, 0x3232) : last);
+    const auto high = [](auto pair) { return P::real(P::bits(pair) >> 16); };
+    const auto low = [](auto pair) { return P::real(P::bits(pair) & 0xffffu); };
+    return {E::lesser_or_nan(high(least), low(least)), E::greater_or_nan(high(greatest), low(greatest))};
   }
 
   /// From the first half of each lane: the second may lie past the end of the row.

@@ -1,19 +1,11 @@
 // cuda_warp: picks the kernel for a plan and a call.
 #pragma once
 
-#include "core/checks.hpp"
 #include "cuda/select/launch.hpp"
 #include "cuda/select/warp/select.cuh"
 #include "cuda/select/warp/unaligned_row.cuh"
 
 namespace rtopk::cuda {
-
-/// True if an early-stopped selection is derived from the exact one, which takes less time than more passes than these.
-[[nodiscard]] inline bool stops_after_exact_search(const Problem& problem) {
-  constexpr std::int32_t kFewPasses = 5;
-  return core::stops_early(problem) && problem.search == Search::fast &&
-         (problem.max_iter == 0 || problem.max_iter > kFewPasses);
-}
 
 template <class Row>
 cudaError_t launch_rows(const SelectArguments& args, const Grid& grid) {
@@ -34,16 +26,20 @@ cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Gri
     if (!args.bisection) {
       error = launch_rows<Row>(args, grid);
     } else if constexpr (AlignedConfig<T, G, R>::kBisects) {
-      static std::atomic<std::uint64_t> allowed[2];
-      error = stops_after_exact_search(plan.problem)
-                  ? launch(&warp_kernel<Row, WarpTask::stop_early>, allowed[0], grid, args)
-                  : launch(&warp_kernel<Row, WarpTask::bisect>, allowed[1], grid, args);
+      static std::atomic<std::uint64_t> allowed;
+      error = launch(&warp_kernel<Row, WarpTask::bisect>, allowed, grid, args);
     }
     return true;
   });
   for_unaligned_variants<T>([&]<int G, int R>() {
     if (!is_planned(G, R)) return false;
-    error = launch_rows<UnalignedRow<T, G, R>>(args, grid);
+    using Row = UnalignedRow<T, G, R>;
+    if (!args.bisection) {
+      error = launch_rows<Row>(args, grid);
+    } else if constexpr (Row::Config::kStopsEarly) {
+      static std::atomic<std::uint64_t> allowed;
+      error = launch(&warp_kernel<Row, WarpTask::stop_early>, allowed, grid, args);
+    }
     return true;
   });
   return error;

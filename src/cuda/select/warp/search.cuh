@@ -220,49 +220,6 @@ struct WarpSearch {
     }
     write_chosen<false>(row, chosen);
   }
-
-  /// The least of the marked elements of a row. Without predicates, of which there are few.
-  static __device__ Value least_of(const Value (&x)[R], const Marks<R>& marks) {
-    Value least = E::greatest();
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int all_or_none = static_cast<int>(marks.words[r / 32] << (r % 32)) >> 31;
-      least = min(least, either(x[r], E::greatest(), all_or_none));
-    }
-#pragma unroll
-    for (int distance = G / 2; distance > 0; distance /= 2) {
-      least = min(least, __shfl_xor_sync(kFullWarp, least, distance));
-    }
-    return least;
-  }
-  /// `a` if all bits are set, `b` if none is.
-  static __device__ float either(float a, float b, int bits) {
-    return __int_as_float((__float_as_int(a) & bits) | (__float_as_int(b) & ~bits));
-  }
-  static __device__ double either(double a, double b, int bits) {
-    return __hiloint2double(either(__double2hiint(a), __double2hiint(b), bits),
-                            either(__double2loint(a), __double2loint(b), bits));
-  }
-  static __device__ int either(int a, int b, int bits) { return (a & bits) | (b & ~bits); }
-
-  /// What the bisection selects if it stops early, from the exact selection: see early_stop.cuh. Rows with an element
-  /// that is not finite stay exact.
-  static __device__ Marks<R> stopped_early(const Row& row, const Marks<R>& exact) {
-    const SelectArguments& args = row.args;
-    Value x[R];
-    row.load(x);
-    const Range range = range_of(row, x);
-    const bool finite = E::is_finite(range.least) && E::is_finite(range.greatest);
-    const Value kth = least_of(x, exact);
-    const core::Selection<Arithmetic> selection =
-        early_stop_of(args, arithmetic(range.least, args.smallest), arithmetic(range.greatest, args.smallest),
-                      arithmetic(kth, args.smallest));
-    const Marks<R> reach = marks_of<T>(x, least_at(selection.sure, args.smallest));
-    const Marks<R> sure = Marks<R>::either(selection.fill_only, Marks<R>::none(), reach);
-    const Marks<R> fill = marks_of<T>(x, least_at(selection.fill, args.smallest)) & row.inside();
-    const int quota = row.k() - Group::sum(sure.count());
-    return Marks<R>::either(finite, sure | first_in_index_order<G>(fill.without(sure), quota), exact);
-  }
 };
 
 }  // namespace rtopk::cuda

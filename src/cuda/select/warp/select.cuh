@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/select/warp/aligned_row.cuh"
+#include "cuda/select/warp/early.cuh"
 #include "cuda/select/warp/lane.cuh"
 #include "cuda/select/warp/rank.cuh"
 #include "cuda/select/warp/search.cuh"
@@ -330,11 +331,6 @@ constexpr int blocks_per_multiprocessor() {
     return std::min(most, Row::Config::kBlocksPerMultiprocessor);
   }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
-  if (kTask == WarpTask::stop_early && sizeof(T) < 8) {
-    // The same, and what the search knows.
-    const int most = std::is_integral_v<T> ? (R > 32 ? 3 : 4) : R > 32 ? 4 : R > 16 ? 6 : 8;
-    return std::min(most, Row::Config::kBlocksPerMultiprocessor);
-  }
   return Row::Config::kBlocksPerMultiprocessor;
 }
 
@@ -349,7 +345,7 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
     WarpSelect<Row> rows;
     tiles.for_each([&](const Row& row) {
       typename Row::Marked chosen = rows.choose(row);
-      if constexpr (kTask == WarpTask::stop_early) chosen = WarpSearch<Row>::stopped_early(row, chosen);
+      if constexpr (kTask == WarpTask::stop_early) chosen = stopped_early(row, chosen);
       write_chosen<kTask == WarpTask::select_in_order>(row, chosen);
     });
   }
