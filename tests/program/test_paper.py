@@ -256,10 +256,10 @@ def test_kernels_on_this_cpu(tmp_path, folder):
         if cell["set"] != "grid" or cell["cols"] != 256:
             continue
         for setting, percent in cell["hit_percent"].items():
-            other = hits[cell["k"], int(setting.removeprefix("max_iter="))]
+            other = hits[cell["k"], int(setting.removeprefix("bisection ").removeprefix("max_iter="))]
             assert abs(percent - other["value"]) < 2 * (other["high"] - other["low"]) + 0.5
             compared += 1
-    assert compared == 9
+    assert compared == 18  # each by the library's own way, and by the paper's passes
 
 
 def folded(text):
