@@ -227,6 +227,15 @@ def test_what_is_not_there_cannot_be_tested(data):
     }  # fmt: skip
 
 
+def test_accuracy_is_judged_by_the_kernels_rule(data):
+    data["training"] = paper_files.training(SCORES | {2: (0.81, 0.82, 0.83)})
+    assert verdicts(data)["keeps-accuracy"] == "held"
+    data["training"]["runs"] += paper_files.training({2: (0.61, 0.62, 0.63)}, "printed")["runs"]
+    assert verdicts(data)["keeps-accuracy"] == "held"
+    data["training"] = paper_files.training(SCORES | {2: (0.61, 0.62, 0.63)}, "printed")
+    assert verdicts(data)["keeps-accuracy"] == "not held"
+
+
 def test_a_cpu_tells_nothing_about_kernels(data):
     data["kernels"]["environment"]["device"] = "cpu"
     for cell in data["steps"]["cells"]:
