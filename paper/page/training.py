@@ -28,6 +28,7 @@ def training(results):
         "conclusion": _conclusion(cells),
         "max_iters": _max_iters(cells),
         "scored": any("score" in one for cell in cells for one in cell["selections"]),
+        "timed": any("step_ms" in one for cell in cells for one in cell["selections"]),
     }
 
 
