@@ -130,6 +130,7 @@ def _check_entry(where: str, entry: object, graphs: dict) -> None:
         raise ValueError(f"{where}: {error}") from None
     if entry["selection"] != recipe.selection:
         raise ValueError(f"{where}.selection is {short(entry['selection'])}, and its recipe's is {recipe.selection}")
+    entry["recipe"] = asdict(recipe)  # with the settings that it left out
 
 
 def _fields(where: str, value: object, wanted: dict[str, type]) -> None:

@@ -193,7 +193,7 @@ class Scenario:
             (self.out / LOCK).unlink(missing_ok=True)  # it ends the process there and then; nobody holds the lock
         if self.task == "study":
             names = {path.name for path in self.out.iterdir()} if self.out.exists() else set()
-            require(names <= {"results.json", "index.html"}, f"left behind: {names}")
+            require(names <= {"results.json", "summary.json", "index.html"}, f"left behind: {names}")
             if "results.json" in names:
                 read_results(self.out / "results.json")
         else:

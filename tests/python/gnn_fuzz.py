@@ -32,8 +32,7 @@ import numpy as np
 import torch
 
 import forks
-import page
-from results import read_results
+import grid
 from rtopk.gnn import GraphError, load
 from rtopk.gnn.data import wordnet
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for
@@ -415,7 +414,7 @@ def fuzz_results(rng, folder):
     }
     text = json.dumps(value_changed(rng, content, value)).encode()
     (folder / "results.json").write_bytes(bytes_changed(rng, text) if rng.random() < 0.2 else text)
-    page.html(read_results(folder / "results.json")).encode()
+    grid.draw(folder)
 
 
 KINDS = (
