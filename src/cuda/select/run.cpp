@@ -57,7 +57,7 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
                       widest_access(args.indices, 0, 0) >= 16;
   constexpr std::int64_t kSparedBytes = std::int64_t{256} << 20;  // a few times the size of caches
   args.spares_cache = problem.rows <= kSparedBytes / std::max(problem.cols * element, std::int64_t{1});
-  if (problem.search == Search::fast) args.expectation = expectation_of(problem.cols, problem.k);
+  args.expectation = expectation_of(problem.cols, problem.k);
   return args;
 }
 

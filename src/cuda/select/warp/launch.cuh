@@ -2,7 +2,8 @@
 #pragma once
 
 #include "cuda/select/launch.hpp"
-#include "cuda/select/warp/select.cuh"
+#include "cuda/select/warp/aligned_row.cuh"
+#include "cuda/select/warp/kernel.cuh"
 #include "cuda/select/warp/unaligned_row.cuh"
 
 namespace rtopk::cuda {

@@ -6,16 +6,10 @@
 #pragma once
 
 #include "cuda/select/warp/aligned_row.cuh"
-#include "cuda/select/warp/early.cuh"
 #include "cuda/select/warp/lane.cuh"
 #include "cuda/select/warp/rank.cuh"
-#include "cuda/select/warp/search.cuh"
-#include "cuda/select/warp/tiles.cuh"
 
 namespace rtopk::cuda {
-
-/// What a kernel is compiled for: rarely needed code would cost the other kernels registers.
-enum class WarpTask { select, select_in_order, stop_early, bisect };
 
 /// Two thresholds around the kth value: how many elements too many or too few reach each, and which ones. At first they
 /// are not counted, but so far apart that interpolation takes steps of the learnt size.
@@ -318,37 +312,5 @@ class WarpSelect {
   bool ignore_history_ = false;  ///< Rows differ too much: estimate each one by itself.
   bool estimates_fail_ = false;  ///< They were too far off to help.
 };
-
-/// Blocks on a multiprocessor of sm_90, by the registers that a kernel needs.
-template <class Row, WarpTask kTask>
-constexpr int blocks_per_multiprocessor() {
-  using T = typename Row::Type;
-  constexpr int R = Row::kElements;
-  if (kTask == WarpTask::select_in_order) {
-    // A lane sorts sixteen or eight words, beside what the search keeps meanwhile.
-    const bool many = sizeof(T) == 2 ? R > 48 && Row::Group::kLanes <= 16 : R > 24 && Row::Group::kLanes <= 8;
-    const int most = std::is_integral_v<T> && R > 24 ? 4 : many ? 5 : 6;
-    return std::min(most, Row::Config::kBlocksPerMultiprocessor);
-  }
-  if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
-  return Row::Config::kBlocksPerMultiprocessor;
-}
-
-template <class Row, WarpTask kTask>
-__global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocessor<Row, kTask>()))
-    warp_kernel(const __grid_constant__ SelectArguments args) {
-  extern __shared__ __align__(128) char shared[];
-  const WarpTiles<Row> tiles(args, shared);
-  if constexpr (kTask == WarpTask::bisect) {
-    tiles.for_each([](const Row& row) { WarpSearch<Row>::bisect(row); });
-  } else {
-    WarpSelect<Row> rows;
-    tiles.for_each([&](const Row& row) {
-      typename Row::Marked chosen = rows.choose(row);
-      if constexpr (kTask == WarpTask::stop_early) chosen = stopped_early(row, chosen);
-      write_chosen<kTask == WarpTask::select_in_order>(row, chosen);
-    });
-  }
-}
 
 }  // namespace rtopk::cuda
