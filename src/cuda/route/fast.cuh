@@ -1,0 +1,258 @@
+// Routes a row in the registers of a warp: the way of nearly all rows.
+//
+//   logits -> biased scores, approximate for sigmoid -> the groups that stay -> a threshold that k experts reach
+//          -> the few candidates at or above it, one for each lane -> their exact scores -> their ranks -> results
+//
+// Only candidates have exact scores. Those take many instructions, because they must have the bits of every other
+// device; a few approximate ones leave out more than 90 % of the experts before. Whatever the error of the approximation
+// leaves open (a group at the limit, more candidates than lanes) is decided by exact.cuh.
+#pragma once
+
+#include "cuda/route/row.cuh"
+
+namespace rtopk::cuda {
+
+// The error of approximate scores. exp, the sum with 1, and the reciprocal of the hardware are together off by less than
+// 2^-22, and exact scores by less than 2^-23; the sum with a bias is rounded twice, to within 2^-23 of its value. The
+// bounds below are twice as wide as two such errors.
+inline constexpr float kScoreError = 0x1p-19f;
+inline constexpr float kBiasError = 0x1p-21f;
+
+/// The experts of a lane: in slot q the four from 128 q + 4 lane on.
+template <class T, int kPerLane>
+class FastRow {
+  static constexpr int kQuads = kPerLane / 4;
+
+ public:
+  __device__ FastRow(const RouteRow<T>& row) : row_(row), args_(row.args) {}
+
+  /// False if the row must be routed exactly. Nothing was written then.
+  __device__ bool route(std::int64_t number) {
+    load();
+    const bool approximate = args_.score == moe::Score::sigmoid;
+    score();
+    bool is_open = false;
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) is_open = is_open || values_[j] != values_[j];
+    if (__any_sync(kFullWarp, is_open)) return false;
+    if (args_.groups > 1 && !keep_groups(approximate)) return false;
+    const int count = list_candidates(approximate);
+    if (count < args_.k || count > 32) return false;
+    rank_candidates(count, number);
+    return true;
+  }
+
+ private:
+  struct alignas(4 * sizeof(T)) Quad {
+    T elements[4];
+  };
+
+  __device__ void load() {
+    allowed_ = 0;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const int first = 128 * q + 4 * row_.lane;
+      if (first < args_.experts) {
+        const Quad quad = *reinterpret_cast<const Quad*>(row_.logits + first);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values_[4 * q + i] = as_float(quad.elements[i]);
+        allowed_ |= 0xfu << (4 * q);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values_[4 * q + i] = -INFINITY;
+      }
+    }
+  }
+
+  /// Logits become biased scores.
+  __device__ void score() {
+    if (args_.score == moe::Score::sigmoid) {
+#pragma unroll
+      for (float& x : values_) x = __fdividef(1.0f, 1.0f + __expf(-x));
+    } else if (args_.score == moe::Score::sqrtsoftplus) {
+#pragma unroll
+      for (float& x : values_) x = core::sqrt_of_softplus(x);
+    } else {
+      float greatest = -INFINITY;
+#pragma unroll
+      for (const float x : values_) greatest = fmaxf(greatest, x);
+      softmax_.greatest = greatest_of_lanes(greatest);
+      float sums[4] = {};
+#pragma unroll
+      for (int j = 0; j < kPerLane; ++j) {
+        values_[j] = core::softmax_power(values_[j], softmax_.greatest);
+        sums[j % 4] = core::rounded_sum(sums[j % 4], values_[j]);
+      }
+      const float sum = sum_of_neighbours(
+          core::rounded_sum(core::rounded_sum(sums[0], sums[1]), core::rounded_sum(sums[2], sums[3])));
+      softmax_.inverse_sum = core::rounded_quotient(1.0f, sum);
+#pragma unroll
+      for (float& x : values_) x = core::rounded_product(x, softmax_.inverse_sum);
+    }
+    if (args_.call.bias == nullptr) return;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const int first = 128 * q + 4 * row_.lane;
+      if (first < args_.experts) {
+        const float4 bias = *reinterpret_cast<const float4*>(args_.call.bias + first);
+        values_[4 * q] = core::rounded_sum(values_[4 * q], bias.x);
+        values_[4 * q + 1] = core::rounded_sum(values_[4 * q + 1], bias.y);
+        values_[4 * q + 2] = core::rounded_sum(values_[4 * q + 2], bias.z);
+        values_[4 * q + 3] = core::rounded_sum(values_[4 * q + 3], bias.w);
+      }
+    }
+  }
+
+  /// Takes away the experts of groups that do not stay. False if scores are too close to tell which do.
+  ///
+  /// A group has `lanes` neighbouring lanes in one slot, and every slot has 32 / lanes groups. Each lane compares the
+  /// groups of its own slots with one other group; together the lanes of a group see all.
+  __device__ bool keep_groups(bool approximate) {
+    const int lanes = args_.experts / args_.groups / 4;
+    const int groups_per_slot = 32 / lanes;
+    float low[kQuads];  // the exact score of the group is between these
+    float high[kQuads];
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const float* v = values_ + 4 * q;
+      const float greater = fmaxf(v[0], v[1]);
+      const float other_greater = fmaxf(v[2], v[3]);
+      float best = fmaxf(greater, other_greater);
+      float second = fmaxf(fminf(greater, other_greater), fmaxf(fminf(v[0], v[1]), fminf(v[2], v[3])));
+      for (int distance = 1; distance < lanes; distance *= 2) {
+        const float other_best = __shfl_xor_sync(kFullWarp, best, distance);
+        const float other_second = __shfl_xor_sync(kFullWarp, second, distance);
+        second = fmaxf(fminf(best, other_best), fmaxf(second, other_second));
+        best = fmaxf(best, other_best);
+      }
+      const float sum = core::rounded_sum(best, second);
+      const float error = approximate ? kScoreError + kBiasError * (fabsf(best) + fabsf(second)) : 0.0f;
+      low[q] = sum - error;
+      high[q] = sum + error;
+    }
+    // The other group, and its limits.
+    const int other = row_.lane % lanes;
+    const int source = other % groups_per_slot * lanes;
+    float other_low = 0.0f;
+    float other_high = 0.0f;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const float its_low = __shfl_sync(kFullWarp, low[q], source);
+      const float its_high = __shfl_sync(kFullWarp, high[q], source);
+      if (other / groups_per_slot == q) {
+        other_low = its_low;
+        other_high = its_high;
+      }
+    }
+    const int first_lane = row_.lane / lanes * lanes;
+    const unsigned of_group = (lanes == 32 ? kFullWarp : (1u << lanes) - 1u) << first_lane;
+    bool is_open = false;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const int own = q * groups_per_slot + row_.lane / lanes;
+      const bool compares = other < args_.groups && other != own;
+      // Written so that NaN, from infinities, leaves the row open.
+      const unsigned surely_better = __ballot_sync(kFullWarp, compares && other_low > high[q]) & of_group;
+      const unsigned surely_not = __ballot_sync(kFullWarp, !compares || other_high < low[q]) & of_group;
+      if (own >= args_.groups) continue;
+      const bool goes = __popc(surely_better) >= args_.group_k;
+      const bool stays = lanes - __popc(surely_not) < args_.group_k;
+      is_open = is_open || (!goes && !stays);
+      if (stays) continue;
+      allowed_ &= ~(0xfu << (4 * q));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) values_[4 * q + i] = -INFINITY;
+    }
+    return !__any_sync(kFullWarp, is_open);
+  }
+
+  /// Lists the experts that may be among the k best, in shared memory, and returns their number. A number above 32
+  /// says that there are more than fit.
+  __device__ int list_candidates(bool approximate) {
+    float threshold = -INFINITY;
+    if (args_.experts > 32) {
+      threshold = kth_of_lanes();
+      if (approximate) threshold -= kScoreError + kBiasError * fabsf(threshold);
+    }
+    unsigned mask = 0;
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) mask |= values_[j] >= threshold ? 1u << j : 0u;
+    mask &= allowed_;
+    const unsigned lanes_before = (1u << row_.lane) - 1u;
+    int count = 0;
+    for (;;) {
+      const unsigned have_one = __ballot_sync(kFullWarp, mask != 0);
+      if (have_one == 0) break;
+      const int place = count + __popc(have_one & lanes_before);
+      count += __popc(have_one);
+      if (count > 32) break;
+      if (mask != 0) {
+        const int j = __ffs(static_cast<int>(mask)) - 1;
+        row_.candidates[place] = j / 4 * 128 + 4 * row_.lane + j % 4;
+        mask &= mask - 1;
+      }
+    }
+    __syncwarp();
+    return count;
+  }
+
+  /// A value that at least k experts reach: the kth greatest of the lanes' greatest. Equal ones count once, so it may be
+  /// lower than that.
+  __device__ float kth_of_lanes() {
+    float greatest = values_[0];
+#pragma unroll
+    for (int j = 1; j < kPerLane; ++j) greatest = fmaxf(greatest, values_[j]);
+    // Signed integers in the order of the values.
+    constexpr int kTaken = -0x7fffffff - 1;
+    const auto in_order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+    int key = in_order(__float_as_int(greatest));
+    int kth = key;
+    for (int i = 0; i < args_.k; ++i) {
+      const int best = __reduce_max_sync(kFullWarp, key);
+      if (best == kTaken) break;
+      kth = best;
+      if (key == best) key = kTaken;
+    }
+    return __int_as_float(in_order(kth));
+  }
+
+  /// Exact scores of the candidates, one in each lane, their ranks, and the result.
+  __device__ void rank_candidates(int count, std::int64_t number) {
+    const bool has_one = row_.lane < count;
+    const int expert = has_one ? row_.candidates[row_.lane] : 0;
+    const float score = score_of(args_.score, as_float(row_.logits[expert]), softmax_);
+    const std::uint32_t key = biased_key(row_, score, expert);
+    int rank = has_one ? 0 : 32;
+    int equal = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::uint32_t other = __shfl_sync(kFullWarp, key, i);
+      rank += other > key ? 1 : 0;
+      equal += other == key ? 1 : 0;
+    }
+    if (__any_sync(kFullWarp, has_one && equal > 1)) {
+      for (int i = 0; i < count; ++i) {
+        const std::uint32_t other = __shfl_sync(kFullWarp, key, i);
+        const int its_expert = __shfl_sync(kFullWarp, expert, i);
+        rank += other == key && its_expert < expert ? 1 : 0;
+      }
+    }
+    __syncwarp();  // all have read their candidate
+    if (rank < args_.k) {
+      row_.candidates[rank] = expert;
+      row_.candidate_scores[rank] = score;
+    }
+    __syncwarp();
+    const bool has_route = row_.lane < args_.k;
+    write_routes(row_, number, has_route ? row_.candidate_scores[row_.lane] : 0.0f,
+                 has_route ? row_.candidates[row_.lane] : 0);
+    __syncwarp();
+  }
+
+  const RouteRow<T>& row_;
+  const RouteArguments& args_;
+  float values_[kPerLane];
+  unsigned allowed_ = 0;  ///< A bit for every expert of the lane that exists and whose group stays.
+  SoftmaxRow softmax_;
+};
+
+}  // namespace rtopk::cuda

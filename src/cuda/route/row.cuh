@@ -1,0 +1,70 @@
+// What both ways to route a row share: loads, the exact score of one expert, the order of biased scores, the result.
+#pragma once
+
+#include <cstdint>
+
+#include "core/keys.hpp"
+#include "core/moe/score.hpp"
+#include "cuda/route/launch.hpp"
+#include "cuda/runtime/as_float.cuh"
+#include "cuda/runtime/lanes.cuh"
+
+namespace rtopk::cuda {
+
+/// A row for one warp, and the warp's shared memory.
+template <class T>
+struct RouteRow {
+  const RouteArguments& args;
+  const T* logits;
+  int lane;
+  std::uint32_t* keys;       ///< experts, then groups.
+  std::int32_t* candidates;  ///< 32.
+  float* candidate_scores;   ///< 32.
+};
+
+/// What the scores of a row have in common; only softmax has any.
+struct SoftmaxRow {
+  float greatest = 0.0f;
+  float inverse_sum = 0.0f;
+};
+
+[[nodiscard]] __device__ inline float score_of(moe::Score score, float logit, const SoftmaxRow& softmax) {
+  if (score == moe::Score::sigmoid) return core::sigmoid(logit);
+  if (score == moe::Score::sqrtsoftplus) return core::sqrt_of_softplus(logit);
+  return core::rounded_product(core::softmax_power(logit, softmax.greatest), softmax.inverse_sum);
+}
+
+/// The key of a biased score: the contract's order.
+template <class T>
+[[nodiscard]] __device__ std::uint32_t biased_key(const RouteRow<T>& row, float score, int expert) {
+  return core::key_of(row.args.call.bias == nullptr ? score : core::rounded_sum(score, row.args.call.bias[expert]));
+}
+
+/// The sum of all lanes: neighbours in pairs, as core/moe/score.hpp says.
+[[nodiscard]] __device__ inline float sum_of_neighbours(float x) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    x = core::rounded_sum(x, __shfl_xor_sync(kFullWarp, x, distance));
+  }
+  return x;
+}
+
+[[nodiscard]] __device__ inline float greatest_of_lanes(float x) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) x = fmaxf(x, __shfl_xor_sync(kFullWarp, x, distance));
+  return x;
+}
+
+/// Writes the result of a row. Lane i < k has the score and the number of the expert of rank i.
+template <class T>
+__device__ void write_routes(const RouteRow<T>& row, std::int64_t number, float score, int expert) {
+  const RouteArguments& args = row.args;
+  const bool has_route = row.lane < args.k;
+  const float sum = sum_of_neighbours(has_route ? score : 0.0f);
+  if (!has_route) return;
+  const std::int64_t at = number * args.k + row.lane;
+  args.call.weights[at] = core::routed_weight(score, sum, args.renormalize, args.scale);
+  args.call.ids[at] = expert;
+}
+
+}  // namespace rtopk::cuda

@@ -1,0 +1,29 @@
+// Config of the routing kernel, for host and kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <rtopk/moe/route.hpp>
+
+namespace rtopk::cuda {
+
+/// Threads of a block. Four warps, each with a row: 128 rows, a batch of a server, still reach 32 multiprocessors.
+inline constexpr std::int32_t kRouteThreads = 128;
+inline constexpr std::int32_t kRouteWarps = kRouteThreads / 32;
+
+/// Blocks on a multiprocessor at a time. A plan launches no more: a warp goes on with further rows.
+inline constexpr std::int32_t kRouteBlocks = 8;
+
+/// Experts that each lane of a warp has in registers. They come in fours, 128 of a warp side by side.
+[[nodiscard]] constexpr std::int64_t route_experts_per_lane(std::int64_t experts) noexcept {
+  return experts <= 128 ? 4 : experts <= 256 ? 8 : experts <= 512 ? 16 : 32;
+}
+
+/// Words of shared memory of a warp: a key for every expert and every group, for rows that are routed exactly, and 32
+/// places for candidates with their scores.
+[[nodiscard]] constexpr std::int64_t route_words_per_warp(const moe::Route& problem) noexcept {
+  return problem.experts + problem.groups + 64;
+}
+
+}  // namespace rtopk::cuda
