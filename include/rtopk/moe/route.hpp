@@ -40,8 +40,8 @@ inline constexpr std::int64_t kMaxRoutes = 32;  ///< Experts of a token.
 /// it is multiplied by `scale`.
 ///
 /// Scores are computed by rounded additions, multiplications, divisions and square roots in a fixed order. So weights
-/// and ids are the same bits on every device, with any number of threads. A score is within 2 ulp of the exact one;
-/// below 2^-126 its error is less than 2^-126.
+/// and ids are the same bits on every device, with any number of threads. A score is within 2.5 ulp of the
+/// exact one; below 2^-126 its error is less than 2^-126.
 struct Route {
   std::int64_t rows = 0;     ///< >= 0.
   std::int64_t experts = 0;  ///< 1 to 1024.
