@@ -2,6 +2,7 @@
 #include "core/moe/reference.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "core/dispatch.hpp"
@@ -31,7 +32,9 @@ void softmax(float* row, int experts) {
     const int count = std::min(experts - first, kScoreSums);
     for (int i = 0; i < count; ++i) sums[i] = rounded_sum(sums[i], row[first + i]);
   }
-  const float inverse = rounded_quotient(1.0f, sum_of_pairs(sums, kScoreSums));
+  // Sums of no experts are zero: adding them changes nothing.
+  const int used = std::min(static_cast<int>(std::bit_ceil(static_cast<unsigned>(experts))), kScoreSums);
+  const float inverse = rounded_quotient(1.0f, sum_of_pairs(sums, used));
   for (int e = 0; e < experts; ++e) row[e] = rounded_product(row[e], inverse);
 }
 
@@ -73,30 +76,29 @@ class Best {
   int numbers_[kMaxExperts];
 };
 
-/// The sum of the two greatest of a group's biased scores, as a key.
-std::uint32_t group_key(const float* biased, int size) {
+/// The key of the sum of the two greatest of a group's biased scores.
+std::uint32_t group_key(const std::uint32_t* keys, int size) {
   std::uint32_t best = 0;
   std::uint32_t second = 0;
   for (int i = 0; i < size; ++i) {
-    const std::uint32_t key = key_of(biased[i]);
-    second = std::max(second, std::min(best, key));
-    best = std::max(best, key);
+    second = std::max(second, std::min(best, keys[i]));
+    best = std::max(best, keys[i]);
   }
   const auto greatest = value_of<float>(best);
   return key_of(size == 1 ? greatest : rounded_sum(greatest, value_of<float>(second)));
 }
 
 /// Offers the experts of the best groups, in ascending order.
-void offer_groups(const moe::Route& p, const float* biased, Best& best) {
+void offer_groups(const moe::Route& p, const std::uint32_t* keys, Best& best) {
   const int groups = static_cast<int>(p.groups);
   const int size = static_cast<int>(p.experts) / groups;
   Best best_groups(static_cast<int>(p.group_k));
-  for (int group = 0; group < groups; ++group) best_groups.offer(group_key(biased + group * size, size), group);
+  for (int group = 0; group < groups; ++group) best_groups.offer(group_key(keys + group * size, size), group);
   bool stays[kMaxExperts] = {};
   for (int place = 0; place < p.group_k; ++place) stays[best_groups.number(place)] = true;
   for (int group = 0; group < groups; ++group) {
     if (!stays[group]) continue;
-    for (int e = group * size; e < (group + 1) * size; ++e) best.offer(key_of(biased[e]), e);
+    for (int e = group * size; e < (group + 1) * size; ++e) best.offer(keys[e], e);
   }
 }
 
@@ -104,15 +106,19 @@ template <class T>
 void route(const moe::Route& p, const T* logits, const moe::RouteCall& call, std::int64_t row) {
   const int experts = static_cast<int>(p.experts);
   float scores[kMaxExperts];
-  float biased[kMaxExperts];
+  std::uint32_t keys[kMaxExperts];  // of biased scores
   for (int e = 0; e < experts; ++e) scores[e] = arithmetic_of(logits[row * experts + e]);
   score_row(p.score, scores, experts);
-  for (int e = 0; e < experts; ++e) biased[e] = p.biased ? rounded_sum(scores[e], call.bias[e]) : scores[e];
+  if (p.biased) {
+    for (int e = 0; e < experts; ++e) keys[e] = key_of(rounded_sum(scores[e], call.bias[e]));
+  } else {
+    for (int e = 0; e < experts; ++e) keys[e] = key_of(scores[e]);
+  }
   Best best(static_cast<int>(p.k));
   if (p.groups == 1) {
-    for (int e = 0; e < experts; ++e) best.offer(key_of(biased[e]), e);
+    for (int e = 0; e < experts; ++e) best.offer(keys[e], e);
   } else {
-    offer_groups(p, biased, best);
+    offer_groups(p, keys, best);
   }
   float sums[kMaxRoutes] = {};
   for (int i = 0; i < p.k; ++i) sums[i] = scores[best.number(i)];
