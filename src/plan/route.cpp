@@ -30,7 +30,8 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
         traits.compute_capability, traits.multiprocessors);
   }
   moe::RoutePlan made{.problem = problem};
-  const std::int64_t most = std::int64_t{traits.multiprocessors} * kRouteBlocks;
+  const std::int64_t most =
+      std::int64_t{traits.multiprocessors} * route_blocks(route_experts_per_lane(problem.experts));
   made.blocks = std::max<std::int64_t>(1, std::min(most, problem.rows / kRouteWarps + 1));
   derive(made);
   plan = made;

@@ -108,8 +108,10 @@ class FastRow {
   /// A group has `lanes` neighbouring lanes in one slot, and every slot has 32 / lanes groups. Each lane compares the
   /// groups of its own slots with one other group; together the lanes of a group see all.
   __device__ bool keep_groups(bool approximate) {
-    const int lanes = args_.experts / args_.groups / 4;
-    const int groups_per_slot = 32 / lanes;
+    // Shifts and masks: a division takes longer than all comparisons here.
+    const int log2_lanes = args_.log2_group_lanes;
+    const int lanes = 1 << log2_lanes;
+    const int log2_groups_per_slot = 5 - log2_lanes;
     float low[kQuads];  // the exact score of the group is between these
     float high[kQuads];
 #pragma unroll
@@ -131,25 +133,24 @@ class FastRow {
       high[q] = sum + error;
     }
     // The other group, and its limits.
-    const int other = row_.lane % lanes;
-    const int source = other % groups_per_slot * lanes;
+    const int other = row_.lane & (lanes - 1);
+    const int source = (other << log2_lanes) & 31;
     float other_low = 0.0f;
     float other_high = 0.0f;
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       const float its_low = __shfl_sync(kFullWarp, low[q], source);
       const float its_high = __shfl_sync(kFullWarp, high[q], source);
-      if (other / groups_per_slot == q) {
+      if (other >> log2_groups_per_slot == q) {
         other_low = its_low;
         other_high = its_high;
       }
     }
-    const int first_lane = row_.lane / lanes * lanes;
-    const unsigned of_group = (lanes == 32 ? kFullWarp : (1u << lanes) - 1u) << first_lane;
+    const unsigned of_group = (kFullWarp >> (32 - lanes)) << (row_.lane - other);
     bool is_open = false;
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const int own = q * groups_per_slot + row_.lane / lanes;
+      const int own = (q << log2_groups_per_slot) + (row_.lane >> log2_lanes);
       const bool compares = other < args_.groups && other != own;
       // Written so that NaN, from infinities, leaves the row open.
       const unsigned surely_better = __ballot_sync(kFullWarp, compares && other_low > high[q]) & of_group;
@@ -197,7 +198,7 @@ class FastRow {
   }
 
   /// A value that at least k experts reach: the kth greatest of the lanes' greatest. Equal ones count once, so it may be
-  /// lower than that.
+  /// lower than that, or NaN where there are fewer than k.
   __device__ float kth_of_lanes() {
     float greatest = values_[0];
 #pragma unroll
@@ -207,11 +208,10 @@ class FastRow {
     const auto in_order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
     int key = in_order(__float_as_int(greatest));
     int kth = key;
+#pragma unroll 4
     for (int i = 0; i < args_.k; ++i) {
-      const int best = __reduce_max_sync(kFullWarp, key);
-      if (best == kTaken) break;
-      kth = best;
-      if (key == best) key = kTaken;
+      kth = __reduce_max_sync(kFullWarp, key);
+      if (key == kth) key = kTaken;
     }
     return __int_as_float(in_order(kth));
   }
@@ -223,29 +223,32 @@ class FastRow {
     const float score = score_of(args_.score, as_float(row_.logits[expert]), softmax_);
     const std::uint32_t key = biased_key(row_, score, expert);
     int rank = has_one ? 0 : 32;
-    int equal = 0;
-    for (int i = 0; i < count; ++i) {
-      const std::uint32_t other = __shfl_sync(kFullWarp, key, i);
-      rank += other > key ? 1 : 0;
-      equal += other == key ? 1 : 0;
-    }
-    if (__any_sync(kFullWarp, has_one && equal > 1)) {
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) rank += __shfl_sync(kFullWarp, key, i) > key ? 1 : 0;
+    if (!place_by_rank(rank, score, expert)) {
+      // Equal ones have the same rank, and one has taken the other's place: now with the lower expert first.
       for (int i = 0; i < count; ++i) {
         const std::uint32_t other = __shfl_sync(kFullWarp, key, i);
         const int its_expert = __shfl_sync(kFullWarp, expert, i);
         rank += other == key && its_expert < expert ? 1 : 0;
       }
+      place_by_rank(rank, score, expert);
     }
-    __syncwarp();  // all have read their candidate
+    const bool has_route = row_.lane < args_.k;
+    write_routes(row_, number, has_route ? row_.candidate_scores[row_.lane] : 0.0f,
+                 has_route ? row_.candidates[row_.lane] : 0);
+    __syncwarp();
+  }
+
+  /// Puts the k best candidates into the places of their ranks. False if two have the same.
+  __device__ bool place_by_rank(int rank, float score, int expert) {
+    __syncwarp();  // all have read what was there
     if (rank < args_.k) {
       row_.candidates[rank] = expert;
       row_.candidate_scores[rank] = score;
     }
     __syncwarp();
-    const bool has_route = row_.lane < args_.k;
-    write_routes(row_, number, has_route ? row_.candidate_scores[row_.lane] : 0.0f,
-                 has_route ? row_.candidates[row_.lane] : 0);
-    __syncwarp();
+    return !__any_sync(kFullWarp, rank < args_.k && row_.candidates[rank] != expert);
   }
 
   const RouteRow<T>& row_;

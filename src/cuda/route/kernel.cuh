@@ -8,7 +8,7 @@
 namespace rtopk::cuda {
 
 template <class T, int kPerLane>
-__global__ void __launch_bounds__(kRouteThreads, kPerLane <= 16 ? kRouteBlocks : 4) route_kernel(RouteArguments args) {
+__global__ void __launch_bounds__(kRouteThreads, route_blocks(kPerLane)) route_kernel(RouteArguments args) {
   extern __shared__ std::uint32_t route_memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int words = args.experts + args.groups;

@@ -60,7 +60,11 @@ template <class T>
 __device__ void write_routes(const RouteRow<T>& row, std::int64_t number, float score, int expert) {
   const RouteArguments& args = row.args;
   const bool has_route = row.lane < args.k;
-  const float sum = sum_of_neighbours(has_route ? score : 0.0f);
+  float sum = has_route ? score : 0.0f;
+  // As far as there are routes: further sums are zero.
+  for (int distance = 1; distance < args.k; distance *= 2) {
+    sum = core::rounded_sum(sum, __shfl_xor_sync(kFullWarp, sum, distance));
+  }
   if (!has_route) return;
   const std::int64_t at = number * args.k + row.lane;
   args.call.weights[at] = core::routed_weight(score, sum, args.renormalize, args.scale);

@@ -32,16 +32,18 @@ Status run(const moe::RoutePlan& plan, const moe::RouteCall& call, void*, void* 
   const moe::Route& problem = plan.problem;
   const DeviceGuard device(problem.device.ordinal);
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
-  RouteArguments arguments{.call = call,
-                           .rows = problem.rows,
-                           .experts = static_cast<std::int32_t>(problem.experts),
-                           .k = static_cast<std::int32_t>(problem.k),
-                           .groups = static_cast<std::int32_t>(problem.groups),
-                           .group_k = static_cast<std::int32_t>(problem.group_k),
-                           .scale = problem.scale,
-                           .score = problem.score,
-                           .renormalize = problem.renormalize,
-                           .fast = is_fast(problem, call)};
+  RouteArguments arguments{
+      .call = call,
+      .rows = problem.rows,
+      .experts = static_cast<std::int32_t>(problem.experts),
+      .k = static_cast<std::int32_t>(problem.k),
+      .groups = static_cast<std::int32_t>(problem.groups),
+      .group_k = static_cast<std::int32_t>(problem.group_k),
+      .log2_group_lanes = std::countr_zero(static_cast<std::uint64_t>(problem.experts / problem.groups)) - 2,
+      .scale = problem.scale,
+      .score = problem.score,
+      .renormalize = problem.renormalize,
+      .fast = is_fast(problem, call)};
   if (!problem.biased) arguments.call.bias = nullptr;
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
