@@ -8,6 +8,7 @@
 // leaves open (a group at the limit, more candidates than lanes) is decided by exact.cuh.
 #pragma once
 
+#include "cuda/route/approximate.cuh"
 #include "cuda/route/row.cuh"
 
 namespace rtopk::cuda {
@@ -48,12 +49,12 @@ class FastRow {
   };
 
   __device__ void load() {
+    const Quad* quads = reinterpret_cast<const Quad*>(row_.logits) + row_.lane;
     allowed_ = 0;
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const int first = 128 * q + 4 * row_.lane;
-      if (first < args_.experts) {
-        const Quad quad = *reinterpret_cast<const Quad*>(row_.logits + first);
+      if (128 * q + 4 * row_.lane < args_.experts) {
+        const Quad quad = quads[32 * q];
 #pragma unroll
         for (int i = 0; i < 4; ++i) values_[4 * q + i] = as_float(quad.elements[i]);
         allowed_ |= 0xfu << (4 * q);
@@ -68,7 +69,7 @@ class FastRow {
   __device__ void score() {
     if (args_.score == moe::Score::sigmoid) {
 #pragma unroll
-      for (float& x : values_) x = __fdividef(1.0f, 1.0f + __expf(-x));
+      for (float& x : values_) x = approximate_sigmoid(x);
     } else if (args_.score == moe::Score::sqrtsoftplus) {
 #pragma unroll
       for (float& x : values_) x = core::sqrt_of_softplus(x);
@@ -90,11 +91,11 @@ class FastRow {
       for (float& x : values_) x = core::rounded_product(x, softmax_.inverse_sum);
     }
     if (args_.call.bias == nullptr) return;
+    const float4* biases = reinterpret_cast<const float4*>(args_.call.bias) + row_.lane;
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const int first = 128 * q + 4 * row_.lane;
-      if (first < args_.experts) {
-        const float4 bias = *reinterpret_cast<const float4*>(args_.call.bias + first);
+      if (128 * q + 4 * row_.lane < args_.experts) {
+        const float4 bias = biases[32 * q];
         values_[4 * q] = core::rounded_sum(values_[4 * q], bias.x);
         values_[4 * q + 1] = core::rounded_sum(values_[4 * q + 1], bias.y);
         values_[4 * q + 2] = core::rounded_sum(values_[4 * q + 2], bias.z);
@@ -112,23 +113,31 @@ class FastRow {
     const int log2_lanes = args_.log2_group_lanes;
     const int lanes = 1 << log2_lanes;
     const int log2_groups_per_slot = 5 - log2_lanes;
-    float low[kQuads];  // the exact score of the group is between these
-    float high[kQuads];
+    float best[kQuads];
+    float second[kQuads];
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       const float* v = values_ + 4 * q;
       const float greater = fmaxf(v[0], v[1]);
       const float other_greater = fmaxf(v[2], v[3]);
-      float best = fmaxf(greater, other_greater);
-      float second = fmaxf(fminf(greater, other_greater), fmaxf(fminf(v[0], v[1]), fminf(v[2], v[3])));
-      for (int distance = 1; distance < lanes; distance *= 2) {
-        const float other_best = __shfl_xor_sync(kFullWarp, best, distance);
-        const float other_second = __shfl_xor_sync(kFullWarp, second, distance);
-        second = fmaxf(fminf(best, other_best), fmaxf(second, other_second));
-        best = fmaxf(best, other_best);
+      best[q] = fmaxf(greater, other_greater);
+      second[q] = fmaxf(fminf(greater, other_greater), fmaxf(fminf(v[0], v[1]), fminf(v[2], v[3])));
+    }
+    for (int distance = 1; distance < lanes; distance *= 2) {
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+        const float other_best = __shfl_xor_sync(kFullWarp, best[q], distance);
+        const float other_second = __shfl_xor_sync(kFullWarp, second[q], distance);
+        second[q] = fmaxf(fminf(best[q], other_best), fmaxf(second[q], other_second));
+        best[q] = fmaxf(best[q], other_best);
       }
-      const float sum = core::rounded_sum(best, second);
-      const float error = approximate ? kScoreError + kBiasError * (fabsf(best) + fabsf(second)) : 0.0f;
+    }
+    float low[kQuads];  // the exact score of the group is between these
+    float high[kQuads];
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const float sum = core::rounded_sum(best[q], second[q]);
+      const float error = approximate ? kScoreError + kBiasError * (fabsf(best[q]) + fabsf(second[q])) : 0.0f;
       low[q] = sum - error;
       high[q] = sum + error;
     }
@@ -155,14 +164,12 @@ class FastRow {
       // Written so that NaN, from infinities, leaves the row open.
       const unsigned surely_better = __ballot_sync(kFullWarp, compares && other_low > high[q]) & of_group;
       const unsigned surely_not = __ballot_sync(kFullWarp, !compares || other_high < low[q]) & of_group;
-      if (own >= args_.groups) continue;
       const bool goes = __popc(surely_better) >= args_.group_k;
       const bool stays = lanes - __popc(surely_not) < args_.group_k;
-      is_open = is_open || (!goes && !stays);
-      if (stays) continue;
-      allowed_ &= ~(0xfu << (4 * q));
+      is_open = is_open || (own < args_.groups && !goes && !stays);
+      if (!stays) allowed_ &= ~(0xfu << (4 * q));
 #pragma unroll
-      for (int i = 0; i < 4; ++i) values_[4 * q + i] = -INFINITY;
+      for (int i = 0; i < 4; ++i) values_[4 * q + i] = stays ? values_[4 * q + i] : -INFINITY;
     }
     return !__any_sync(kFullWarp, is_open);
   }
@@ -188,8 +195,8 @@ class FastRow {
       count += __popc(have_one);
       if (count > 32) break;
       if (mask != 0) {
-        const int j = __ffs(static_cast<int>(mask)) - 1;
-        row_.candidates[place] = j / 4 * 128 + 4 * row_.lane + j % 4;
+        const unsigned j = static_cast<unsigned>(__ffs(static_cast<int>(mask))) - 1u;
+        row_.candidates[place] = static_cast<int>((j & ~3u) * 32u + (j & 3u)) + 4 * row_.lane;
         mask &= mask - 1;
       }
     }
@@ -208,11 +215,16 @@ class FastRow {
     const auto in_order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
     int key = in_order(__float_as_int(greatest));
     int kth = key;
-#pragma unroll 4
-    for (int i = 0; i < args_.k; ++i) {
+    const auto take_greatest = [&] {
       kth = __reduce_max_sync(kFullWarp, key);
       if (key == kth) key = kTaken;
+    };
+    int left = args_.k;
+    for (; left >= 8; left -= 8) {  // k is 8 more often than anything else
+#pragma unroll
+      for (int i = 0; i < 8; ++i) take_greatest();
     }
+    for (; left > 0; --left) take_greatest();
     return __int_as_float(in_order(kth));
   }
 

@@ -10,7 +10,8 @@ namespace rtopk::cuda {
 template <class T, int kPerLane>
 __global__ void __launch_bounds__(kRouteThreads, route_blocks(kPerLane)) route_kernel(RouteArguments args) {
   extern __shared__ std::uint32_t route_memory[];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  // From a shuffle the compiler knows that all lanes have the same, and does not prepare for a warp that is taken apart.
+  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);
   const int words = args.experts + args.groups;
   std::uint32_t* memory = route_memory + warp * (words + 64);
   const std::int64_t step = std::int64_t{gridDim.x} * kRouteWarps;
