@@ -107,6 +107,19 @@ def test_the_same_bits_on_every_device(score, spread):
         assert torch.equal(ours.weights.view(torch.int32), theirs.weights.cpu().view(torch.int32))
 
 
+@pytest.mark.gpu
+def test_more_logits_than_32_bits_count():
+    if torch.cuda.mem_get_info()[0] < 12 << 30:
+        pytest.skip("less than 12 GiB of GPU memory are free")
+    logits = torch.zeros((1 << 31) // 256 + 9, 256, dtype=torch.bfloat16, device="cuda")
+    logits[-20:].normal_()
+    options = {"score": "sigmoid", "groups": 8, "group_k": 4}
+    weights, ids = route(logits, 8, **options)
+    last = route(logits[-20:].clone(), 8, **options)
+    assert torch.equal(ids[-20:], last.ids) and torch.equal(weights[-20:], last.weights)
+    assert torch.equal(ids[:1000], torch.arange(8, device="cuda", dtype=torch.int32).expand(1000, 8))
+
+
 # ---- Hard rows ----
 
 INF, NAN = math.inf, math.nan

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <limits>
 
 #include "core/dispatch.hpp"
@@ -16,9 +17,9 @@ constexpr int kMaxExperts = static_cast<int>(moe::kMaxExperts);
 constexpr int kMaxRoutes = static_cast<int>(moe::kMaxRoutes);
 
 /// Adds neighbours in pairs until one sum is left. `count` is a power of two.
-float sum_of_pairs(float* sums, int count) {
+float sum_of_pairs(float* sums, std::ptrdiff_t count) {
   for (; count > 1; count /= 2) {
-    for (int i = 0; i < count / 2; ++i) sums[i] = rounded_sum(sums[2 * i], sums[2 * i + 1]);
+    for (std::ptrdiff_t i = 0; i < count / 2; ++i) sums[i] = rounded_sum(sums[2 * i], sums[2 * i + 1]);
   }
   return sums[0];
 }
@@ -93,7 +94,8 @@ void offer_groups(const moe::Route& p, const std::uint32_t* keys, Best& best) {
   const int groups = static_cast<int>(p.groups);
   const int size = static_cast<int>(p.experts) / groups;
   Best best_groups(static_cast<int>(p.group_k));
-  for (int group = 0; group < groups; ++group) best_groups.offer(group_key(keys + group * size, size), group);
+  const std::uint32_t* own = keys;
+  for (int group = 0; group < groups; ++group, own += size) best_groups.offer(group_key(own, size), group);
   bool stays[kMaxExperts] = {};
   for (int place = 0; place < p.group_k; ++place) stays[best_groups.number(place)] = true;
   for (int group = 0; group < groups; ++group) {

@@ -4,7 +4,7 @@
 //          -> the few candidates at or above it, one for each lane -> their exact scores -> their ranks -> results
 //
 // Only candidates have exact scores. Those take many instructions, because they must have the bits of every other
-// device; a few approximate ones leave out more than 90 % of the experts before. Whatever the error of the approximation
+// device; approximate ones take a few, and leave out most experts before. Whatever the error of the approximation
 // leaves open (a group at the limit, more candidates than lanes) is decided by exact.cuh.
 #pragma once
 
@@ -220,10 +220,12 @@ class FastRow {
       if (key == kth) key = kTaken;
     };
     int left = args_.k;
+#pragma unroll 1
     for (; left >= 8; left -= 8) {  // k is 8 more often than anything else
 #pragma unroll
       for (int i = 0; i < 8; ++i) take_greatest();
     }
+#pragma unroll 1
     for (; left > 0; --left) take_greatest();
     return __int_as_float(in_order(kth));
   }
