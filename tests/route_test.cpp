@@ -332,7 +332,7 @@ TEST_P(Routing, OfScoresThatNearlyTieIsRight) {
 TEST_P(Routing, IsTheSameWithAnyNumberOfThreadsOrBlocks) {
   Random random(433);
   const moe::Route p{
-      .rows = 700, .experts = 256, .k = 8, .groups = 8, .group_k = 4, .score = Score::sigmoid, .biased = true};
+      .rows = 701, .experts = 256, .k = 8, .groups = 8, .group_k = 4, .score = Score::sigmoid, .biased = true};
   const std::vector<float> logits = normal(p.rows * p.experts, random);
   const std::vector<float> bias = normal(p.experts, random, 0.1);
   const Routes routes = run_on(GetParam(), p, logits, bias);
@@ -343,8 +343,13 @@ TEST_P(Routing, IsTheSameWithAnyNumberOfThreadsOrBlocks) {
     }
   } else {
     for (const std::int64_t blocks : {1, 7, 5000}) {
-      const auto change = [&](moe::RoutePlan& plan) { plan.blocks = blocks; };
-      EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = change}), routes));
+      for (const std::int64_t rows : {1, 2}) {
+        const auto change = [&](moe::RoutePlan& plan) {
+          plan.blocks = blocks;
+          plan.rows_per_worker = rows;
+        };
+        EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = change}), routes));
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 // Routes a row by its exact scores, in shared memory: any number of experts and groups, any alignment, NaN, infinity,
-// any number of ties. Rows that the registers cannot decide end here.
+// any number of ties. Rows that the registers cannot decide end here. They are few: loops are not unrolled, so that the
+// registers and the instruction cache are for the others.
 #pragma once
 
 #include "cuda/route/row.cuh"
@@ -12,9 +13,11 @@ template <class T>
 __device__ SoftmaxRow softmax_of(const RouteRow<T>& row) {
   const int experts = row.args.experts;
   float greatest = -INFINITY;
+#pragma unroll 1
   for (int e = row.lane; e < experts; e += 32) greatest = fmaxf(greatest, as_float(row.logits[e]));
   greatest = greatest_of_lanes(greatest);
   float sums[core::kScoreSums / 32] = {};
+#pragma unroll 1
   for (int first = row.lane; first < experts; first += core::kScoreSums) {
 #pragma unroll
     for (int i = 0; i < core::kScoreSums / 32; ++i) {
@@ -34,6 +37,7 @@ __device__ SoftmaxRow softmax_of(const RouteRow<T>& row) {
 [[nodiscard]] __device__ inline std::uint32_t key_of_group(const std::uint32_t* keys, int size) {
   std::uint32_t best = 0;
   std::uint32_t second = 0;
+#pragma unroll 1
   for (int i = 0; i < size; ++i) {
     const std::uint32_t key = keys[i] - 1;
     second = max(second, min(best, key));
@@ -49,8 +53,10 @@ __device__ void remove_groups(const RouteRow<T>& row) {
   const RouteArguments& args = row.args;
   const int size = args.experts / args.groups;
   std::uint32_t* group_keys = row.keys + args.experts;
+#pragma unroll 1
   for (int g = row.lane; g < args.groups; g += 32) group_keys[g] = key_of_group(row.keys + g * size, size);
   __syncwarp();
+#pragma unroll 1
   for (int g = row.lane; g < args.groups; g += 32) {
     const std::uint32_t key = group_keys[g];
     int better = 0;
@@ -68,16 +74,19 @@ __device__ void route_exactly(const RouteRow<T>& row, std::int64_t number) {
   const RouteArguments& args = row.args;
   SoftmaxRow softmax;
   if (args.score == moe::Score::softmax) softmax = softmax_of(row);
-  // Keys are one greater than those of the contract: 0 is for experts that are not, or no longer, to be selected.
+    // Keys are one greater than those of the contract: 0 is for experts that are not, or no longer, to be selected.
+#pragma unroll 1
   for (int e = row.lane; e < args.experts; e += 32) {
-    row.keys[e] = biased_key(row, score_of(args.score, as_float(row.logits[e]), softmax), e) + 1;
+    row.keys[e] = biased_key(args, score_of(args.score, as_float(row.logits[e]), softmax), e) + 1;
   }
   __syncwarp();
   if (args.groups > 1) remove_groups(row);
   int expert = 0;
+#pragma unroll 1
   for (int rank = 0; rank < args.k; ++rank) {
     std::uint32_t best = 0;
     int place = 0;
+#pragma unroll 1
     for (int e = row.lane; e < args.experts; e += 32) {
       const std::uint32_t key = row.keys[e];
       if (key > best) {
@@ -92,7 +101,7 @@ __device__ void route_exactly(const RouteRow<T>& row, std::int64_t number) {
     // The owner of a key alone reads and writes it.
   }
   const float score = row.lane < args.k ? score_of(args.score, as_float(row.logits[expert]), softmax) : 0.0f;
-  write_routes(row, number, score, expert);
+  write_routes(args, number, row.lane, row.lane < args.k, score, expert);
   __syncwarp();
 }
 

@@ -27,21 +27,21 @@ class FastRow {
  public:
   __device__ FastRow(const RouteRow<T>& row) : row_(row), args_(row.args) {}
 
-  /// False if the row must be routed exactly. Nothing was written then.
-  __device__ bool route(std::int64_t number) {
+  /// Lists the experts that may be among the k best, and returns their number: 0 if the row must be routed exactly.
+  __device__ int list() {
     load();
     const bool approximate = args_.score == moe::Score::sigmoid;
     score();
     bool is_open = false;
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j) is_open = is_open || values_[j] != values_[j];
-    if (__any_sync(kFullWarp, is_open)) return false;
-    if (args_.groups > 1 && !keep_groups(approximate)) return false;
+    if (__any_sync(kFullWarp, is_open)) return 0;
+    if (args_.groups > 1 && !keep_groups(approximate)) return 0;
     const int count = list_candidates(approximate);
-    if (count < args_.k || count > 32) return false;
-    rank_candidates(count, number);
-    return true;
+    return count < args_.k || count > row_.max_candidates ? 0 : count;
   }
+
+  [[nodiscard]] __device__ const SoftmaxRow& softmax() const { return softmax_; }
 
  private:
   struct alignas(4 * sizeof(T)) Quad {
@@ -174,8 +174,7 @@ class FastRow {
     return !__any_sync(kFullWarp, is_open);
   }
 
-  /// Lists the experts that may be among the k best, in shared memory, and returns their number. A number above 32
-  /// says that there are more than fit.
+  /// Returns the number of candidates, or a number above max_candidates if they do not fit.
   __device__ int list_candidates(bool approximate) {
     float threshold = -INFINITY;
     if (args_.experts > 32) {
@@ -193,7 +192,7 @@ class FastRow {
       if (have_one == 0) break;
       const int place = count + __popc(have_one & lanes_before);
       count += __popc(have_one);
-      if (count > 32) break;
+      if (count > row_.max_candidates) break;
       if (mask != 0) {
         const unsigned j = static_cast<unsigned>(__ffs(static_cast<int>(mask))) - 1u;
         row_.candidates[place] = static_cast<int>((j & ~3u) * 32u + (j & 3u)) + 4 * row_.lane;
@@ -230,46 +229,78 @@ class FastRow {
     return __int_as_float(in_order(kth));
   }
 
-  /// Exact scores of the candidates, one in each lane, their ranks, and the result.
-  __device__ void rank_candidates(int count, std::int64_t number) {
-    const bool has_one = row_.lane < count;
-    const int expert = has_one ? row_.candidates[row_.lane] : 0;
-    const float score = score_of(args_.score, as_float(row_.logits[expert]), softmax_);
-    const std::uint32_t key = biased_key(row_, score, expert);
-    int rank = has_one ? 0 : 32;
-#pragma unroll 4
-    for (int i = 0; i < count; ++i) rank += __shfl_sync(kFullWarp, key, i) > key ? 1 : 0;
-    if (!place_by_rank(rank, score, expert)) {
-      // Equal ones have the same rank, and one has taken the other's place: now with the lower expert first.
-      for (int i = 0; i < count; ++i) {
-        const std::uint32_t other = __shfl_sync(kFullWarp, key, i);
-        const int its_expert = __shfl_sync(kFullWarp, expert, i);
-        rank += other == key && its_expert < expert ? 1 : 0;
-      }
-      place_by_rank(rank, score, expert);
-    }
-    const bool has_route = row_.lane < args_.k;
-    write_routes(row_, number, has_route ? row_.candidate_scores[row_.lane] : 0.0f,
-                 has_route ? row_.candidates[row_.lane] : 0);
-    __syncwarp();
-  }
-
-  /// Puts the k best candidates into the places of their ranks. False if two have the same.
-  __device__ bool place_by_rank(int rank, float score, int expert) {
-    __syncwarp();  // all have read what was there
-    if (rank < args_.k) {
-      row_.candidates[rank] = expert;
-      row_.candidate_scores[rank] = score;
-    }
-    __syncwarp();
-    return !__any_sync(kFullWarp, rank < args_.k && row_.candidates[rank] != expert);
-  }
-
   const RouteRow<T>& row_;
   const RouteArguments& args_;
   float values_[kPerLane];
   unsigned allowed_ = 0;  ///< A bit for every expert of the lane that exists and whose group stays.
   SoftmaxRow softmax_;
+};
+
+/// The candidates of one row, or of two with half of the lanes each: exact scores, ranks, results.
+template <class T>
+class Candidates {
+ public:
+  /// `first`: the number of the first row. `count`: the candidates of the lane's own row; without any, nothing is
+  /// written for it. `experts` and `scores`: 32 places in shared memory, of which `experts` has the candidates.
+  __device__ Candidates(const RouteArguments& args, std::int64_t first, int lane, std::int32_t* experts, float* scores)
+      : args_(args), lanes_(args.rows_at_once == 1 ? 32 : 16) {
+    const int own = args.rows_at_once == 1 ? 0 : lane / 16;
+    place_ = lane - own * lanes_;
+    number_ = first + own;
+    experts_ = experts + own * lanes_;
+    scores_ = scores + own * lanes_;
+  }
+
+  __device__ void write(int count, const SoftmaxRow& softmax) {
+    const bool has_one = place_ < count;
+    int expert = 0;
+    float score = 0.0f;
+    std::uint32_t key = 0;
+    if (has_one) {
+      expert = experts_[place_];
+      const auto* logits = static_cast<const T*>(args_.call.logits) + number_ * args_.experts;
+      score = score_of(args_.score, as_float(logits[expert]), softmax);
+      key = biased_key(args_, score, expert);
+    }
+    __syncwarp();
+    const int most = __reduce_max_sync(kFullWarp, count);
+    int rank = has_one ? 0 : 32;
+#pragma unroll 4
+    for (int i = 0; i < most; ++i) rank += __shfl_sync(kFullWarp, key, i, lanes_) > key ? 1 : 0;
+    if (!place_by_rank(rank, score, expert)) {
+      // Equal ones have the same rank, and one has taken the other's place: now with the lower expert first.
+#pragma unroll 1
+      for (int i = 0; i < most; ++i) {
+        const std::uint32_t other = __shfl_sync(kFullWarp, key, i, lanes_);
+        const int its_expert = __shfl_sync(kFullWarp, expert, i, lanes_);
+        rank += i < count && other == key && its_expert < expert ? 1 : 0;
+      }
+      place_by_rank(rank, score, expert);
+    }
+    const bool has_route = place_ < args_.k && count > 0;
+    write_routes(args_, number_, place_, has_route, has_route ? scores_[place_] : 0.0f,
+                 has_route ? experts_[place_] : 0);
+    __syncwarp();
+  }
+
+ private:
+  /// Puts the k best candidates into the places of their ranks. False if two have the same.
+  __device__ bool place_by_rank(int rank, float score, int expert) {
+    __syncwarp();  // all have read what was there
+    if (rank < args_.k) {
+      experts_[rank] = expert;
+      scores_[rank] = score;
+    }
+    __syncwarp();
+    return !__any_sync(kFullWarp, rank < args_.k && experts_[rank] != expert);
+  }
+
+  const RouteArguments& args_;
+  std::int64_t number_;
+  std::int32_t* experts_;
+  float* scores_;
+  int place_;  ///< Of the lane among those of its row.
+  int lanes_;
 };
 
 }  // namespace rtopk::cuda

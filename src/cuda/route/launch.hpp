@@ -19,6 +19,7 @@ struct RouteArguments {
   std::int32_t groups = 0;
   std::int32_t group_k = 0;
   std::int32_t log2_group_lanes = 0;  ///< If fast: lanes of a warp that have a group, as a power of two.
+  std::int32_t rows_at_once = 1;      ///< 1, or 2 if k is at most 16.
   float scale = 1.0f;
   moe::Score score = moe::Score::softmax;
   bool renormalize = true;

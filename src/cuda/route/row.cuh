@@ -18,8 +18,8 @@ struct RouteRow {
   const T* logits;
   int lane;
   std::uint32_t* keys;       ///< experts, then groups.
-  std::int32_t* candidates;  ///< 32.
-  float* candidate_scores;   ///< 32.
+  std::int32_t* candidates;  ///< The experts that fast.cuh lists.
+  int max_candidates;
 };
 
 /// What the scores of a row have in common; only softmax has any.
@@ -35,9 +35,8 @@ struct SoftmaxRow {
 }
 
 /// The key of a biased score: the contract's order.
-template <class T>
-[[nodiscard]] __device__ std::uint32_t biased_key(const RouteRow<T>& row, float score, int expert) {
-  return core::key_of(row.args.call.bias == nullptr ? score : core::rounded_sum(score, row.args.call.bias[expert]));
+[[nodiscard]] __device__ inline std::uint32_t biased_key(const RouteArguments& args, float score, int expert) {
+  return core::key_of(args.call.bias == nullptr ? score : core::rounded_sum(score, args.call.bias[expert]));
 }
 
 /// The sum of all lanes: neighbours in pairs, as core/moe/score.hpp says.
@@ -55,18 +54,17 @@ template <class T>
   return x;
 }
 
-/// Writes the result of a row. Lane i < k has the score and the number of the expert of rank i.
-template <class T>
-__device__ void write_routes(const RouteRow<T>& row, std::int64_t number, float score, int expert) {
-  const RouteArguments& args = row.args;
-  const bool has_route = row.lane < args.k;
+/// Writes the result of row `number`. The lane that has place i < k of it has the score and the number of the expert of
+/// rank i. All lanes of a warp take part; other rows may have a part of them.
+__device__ inline void write_routes(const RouteArguments& args, std::int64_t number, int place, bool has_route,
+                                    float score, int expert) {
   float sum = has_route ? score : 0.0f;
   // As far as there are routes: further sums are zero.
   for (int distance = 1; distance < args.k; distance *= 2) {
     sum = core::rounded_sum(sum, __shfl_xor_sync(kFullWarp, sum, distance));
   }
   if (!has_route) return;
-  const std::int64_t at = number * args.k + row.lane;
+  const std::int64_t at = number * args.k + place;
   args.call.weights[at] = core::routed_weight(score, sum, args.renormalize, args.scale);
   args.call.ids[at] = expert;
 }
