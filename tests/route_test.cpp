@@ -240,6 +240,10 @@ class Routing : public OnDevice {
       ASSERT_TRUE(got.weights[i] == want.weights[i] || (std::isnan(got.weights[i]) && std::isnan(want.weights[i])))
           << "weight " << i << ": " << got.weights[i] << ", expected " << want.weights[i];
     }
+    if (GetParam() != rtopk::DeviceKind::cuda || p.k > 16) return;
+    Options in_pairs = options;  // as with many rows
+    in_pairs.change = [](moe::RoutePlan& plan) { plan.rows_per_worker = 2; };
+    EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, in_pairs), got)) << "two rows of a warp at a time";
   }
 };
 
@@ -448,6 +452,7 @@ TEST(RoutePlans, FitGpusThatAreNotHere) {
       ASSERT_TRUE(status.ok()) << status.text();
       EXPECT_LE(plan.shared_bytes, static_cast<std::size_t>(48 * 1024));
       EXPECT_EQ(plan.workspace_bytes, 0u);
+      EXPECT_EQ(plan.rows_per_worker, rows >= 65536 ? 2 : 1);
       EXPECT_GE(plan.blocks, 1);
       if (rows > 0) {
         EXPECT_NE(std::string(moe::run(plan, {}).text()).find("is null"), std::string::npos);
