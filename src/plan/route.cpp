@@ -32,7 +32,7 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
   const std::int64_t most =
       std::int64_t{traits.multiprocessors} * route_blocks(route_experts_per_lane(problem.experts));
   // Two rows at once take fewer instructions, but the second waits for the first: only where there are rows for all warps.
-  const bool pairs = problem.k <= kMaxPairedRoutes && problem.rows >= 2 * kRouteWarps * most;
+  const bool pairs = problem.k <= kMaxPairedRoutes && problem.rows >= most * kRouteWarps * 2;
   made.rows_per_worker = pairs ? 2 : 1;
   made.blocks = std::max<std::int64_t>(1, std::min(most, problem.rows / kRouteWarps + 1));
   derive(made);
