@@ -47,10 +47,11 @@ SANITIZED = {
     "linear": ("LinearOnGpu.*",),
     "norm": ("NormOnGpu.*",),
     "product": ("*/Cuda",),
+    "route": ("*/Cuda",),
 }
 # Of the Python package's tests, those on CUDA tensors under memcheck: what touches every kernel with small tensors, and
 # compiles nothing.
-SANITIZED_PYTHON = ("test_forms.py", "test_gnn_aggregate.py", "test_gnn_product.py", "test_gnn_norm.py")
+SANITIZED_PYTHON = ("test_forms.py", "test_gnn_aggregate.py", "test_gnn_product.py", "test_gnn_norm.py", "test_moe.py")
 # Operators called with anything, under memcheck.
 ATTACK_CALLS = 4000
 # Of what these tests do: the sanitizers make kernels up to a hundred times slower.

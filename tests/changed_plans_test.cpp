@@ -11,6 +11,7 @@
 #include <rtopk/gnn/aggregate.hpp>
 #include <rtopk/gnn/norm.hpp>
 #include <rtopk/gnn/product.hpp>
+#include <rtopk/moe/route.hpp>
 #include "internal/linear.hpp"
 
 #include "changes.hpp"
@@ -20,6 +21,7 @@
 namespace rtopk_test {
 
 namespace gnn = rtopk::gnn;
+namespace moe = rtopk::moe;
 namespace {
 
 // Limits of the memory that a test provides. A plan that asks for more workspace gets this much.
@@ -311,6 +313,55 @@ TEST(ChangedPlans, OfProducts) {
     ASSERT_TRUE(status.ok()) << status.text();
     call.result = actual.data();
     if (!gnn::run(plan, call, {workspace.data(), workspace.size()}).ok()) {
+      ++counts.refused;
+    } else {
+      ++counts.done;
+      ASSERT_EQ(actual, expected);
+    }
+  }
+  counts.expect_both();
+}
+
+TEST(ChangedPlans, OfRoutes) {
+  Random random(seed() + 84);
+  Counts counts;
+  for (std::int64_t left = scaled(10000); left > 0; --left) {
+    const std::int64_t groups = random.between(1, 4);
+    const moe::Route problem{.rows = random.between(0, 20),
+                             .experts = groups * random.between(1, 40),
+                             .k = 1,
+                             .groups = groups,
+                             .group_k = random.between(1, groups),
+                             .dtype = static_cast<rtopk::DType>(random.between(0, 2)),
+                             .score = static_cast<moe::Score>(random.between(0, 2))};
+    moe::RoutePlan plan;
+    const rtopk::Traits traits{.threads = static_cast<std::int32_t>(random.between(1, 3))};
+    ASSERT_TRUE(moe::make_plan(problem, traits, plan).ok());
+    moe::Route& p = plan.problem;
+    change_some(std::tie(p.rows, p.experts, p.k, p.groups, p.group_k, p.dtype, p.score, p.biased, p.renormalize,
+                         p.scale, p.device.kind, p.device.ordinal, plan.threads, plan.rows_per_worker, plan.blocks,
+                         plan.shared_bytes, plan.workspace_bytes),
+                random);
+    moe::RoutePlan sound;
+    const bool affordable = p.device.kind == rtopk::DeviceKind::cpu && p.rows <= 1000 &&
+                            moe::make_plan(p, rtopk::Traits{}, sound).ok() && p.rows * p.experts <= kMaxElements;
+    if (!affordable) {
+      const bool ok = moe::run(plan, {}).ok();
+      counts.refused += ok ? 0 : 1;
+      ASSERT_TRUE(!ok || p.rows == 0);
+      continue;
+    }
+    const auto logits = some_bytes(p.rows * p.experts, rtopk::size_of(p.dtype), random);
+    const std::vector<float> bias(static_cast<std::size_t>(p.experts), 0.5f);
+    std::vector<float> weights(static_cast<std::size_t>(p.rows * p.k));
+    std::vector<std::int32_t> expected(weights.size());
+    std::vector<std::int32_t> actual(weights.size());
+    moe::RouteCall call{
+        .logits = logits.data(), .bias = bias.data(), .weights = weights.data(), .ids = expected.data()};
+    const rtopk::Status status = moe::run(sound, call);
+    ASSERT_TRUE(status.ok()) << status.text();
+    call.ids = actual.data();
+    if (!moe::run(plan, call).ok()) {
       ++counts.refused;
     } else {
       ++counts.done;

@@ -10,6 +10,7 @@
 
 #include "aggregation.hpp"
 #include "execution.hpp"
+#include "expert_routes.hpp"
 #include "linear.hpp"
 #include "norm.hpp"
 #include "product.hpp"
@@ -232,6 +233,10 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "transpose_graph(Tensor row_starts, Tensor columns, Tensor? weights, SymInt n) -> (Tensor t_row_starts,"
       " Tensor t_columns, Tensor? t_weights)");
+  // Experts of tokens. `score` is a moe::Score.
+  library.def(
+      "route(Tensor logits, Tensor? bias, SymInt k, int score=0, int groups=1, int group_k=1, bool renormalize=True,"
+      " float scale=1.0) -> (Tensor weights, Tensor ids)");
   // Products with CBSR rows.
   library.def("_add_product(Tensor(a!) onto, Tensor values, Tensor selectors, Tensor matrix) -> ()");
   library.def("_product_values_gradient(Tensor grad, Tensor selectors, Tensor matrix) -> Tensor");
@@ -264,6 +269,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("aggregate", TORCH_BOX(&rtopk::torch_binding::aggregate));                              \
   library.impl("aggregate_backward", TORCH_BOX(&rtopk::torch_binding::aggregate_backward));            \
   library.impl("transpose_graph", TORCH_BOX(&rtopk::torch_binding::transpose_graph));                  \
+  library.impl("route", TORCH_BOX(&rtopk::torch_binding::expert_routes));                              \
   library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));                                        \
   library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));                                \
   library.impl("maxk", TORCH_BOX(&rtopk::torch_binding::maxk));                                        \

@@ -7,10 +7,11 @@ tensor([[0, 2],
         [1, 2]])
 
 :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
-give the same selection in other forms; :func:`accelerate` brings it to code that calls torch.topk.
+give the same selection in other forms; :mod:`rtopk.moe` routes tokens to experts; :func:`accelerate` brings the
+selection to code that calls torch.topk.
 """
 
-from . import nn
+from . import moe, nn
 from ._accelerate import accelerate, is_accelerated, set_accelerated
 from ._compact import CBSR, compact, expand
 from ._info import __version__, info
@@ -26,6 +27,7 @@ __all__ = [
     "info",
     "is_accelerated",
     "maxk",
+    "moe",
     "nn",
     "set_accelerated",
     "topk",

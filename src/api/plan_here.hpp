@@ -7,6 +7,7 @@
 #include "core/gnn/linear_checks.hpp"
 #include "core/gnn/norm_checks.hpp"
 #include "core/gnn/product_checks.hpp"
+#include "core/moe/route_checks.hpp"
 
 namespace rtopk {
 

@@ -4,6 +4,7 @@
 #include <rtopk/gnn/aggregate.hpp>
 #include <rtopk/gnn/norm.hpp>
 #include <rtopk/gnn/product.hpp>
+#include <rtopk/moe/route.hpp>
 #include <rtopk/select.hpp>
 
 #include "internal/linear.hpp"
@@ -24,5 +25,6 @@ Status run(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, const gn
 Status run(const gnn::ProductPlan& plan, const gnn::ProductCall& call, void* workspace, void* stream) noexcept;
 Status run(const gnn::NormPlan& plan, const gnn::NormCall& call, void* workspace, void* stream) noexcept;
 Status run(const gnn::LinearPlan& plan, const gnn::LinearCall& call, void* workspace, void* stream) noexcept;
+Status run(const moe::RoutePlan& plan, const moe::RouteCall& call, void* workspace, void* stream) noexcept;
 
 }  // namespace rtopk::cuda

@@ -7,6 +7,7 @@
 #include <rtopk/gnn/aggregate.hpp>
 #include <rtopk/gnn/norm.hpp>
 #include <rtopk/gnn/product.hpp>
+#include <rtopk/moe/route.hpp>
 #include <rtopk/select.hpp>
 
 #include "internal/linear.hpp"
@@ -37,5 +38,8 @@ Status check_plan(const gnn::NormPlan& plan) noexcept;
 
 Status make_plan(const gnn::Linear& problem, const Traits& traits, gnn::LinearPlan& plan) noexcept;
 Status check_plan(const gnn::LinearPlan& plan) noexcept;
+
+Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan& plan) noexcept;
+Status check_plan(const moe::RoutePlan& plan) noexcept;
 
 }  // namespace rtopk::cuda

@@ -291,15 +291,18 @@ def test_every_kernel_family_is_explained():
 def test_every_public_name_of_python_has_a_reference():
     names = re.search(r"__all__ = \[(.*?)\]", (ROOT / "python/rtopk/__init__.py").read_text(), re.DOTALL).group(1)
     page = (DOCS / "reference/python.md").read_text()
-    public = set(re.findall(r'"(\w+)"', names)) - {"__version__", "nn"}  # the first is in info(), the second a module
+    # The first is in info(), the others are modules.
+    public = set(re.findall(r'"(\w+)"', names)) - {"__version__", "moe", "nn"}
     assert public == set(re.findall(r"^\.\. auto(?:function|class):: (\w+)$", page, re.MULTILINE))
-    assert ".. automodule:: rtopk.nn" in page
+    assert ".. automodule:: rtopk.nn" in page and ".. automodule:: rtopk.moe" in page
 
 
 # ---- Samples ----
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/getting-started/pytorch.md", "docs/python.md", "docs/gnn.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/getting-started/pytorch.md", "docs/python.md", "docs/gnn.md", "docs/routers.md"]
+)
 def test_pages_have_samples_in_python(page):
     assert blocks(ROOT / page, "python")
 

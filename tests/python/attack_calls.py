@@ -172,6 +172,16 @@ def transpose_graph(m):
     return [*m.graph(rows, nodes, edges if rows else 0, m.pick((torch.int32, torch.int64)), m.chance(0.5)), nodes]
 
 
+def route(m):
+    groups = m.pick((1, 1, 2, 4, 8))
+    logits = m.tensor([m.size(6), groups * m.pick((1, 3, 8, 32))], m.pick(FLOATS[:3]))
+    group_k = m.random.randint(1, groups)
+    experts = logits.size(-1)
+    k = m.random.randint(1, min(32, experts // groups * group_k))
+    bias = m.tensor((experts,), torch.float32) if m.chance(0.5) else None
+    return [logits, bias, k, m.random.randint(0, 2), groups, group_k, m.chance(0.5), m.pick((1.0, 2.5))]
+
+
 def add_product(m):
     rows, cols, width = m.size(40), m.columns(), m.size(70)
     return [m.matrix(rows, width), *m.compact_rows(rows, cols), m.tensor((cols, width), torch.float32)]
@@ -229,6 +239,7 @@ CALLS = {
     "aggregate": aggregate,
     "aggregate_backward": aggregate_backward,
     "transpose_graph": transpose_graph,
+    "route": route,
     "_add_product": add_product,
     "_product_values_gradient": product_values_gradient,
     "_product_matrix_gradient": product_matrix_gradient,

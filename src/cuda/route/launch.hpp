@@ -1,0 +1,32 @@
+// Kernel arguments of expert routing, and the entry point of its kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include <rtopk/moe/route.hpp>
+
+#include "cuda/runtime/launch.hpp"
+
+namespace rtopk::cuda {
+
+struct RouteArguments {
+  moe::RouteCall call;  ///< bias is null if there is none.
+  std::int64_t rows = 0;
+  std::int32_t experts = 0;
+  std::int32_t k = 0;
+  std::int32_t groups = 0;
+  std::int32_t group_k = 0;
+  std::int32_t log2_group_lanes = 0;  ///< If fast: lanes of a warp that have a group, as a power of two.
+  std::int32_t rows_at_once = 1;      ///< 1, or 2 if k is at most 16.
+  float scale = 1.0f;
+  moe::Score score = moe::Score::softmax;
+  bool renormalize = true;
+  bool fast = false;  ///< Rows may be tried in registers first.
+};
+
+/// Enqueues the kernel of a plan.
+cudaError_t launch_route(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid);
+
+}  // namespace rtopk::cuda
