@@ -43,6 +43,10 @@ enum { RTOPK_INDEX_I32, RTOPK_INDEX_I64, RTOPK_INDEX_U8, RTOPK_INDEX_U16 };
 enum { RTOPK_SEARCH_FAST, RTOPK_SEARCH_BISECTION };
 /** Rules of early stopping, as rtopk::Rule. */
 enum { RTOPK_RULE_THRESHOLD_FIRST, RTOPK_RULE_PRINTED };
+/** Types of optional arrays, as rtopk::ArrayType. */
+enum { RTOPK_ARRAY_NONE, RTOPK_ARRAY_I32, RTOPK_ARRAY_I64 };
+/** What the written indices are, as rtopk::IndexKind. */
+enum { RTOPK_INDEX_COLUMN, RTOPK_INDEX_IDS, RTOPK_INDEX_PAGES, RTOPK_INDEX_SHIFTED };
 /** Kinds of devices, as rtopk::DeviceKind. */
 enum { RTOPK_CPU, RTOPK_CUDA };
 /** Status codes, as rtopk::StatusCode. */
@@ -75,9 +79,33 @@ typedef struct rtopk_problem {
   int32_t search;
   int32_t rule; /**< of max_iter */
   double epsilon;
+  int32_t magnitude;  /**< 1: compare absolute values */
+  int32_t thresholds; /**< 1: write the kth value of each row */
+  int32_t lengths;    /**< RTOPK_ARRAY_...: type of the lengths of rows; so for the next three */
+  int32_t starts;
+  int32_t offsets;  /**< rows are segments of a flat input */
+  int32_t row_k;    /**< k of each row */
+  int64_t elements; /**< of the flat input, with offsets */
+  int32_t index_kind;
+  int32_t map_type; /**< of rtopk_row_arrays.map */
+  int64_t map_stride;
+  int64_t pages;
+  int64_t page_size;
+  int64_t tables;
+  int32_t table_of;
   int32_t device_kind;
   int32_t device_ordinal;
 } rtopk_problem;
+
+/** The arrays that describe rows and indices, as rtopk::RowArrays. */
+typedef struct rtopk_row_arrays {
+  const void* lengths;
+  const void* starts;
+  const void* offsets;
+  const void* k;
+  const void* map;
+  const void* table_of;
+} rtopk_row_arrays;
 
 /** What will run. The content is private; copy it freely. It begins with a magic number, its size and the library's
  * version. Functions refuse a plan where these differ, which catches almost all memory that is not a plan. */
@@ -92,6 +120,7 @@ typedef struct rtopk_output {
   void* dense;
   uint8_t* mask;
   int32_t* passes;
+  void* thresholds;
 } rtopk_output;
 
 /** Must call task(task_context, i) exactly once for every i in [0, count), and return after all calls have returned. */
@@ -125,6 +154,11 @@ RTOPK_C_API size_t rtopk_plan_text(const rtopk_plan* plan, char* text, size_t si
 /** Executes the plan. `launch` may be NULL. */
 RTOPK_C_API rtopk_status rtopk_run(const rtopk_plan* plan, const void* input, const rtopk_output* output,
                                    void* workspace, size_t workspace_bytes, const rtopk_launch* launch);
+
+/** The same for a problem whose rows or indices are described by arrays. `arrays` may be NULL if none are. */
+RTOPK_C_API rtopk_status rtopk_run_rows(const rtopk_plan* plan, const void* input, const rtopk_row_arrays* arrays,
+                                        const rtopk_output* output, void* workspace, size_t workspace_bytes,
+                                        const rtopk_launch* launch);
 
 /** The library's version, for example "0.1.0". */
 RTOPK_C_API const char* rtopk_version(void);

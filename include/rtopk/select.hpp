@@ -7,6 +7,7 @@
 #include <string>
 
 #include <rtopk/execution.hpp>
+#include <rtopk/rows.hpp>
 #include <rtopk/types.hpp>
 
 namespace rtopk {
@@ -56,6 +57,11 @@ struct Problem {
   /// Finite, in [0, 1]. 0: off. Cannot be combined with max_iter. Rows with a NaN or an infinity are always exact.
   double epsilon = 0.0;
   Search search = Search::fast;  ///< How the threshold is searched for.
+
+  bool magnitude = false;   ///< Compare absolute values. Results keep their sign.
+  bool thresholds = false;  ///< pairs: also write the kth value of each row.
+  Ragged ragged{};       ///< Rows with a length, start or k of their own; segments. Only where elements are adjacent.
+  IndexMap index_map{};  ///< pairs: what the written indices are.
 
   Device device{};  ///< Where input, output and workspace are, and where the plan runs.
 
@@ -136,12 +142,16 @@ struct Output {
   void* dense = nullptr;           ///< dense: rows x cols of the problem's dtype.
   std::uint8_t* mask = nullptr;    ///< mask: rows x cols.
   std::int32_t* passes = nullptr;  ///< One per row, if Problem::passes.
+  /// One of the problem's dtype per row, if Problem::thresholds: the last result in the order by value. A row that has
+  /// fewer than k elements, or whose k is 0, has the value that loses against every element.
+  void* thresholds = nullptr;
 };
 
 /// Executes the plan. On the CPU the result is complete on return. On CUDA the work is queued on the stream. Allocates
 /// nothing and prints nothing. Several threads may call it at once. If the status is not ok, nothing was written.
+/// `arrays`: for problems with Problem::ragged or Problem::index_map.
 RTOPK_API Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace = {},
-                     const Launch& launch = {}) noexcept;
+                     const Launch& launch = {}, const RowArrays& arrays = {}) noexcept;
 
 /// The plan as text, one `name=value` per line, for people and for logs.
 [[nodiscard]] RTOPK_API std::string to_string(const Plan& plan);

@@ -13,6 +13,9 @@ namespace {
 static_assert(static_cast<int>(rtopk::DType::i32) == RTOPK_I32);
 static_assert(static_cast<int>(rtopk::Form::cbsr) == RTOPK_CBSR);
 static_assert(static_cast<int>(rtopk::IndexType::u16) == RTOPK_INDEX_U16);
+static_assert(static_cast<int>(rtopk::ArrayType::i64) == RTOPK_ARRAY_I64);
+static_assert(static_cast<int>(rtopk::IndexKind::shifted) == RTOPK_INDEX_SHIFTED);
+static_assert(sizeof(rtopk_row_arrays) == sizeof(rtopk::RowArrays));
 static_assert(static_cast<int>(rtopk::StatusCode::device_error) == RTOPK_DEVICE_ERROR);
 static_assert(sizeof(rtopk_executor) == sizeof(rtopk::Executor));
 static_assert(sizeof(rtopk_output) == sizeof(rtopk::Output));
@@ -53,6 +56,20 @@ rtopk::Problem to_cpp(const rtopk_problem& p) {
           .rule = enumerator<rtopk::Rule>(p.rule),
           .epsilon = p.epsilon,
           .search = enumerator<rtopk::Search>(p.search),
+          .magnitude = p.magnitude != 0,
+          .thresholds = p.thresholds != 0,
+          .ragged = {.lengths = enumerator<rtopk::ArrayType>(p.lengths),
+                     .starts = enumerator<rtopk::ArrayType>(p.starts),
+                     .offsets = enumerator<rtopk::ArrayType>(p.offsets),
+                     .k = enumerator<rtopk::ArrayType>(p.row_k),
+                     .elements = p.elements},
+          .index_map = {.kind = enumerator<rtopk::IndexKind>(p.index_kind),
+                        .type = enumerator<rtopk::ArrayType>(p.map_type),
+                        .stride = p.map_stride,
+                        .pages = p.pages,
+                        .page_size = p.page_size,
+                        .tables = p.tables,
+                        .table_of = enumerator<rtopk::ArrayType>(p.table_of)},
           .device = {enumerator<rtopk::DeviceKind>(p.device_kind), p.device_ordinal}};
 }
 
@@ -76,6 +93,20 @@ rtopk_problem to_c(const rtopk::Problem& p) {
           .search = static_cast<std::int32_t>(p.search),
           .rule = static_cast<std::int32_t>(p.rule),
           .epsilon = p.epsilon,
+          .magnitude = p.magnitude ? 1 : 0,
+          .thresholds = p.thresholds ? 1 : 0,
+          .lengths = static_cast<std::int32_t>(p.ragged.lengths),
+          .starts = static_cast<std::int32_t>(p.ragged.starts),
+          .offsets = static_cast<std::int32_t>(p.ragged.offsets),
+          .row_k = static_cast<std::int32_t>(p.ragged.k),
+          .elements = p.ragged.elements,
+          .index_kind = static_cast<std::int32_t>(p.index_map.kind),
+          .map_type = static_cast<std::int32_t>(p.index_map.type),
+          .map_stride = p.index_map.stride,
+          .pages = p.index_map.pages,
+          .page_size = p.index_map.page_size,
+          .tables = p.index_map.tables,
+          .table_of = static_cast<std::int32_t>(p.index_map.table_of),
           .device_kind = static_cast<std::int32_t>(p.device.kind),
           .device_ordinal = p.device.ordinal};
 }
@@ -104,7 +135,7 @@ static_assert(sizeof(SavedPlan) <= sizeof(rtopk_plan));
 static_assert(alignof(SavedPlan) <= alignof(rtopk_plan));
 static_assert(std::is_trivially_copyable_v<SavedPlan>);
 // If this fails, a field was added to Plan: save and load it here, then update the size.
-static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 176);
+static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 240);
 
 constexpr std::uint64_t kMagic = 0x6e616c704b706f54;  // "TopKplan"
 constexpr std::uint32_t kVersion = RTOPK_VERSION_MAJOR << 20 | RTOPK_VERSION_MINOR << 10 | RTOPK_VERSION_PATCH;
@@ -205,6 +236,12 @@ std::size_t rtopk_plan_text(const rtopk_plan* opaque, char* text, std::size_t si
 
 rtopk_status rtopk_run(const rtopk_plan* opaque, const void* input, const rtopk_output* output, void* workspace,
                        std::size_t workspace_bytes, const rtopk_launch* launch) {
+  return rtopk_run_rows(opaque, input, nullptr, output, workspace, workspace_bytes, launch);
+}
+
+rtopk_status rtopk_run_rows(const rtopk_plan* opaque, const void* input, const rtopk_row_arrays* arrays,
+                            const rtopk_output* output, void* workspace, std::size_t workspace_bytes,
+                            const rtopk_launch* launch) {
   if (opaque == nullptr) return refusal("plan is null; accepted: a plan that rtopk_make_plan has filled in");
   rtopk::Plan plan;
   if (!load(*opaque, plan)) {
@@ -220,9 +257,15 @@ rtopk_status rtopk_run(const rtopk_plan* opaque, const void* input, const rtopk_
       where.executor = &executor;
     }
   }
-  const auto [values, indices, dense, mask, passes] = *output;  // all fields: a new one fails to compile here
-  const rtopk::Output out{values, indices, dense, mask, passes};
-  return to_c(rtopk::run(plan, input, out, {workspace, workspace_bytes}, where));
+  // All fields: a new one fails to compile here.
+  const auto [values, indices, dense, mask, passes, thresholds] = *output;
+  const rtopk::Output out{values, indices, dense, mask, passes, thresholds};
+  rtopk::RowArrays described;
+  if (arrays != nullptr) {
+    const auto [lengths, starts, offsets, k, map, table_of] = *arrays;
+    described = {lengths, starts, offsets, k, map, table_of};
+  }
+  return to_c(rtopk::run(plan, input, out, {workspace, workspace_bytes}, where, described));
 }
 
 const char* rtopk_version(void) { return rtopk::version(); }

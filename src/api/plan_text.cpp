@@ -45,6 +45,22 @@ class Lines {
   std::string text_;
 };
 
+/// The arrays that describe rows and indices.
+void add_arrays(const Problem& p, Lines& lines) {
+  const auto add = [&](const char* key, ArrayType type) {
+    if (type != ArrayType::none) lines.add(key, name(type));
+  };
+  add("lengths", p.ragged.lengths);
+  add("starts", p.ragged.starts);
+  add("offsets", p.ragged.offsets);
+  add("row_k", p.ragged.k);
+  if (p.ragged.elements != 0) lines.add("elements", p.ragged.elements);
+  if (p.index_map.kind == IndexKind::column) return;
+  lines.add("index_kind", name(p.index_map.kind));
+  add("map_type", p.index_map.type);
+  if (p.index_map.kind == IndexKind::pages) lines.add("page_size", p.index_map.page_size);
+}
+
 }  // namespace
 
 std::string to_string(const Plan& plan) {
@@ -72,6 +88,9 @@ std::string to_string(const Plan& plan) {
   }
   if (p.epsilon != 0.0) lines.add("epsilon", p.epsilon);
   lines.add("search", name(p.search));
+  if (p.magnitude) lines.add("magnitude", "on");
+  if (p.thresholds) lines.add("thresholds", "on");
+  add_arrays(p, lines);
   lines.add("threads", std::int64_t{plan.threads});
   lines.add("rows_per_block", plan.rows_per_block);
   if (plan.candidate_capacity != 0) lines.add("candidate_capacity", plan.candidate_capacity);

@@ -47,17 +47,17 @@ Status make_plan(const Problem& problem, Family family, Plan& plan) noexcept {
   return plan_here(problem, family, plan);
 }
 
-Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace,
-           const Launch& launch) noexcept {
+Status run(const Plan& plan, const void* input, const Output& output, Workspace workspace, const Launch& launch,
+           const RowArrays& arrays) noexcept {
   if (Status status = core::check_problem(plan.problem); !status.ok()) return status;
   const bool on_cuda = plan.problem.device.kind == DeviceKind::cuda;
   if (Status status = on_cuda ? cuda::check_plan(plan) : cpu::check_plan(plan, cpu::kernels()); !status.ok())
     return status;
   if (Status status = core::check_launch(launch); !status.ok()) return status;
   if (plan.problem.rows == 0) return {};
-  if (Status status = core::check_call(plan, input, output, workspace); !status.ok()) return status;
-  if (on_cuda) return cuda::run(plan, input, output, workspace.data, launch.stream);
-  cpu::run(plan, input, output, workspace.data, launch.executor);
+  if (Status status = core::check_call(plan, input, arrays, output, workspace); !status.ok()) return status;
+  if (on_cuda) return cuda::run(plan, input, arrays, output, workspace.data, launch.stream);
+  cpu::run(plan, input, arrays, output, workspace.data, launch.executor);
   return {};
 }
 

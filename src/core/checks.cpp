@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "core/regions.hpp"
+#include "core/row_checks.hpp"
+#include "core/rows.hpp"
 #include "core/sizes.hpp"
 
 namespace rtopk::core {
@@ -41,7 +43,7 @@ Status check_enumerators(const Problem& p) {
 __attribute__((no_sanitize("undefined"))) Status check_span(const Problem& p) {
   Problem some = p;
   some.rows = std::max(p.rows, std::int64_t{1});  // strides are checked even if there are no rows
-  if (bytes_fit(Wide{some.rows} * p.cols) && bytes_fit(span_of<Wide>(some, true))) return {};
+  if (bytes_fit(Wide{some.rows} * p.cols) && (is_flat(p) || bytes_fit(span_of<Wide>(some, true)))) return {};
   if (elements_are_adjacent(p) && p.group_rows == 0) {
     return status(StatusCode::invalid_argument,
                   "rows is %lld and the row stride %lld; accepted: at most 2^63 bytes of matrix", printable(p.rows),
@@ -179,6 +181,7 @@ Status check_problem(const Problem& problem) noexcept {
   for (const auto check : {check_enumerators, check_sizes, check_form, check_limits}) {
     if (Status result = check(problem); !result.ok()) return result;
   }
+  if (Status result = check_rows(problem); !result.ok()) return result;
   return check_device(problem.device);
 }
 
@@ -194,16 +197,19 @@ Status check_launch(const Launch& launch) noexcept {
   return {StatusCode::invalid_argument, "launch.executor->parallel_for is null; accepted: a function"};
 }
 
-Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept {
+Status check_call(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output,
+                  Workspace workspace) noexcept {
   const Problem& p = plan.problem;
   const std::size_t element = size_of(p.dtype);
   Regions regions;
-  regions.read("input", input, span_of<std::int64_t>(p, false), element);
+  regions.read("input", input, is_flat(p) ? p.ragged.elements : span_of<std::int64_t>(p, false), element);
+  add_arrays(p, arrays, regions);
   if (writes_values(p)) regions.write("output.values", output.values, p.rows * p.k, element);
   if (writes_indices(p)) regions.write("output.indices", output.indices, p.rows * p.k, size_of(p.index_type));
   if (p.form == Form::dense) regions.write("output.dense", output.dense, p.rows * p.cols, element);
   if (p.form == Form::mask) regions.write("output.mask", output.mask, p.rows * p.cols, 1);
   if (p.passes) regions.write("output.passes", output.passes, p.rows, 4);
+  if (p.thresholds) regions.write("output.thresholds", output.thresholds, p.rows, element);
   return regions.check(workspace, plan.workspace_bytes);
 }
 

@@ -34,7 +34,8 @@ Status check_gpu(const Device& device, const char* what) noexcept;
 Status check_selectors(std::int64_t k, std::int64_t cols, IndexType selector_type) noexcept;
 
 /// Checks pointers, alignment, overlap and workspace of a run. The plan's problem must be valid and have rows.
-Status check_call(const Plan& plan, const void* input, const Output& output, Workspace workspace) noexcept;
+Status check_call(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output,
+                  Workspace workspace) noexcept;
 
 Status check_launch(const Launch& launch) noexcept;
 

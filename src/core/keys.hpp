@@ -108,6 +108,19 @@ template <class T>
   }
 }
 
+/// The key of the absolute value. The least integer has the greatest one: its absolute value has no negative.
+template <class T>
+[[nodiscard]] RTOPK_HD constexpr KeyOf<T> magnitude_key(T value) noexcept {
+  using Key = KeyOf<T>;
+  constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
+  const Key bits = bits_of(value);
+  if constexpr (is_floating<T>) {
+    return key_of(std::bit_cast<T>(static_cast<Key>(bits & static_cast<Key>(~sign))));
+  } else {
+    return (bits & sign) != 0 ? static_cast<Key>(Key{0} - bits) : bits;
+  }
+}
+
 /// The value of a key. The key of NaN gives one of the NaNs, the key of zero gives +0.
 template <class T>
 [[nodiscard]] RTOPK_HD constexpr T value_of(KeyOf<T> key) noexcept {

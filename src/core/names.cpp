@@ -75,6 +75,25 @@ const char* name(Rule rule) noexcept {
   return "?";
 }
 
+const char* name(ArrayType type) noexcept {
+  switch (type) {
+    case ArrayType::none: return "none";
+    case ArrayType::i32: return "i32";
+    case ArrayType::i64: return "i64";
+  }
+  return "?";
+}
+
+const char* name(IndexKind kind) noexcept {
+  switch (kind) {
+    case IndexKind::column: return "column";
+    case IndexKind::ids: return "ids";
+    case IndexKind::pages: return "pages";
+    case IndexKind::shifted: return "shifted";
+  }
+  return "?";
+}
+
 const char* name(DeviceKind kind) noexcept {
   switch (kind) {
     case DeviceKind::cpu: return "cpu";

@@ -12,7 +12,7 @@ namespace rtopk::core {
 [[nodiscard]] std::size_t reference_scratch_bytes(const Problem& problem) noexcept;
 
 /// Selects from rows [begin, end) of a checked call. `scratch` may have any alignment.
-void reference_rows(const Problem& problem, const void* input, const Output& output, std::int64_t begin,
-                    std::int64_t end, void* scratch) noexcept;
+void reference_rows(const Problem& problem, const void* input, const RowArrays& arrays, const Output& output,
+                    std::int64_t begin, std::int64_t end, void* scratch) noexcept;
 
 }  // namespace rtopk::core

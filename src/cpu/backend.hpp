@@ -14,7 +14,8 @@ namespace rtopk::cpu {
 [[nodiscard]] Kernels kernels() noexcept;
 
 /// Executes a checked plan with a checked call. `executor` may be null.
-void run(const Plan& plan, const void* input, const Output& output, void* workspace, const Executor* executor) noexcept;
+void run(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output, void* workspace,
+         const Executor* executor) noexcept;
 
 /// True if this CPU has one of the instruction sets that the kernels are compiled for. Otherwise the reference runs.
 [[nodiscard]] bool has_simd() noexcept;

@@ -18,7 +18,8 @@ Status make_plan(const gnn::Transposition& problem, gnn::TranspositionPlan& plan
 
 // Each enqueues on `stream` a plan and a call that were already checked.
 
-Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept;
+Status run(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output, void* workspace,
+           void* stream) noexcept;
 Status run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, void* workspace, void* stream) noexcept;
 Status run(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, const gnn::TransposedGraph& transposed,
            void* workspace, void* stream) noexcept;

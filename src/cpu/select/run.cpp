@@ -20,6 +20,7 @@ namespace {
 struct Job {
   const Plan& plan;
   const void* input;
+  const RowArrays& arrays;
   const Output& output;
   std::byte* workspace;
   std::atomic<std::int64_t> next_row{0};
@@ -32,7 +33,7 @@ void select_rows(const Job& job, std::int64_t begin, std::int64_t end, void* scr
     return;
   }
 #endif
-  core::reference_rows(job.plan.problem, job.input, job.output, begin, end, scratch);
+  core::reference_rows(job.plan.problem, job.input, job.arrays, job.output, begin, end, scratch);
 }
 
 void run_task(void* context, std::int64_t task) {
@@ -55,9 +56,9 @@ std::size_t scratch_bytes([[maybe_unused]] const Plan& plan) noexcept {
   return core::reference_scratch_bytes(plan.problem);
 }
 
-void run_whole_rows(const Plan& plan, const void* input, const Output& output, std::byte* workspace,
-                    const Executor* executor) {
-  Job job{plan, input, output, workspace};
+void run_whole_rows(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output,
+                    std::byte* workspace, const Executor* executor) {
+  Job job{plan, input, arrays, output, workspace};
   run_tasks(executor, tasks_for(plan.threads, plan.problem.rows, plan.rows_per_block), run_task, &job);
 }
 
@@ -78,8 +79,8 @@ void write_columns(const Plan& plan, const std::int64_t* places, const std::int6
 }
 
 /// Two steps, each of which ends before the next begins: no task waits for another.
-void run_split_rows(const Plan& plan, const void* input, const Output& output, std::byte* workspace,
-                    const Executor* executor) {
+void run_split_rows(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output,
+                    std::byte* workspace, const Executor* executor) {
   const Problem& problem = plan.problem;
   const std::size_t size = size_of(problem.dtype);
   Plan of_parts = plan;
@@ -103,12 +104,12 @@ void run_split_rows(const Plan& plan, const void* input, const Output& output, s
         static_cast<const std::byte*>(input) + static_cast<std::size_t>(core::row_start(problem, row)) * size;
     const std::size_t first = static_cast<std::size_t>(row) * candidates;
     const Output found{.values = values + first * size, .indices = places + first};
-    run_whole_rows(of_parts, elements, found, workspace + layout.scratch, executor);
+    run_whole_rows(of_parts, elements, arrays, found, workspace + layout.scratch, executor);
     std::memcpy(values + (first + listed) * size, elements + (static_cast<std::size_t>(problem.cols) - left) * size,
                 left * size);
   }
-  run_whole_rows(of_candidates, values, Output{.values = output.values, .indices = chosen}, workspace + layout.scratch,
-                 executor);
+  run_whole_rows(of_candidates, values, arrays, Output{.values = output.values, .indices = chosen},
+                 workspace + layout.scratch, executor);
   if (!problem.indices) return;
   if (problem.index_type == IndexType::i32) {
     write_columns(plan, places, chosen, static_cast<std::int32_t*>(output.indices));
@@ -126,10 +127,10 @@ Kernels kernels() noexcept {
   return {false, 0, scratch_bytes};
 }
 
-void run(const Plan& plan, const void* input, const Output& output, void* workspace,
+void run(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output, void* workspace,
          const Executor* executor) noexcept {
   const auto run_rows = plan.parts == 0 ? run_whole_rows : run_split_rows;
-  run_rows(plan, input, output, static_cast<std::byte*>(workspace), executor);
+  run_rows(plan, input, arrays, output, static_cast<std::byte*>(workspace), executor);
 }
 
 }  // namespace rtopk::cpu

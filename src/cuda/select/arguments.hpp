@@ -30,6 +30,7 @@ struct SelectArguments {
   Form form = Form::pairs;
   bool smallest = false;
   bool by_value = false;
+  bool magnitude = false;  ///< Elements compare by their absolute value.
 
   bool bisection = false;  ///< The paper's search, possibly stopped early.
   std::int32_t max_iter = 0;

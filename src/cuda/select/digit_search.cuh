@@ -21,8 +21,8 @@ inline constexpr int kRadixLoads = sizeof(T) == 2 ? 2 : 4;
 
 /// Adds to `bins` the digits of those elements in the vectors [begin, end) that match `prefix`. In the last pass it
 /// returns how many of this thread's elements lie above the prefix.
-template <class T, RadixPass kPass>
-__device__ std::uint32_t add_digits(const RowVectors<T>& row, std::int64_t begin, std::int64_t end, bool smallest,
+template <class T, RadixPass kPass, class Row>
+__device__ std::uint32_t add_digits(const Row& row, std::int64_t begin, std::int64_t end, bool smallest,
                                     core::KeyOf<T> prefix, int shift, int width, std::uint32_t* bins) {
   using Key = core::KeyOf<T>;
   const int above = shift + width;
@@ -32,7 +32,7 @@ __device__ std::uint32_t add_digits(const RowVectors<T>& row, std::int64_t begin
 #pragma unroll
     for (int i = 0; i < loaded.kElements; ++i) {
       if (!loaded.has(i)) continue;
-      const Key key = directed_key(loaded.element(i), smallest);
+      const Key key = directed_key(row.comparable(loaded.element(i)), smallest);
       if constexpr (kPass == RadixPass::first) {
         atomicAdd(&bins[static_cast<std::uint32_t>(key >> shift)], 1u);
       } else {
@@ -95,9 +95,9 @@ __device__ RadixDigit find_digit(const Count& count, int number, std::int64_t ne
 }
 
 /// Finds the kth value of a row. All threads of the block call this. `bins` holds RadixDigits::kBins words.
-template <class T>
-__device__ Threshold<core::KeyOf<T>> radix_kth(const SelectArguments& args, const RowVectors<T>& row,
-                                               std::uint32_t* bins, BlockScratch& scratch, std::int32_t& passes) {
+template <class T, class Row>
+__device__ Threshold<core::KeyOf<T>> radix_kth(const SelectArguments& args, const Row& row, std::uint32_t* bins,
+                                               BlockScratch& scratch, std::int32_t& passes) {
   using Key = core::KeyOf<T>;
   using Digits = RadixDigits<sizeof(Key)>;
   Key prefix = 0;
@@ -127,10 +127,10 @@ __device__ Threshold<core::KeyOf<T>> radix_kth(const SelectArguments& args, cons
 }
 
 /// Writes a whole row. All threads of the block call this.
-template <class T>
-__device__ void write_row(const SelectArguments& args, std::int64_t number, const RowVectors<T>& row,
-                          const Threshold<core::KeyOf<T>>& kth, typename RowWriter<T>::Shared shared) {
-  RowWriter<T>(args, number, row, kth, shared).write(0, row.size(), 0, 0);
+template <class T, class Row>
+__device__ void write_row(const SelectArguments& args, std::int64_t number, const Row& row,
+                          const Threshold<core::KeyOf<T>>& kth, RowWriterShared shared) {
+  RowWriter<T, Row>(args, number, row, kth, shared).write(0, row.size(), 0, 0);
 }
 
 }  // namespace rtopk::cuda

@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "core/keys.hpp"
@@ -131,6 +132,20 @@ struct Element<std::int32_t> {
   static __device__ std::int32_t lesser_or_nan(std::int32_t a, std::int32_t b) { return min(a, b); }
   static __device__ std::int32_t greater_or_nan(std::int32_t a, std::int32_t b) { return max(a, b); }
 };
+
+/// What stands for an element in comparisons. For an integer, minus its absolute value, which always exists; the
+/// direction is then the opposite of what was asked for.
+template <class T>
+__device__ T compared(T raw, bool magnitude) {
+  if (!magnitude) return raw;
+  if constexpr (core::is_floating<T>) {
+    using Key = core::KeyOf<T>;
+    constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
+    return std::bit_cast<T>(static_cast<Key>(core::bits_of(raw) & static_cast<Key>(~sign)));
+  } else {
+    return raw < 0 ? raw : -raw;
+  }
+}
 
 /// The directed key of the original bits.
 template <class T>

@@ -53,6 +53,9 @@ struct ResultRow {
 
   __device__ void write(std::int64_t position, T value, std::int64_t index) const {
     if (values != nullptr) values[position] = value;
+    write_index(position, index);
+  }
+  __device__ void write_index(std::int64_t position, std::int64_t index) const {
     if (indices == nullptr) return;
     switch (index_type) {
       case IndexType::i32: static_cast<std::int32_t*>(indices)[position] = static_cast<std::int32_t>(index); break;

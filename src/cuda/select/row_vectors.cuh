@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/select/arguments.hpp"
+#include "cuda/select/element.cuh"
 
 namespace rtopk::cuda {
 
@@ -27,17 +28,21 @@ struct Load {
   [[nodiscard]] __device__ bool has(int i) const { return (valid >> i & 1u) != 0; }
 };
 
-template <class T>
+/// `kGeneral`: elements may compare by magnitude.
+template <class T, bool kGeneral = false>
 class RowVectors {
  public:
+  using Type = T;
   static constexpr int kVector = Vector<T>::kSize;
 
   __device__ RowVectors(const SelectArguments& args, std::int64_t row)
-      : row_(static_cast<const T*>(args.input) + row * args.stride), cols_(args.cols) {
+      : row_(static_cast<const T*>(args.input) + row * args.stride), cols_(args.cols), magnitude_(args.magnitude) {
     lead_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(row_) % 16 / sizeof(T));
   }
 
   [[nodiscard]] __device__ const T* elements() const { return row_; }
+  /// What stands for an element in comparisons.
+  [[nodiscard]] __device__ T comparable(T raw) const { return kGeneral ? compared(raw, magnitude_) : raw; }
   [[nodiscard]] __device__ std::int64_t size() const { return (cols_ + lead_ + kVector - 1) / kVector; }
   /// The column of a vector's first element; negative if the first vector begins before the row.
   [[nodiscard]] __device__ std::int64_t column(std::int64_t vector) const { return vector * kVector - lead_; }
@@ -91,12 +96,13 @@ class RowVectors {
   const T* row_;
   std::int64_t cols_;
   int lead_;  ///< Elements of the first vector that lie before the row.
+  bool magnitude_;
 };
 
 /// Calls f(loaded) with this thread's share of the vectors [begin, end): kLoads vectors at a time, or one at the ends
 /// of the row and of the range.
-template <int kLoads, class T, class F>
-__device__ void for_loads(const RowVectors<T>& row, std::int64_t begin, std::int64_t end, F&& f) {
+template <int kLoads, class Row, class F>
+__device__ void for_loads(const Row& row, std::int64_t begin, std::int64_t end, F&& f) {
   const int threads = static_cast<int>(blockDim.x);
   const int tile = threads * kLoads;
   for (std::int64_t first = begin; first < end; first += tile) {

@@ -32,19 +32,20 @@ struct Threshold {
   static __device__ Threshold first_at_least(Key key, std::int64_t quota) { return {key, 0, false, quota}; }
 };
 
-template <class T>
+/// Shared memory of a RowWriter.
+struct RowWriterShared {
+  std::uint32_t (*totals)[32];  ///< Two for each warp.
+  std::uint16_t* lists;         ///< WriterConfig::shared_bytes.
+};
+
+template <class T, class Row = RowVectors<T>>
 class RowWriter {
  public:
   using Config = WriterConfig<T>;
   using Key = core::KeyOf<T>;
 
-  struct Shared {
-    std::uint32_t (*totals)[32];  ///< Two for each warp.
-    std::uint16_t* lists;         ///< WriterConfig::shared_bytes.
-  };
-
-  __device__ RowWriter(const SelectArguments& args, std::int64_t number, const RowVectors<T>& row,
-                       const Threshold<Key>& kth, Shared shared)
+  __device__ RowWriter(const SelectArguments& args, std::int64_t number, const Row& row, const Threshold<Key>& kth,
+                       RowWriterShared shared)
       : args_(args), number_(number), row_(row), kth_(kth), shared_(shared) {}
 
   /// Writes the part of the row in the vectors [begin, end). `sure_before` and `fill_before`: elements before the part
@@ -68,7 +69,7 @@ class RowWriter {
       for (int l = 0; l < Config::kLoads; ++l) {
 #pragma unroll
         for (int j = 0; j < Config::kVector; ++j) {
-          const Key key = directed_key(loaded.vector[l].raw[j], args_.smallest);
+          const Key key = directed_key(row_.comparable(loaded.vector[l].raw[j]), args_.smallest);
           const std::uint32_t bit = 1u << (l * Config::kVector + j);
           if (key >= kth_.fill) fill |= bit;
           if (kth_.has_sure && key >= kth_.sure) sure |= bit;
@@ -238,9 +239,9 @@ class RowWriter {
 
   const SelectArguments& args_;
   std::int64_t number_;
-  const RowVectors<T>& row_;
+  const Row& row_;
   Threshold<Key> kth_;
-  Shared shared_;
+  RowWriterShared shared_;
 };
 
 }  // namespace rtopk::cuda

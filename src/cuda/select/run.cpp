@@ -5,6 +5,7 @@
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "core/rows.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/runtime/device_guard.hpp"
 #include "cuda/runtime/errors.hpp"
@@ -45,6 +46,9 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   args.form = problem.form;
   args.smallest = problem.direction == Direction::smallest;
   args.by_value = problem.order == Order::by_value;
+  args.magnitude = problem.magnitude;
+  // Integers compare as minus their absolute value.
+  if (problem.magnitude && problem.dtype == DType::i32) args.smallest = !args.smallest;
   args.bisection = core::bisects(problem);
   args.max_iter = problem.max_iter;
   args.rule = problem.rule;
@@ -61,59 +65,74 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   return args;
 }
 
+RowRules make_rules(const Plan& plan, const RowArrays& arrays, const Output& output) {
+  const Problem& problem = plan.problem;
+  RowRules rules;
+  rules.ragged = problem.ragged;
+  rules.arrays = arrays;
+  rules.map = core::whole_map(problem);
+  if (problem.thresholds) rules.thresholds = output.thresholds;
+  core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    rules.losing_bits = core::losing_bits<T>(problem.direction == Direction::smallest, problem.magnitude);
+  });
+  return rules;
+}
+
 /// A plan does not know the address of the first row.
 template <class T>
-cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, Grid grid) {
+cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, const RowRules* rules, Grid grid) {
   constexpr int kNarrowestCopy = 4;  // bytes that the hardware copies to shared memory
   const bool copies_elements = args.access_bytes < kNarrowestCopy && plan.problem.search == Search::fast;
   if (copies_elements || (!args.bisection && args.access_bytes != 16)) {
     const bool changed = use_unaligned_rows(plan) || (copies_elements && use_block(plan));
     if (changed) grid = {plan.blocks, plan.threads, plan.shared_bytes, grid.device, grid.stream};
   }
-  if (plan.family == Family::cuda_block) return launch_block<T>(plan, args, grid);
+  if (plan.family == Family::cuda_block) return launch_block<T>(plan, args, rules, grid);
   args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
-  return launch_warp<T>(plan, args, grid);
+  return launch_warp<T>(plan, args, rules, grid);
 }
 
 template <class T>
-cudaError_t launch_family(const Plan& plan, SelectArguments& args, const Grid& grid) {
+cudaError_t launch_family(const Plan& plan, SelectArguments& args, const RowRules* rules, const Grid& grid) {
   switch (plan.family) {
-    case Family::cuda_warp: return launch_warp_rows<T>(plan, args, grid);
+    case Family::cuda_warp: return launch_warp_rows<T>(plan, args, rules, grid);
     case Family::cuda_tournament:
       args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
-      return launch_tournament<T>(plan, args, grid);
-    case Family::cuda_block: return launch_block<T>(plan, args, grid);
-    case Family::cuda_filter: return launch_filter<T>(plan, args, grid);
-    case Family::cuda_cluster: return launch_cluster<T>(plan, args, grid);
-    case Family::cuda_scan: return launch_scan<T>(plan, args, grid);
-    default: return launch_radix<T>(plan, args, grid);
+      return launch_tournament<T>(plan, args, rules, grid);
+    case Family::cuda_block: return launch_block<T>(plan, args, rules, grid);
+    case Family::cuda_filter: return launch_filter<T>(plan, args, rules, grid);
+    case Family::cuda_cluster: return launch_cluster<T>(plan, args, rules, grid);
+    case Family::cuda_scan: return launch_scan<T>(plan, args, rules, grid);
+    default: return launch_radix<T>(plan, args, rules, grid);
   }
 }
 
 template <class T>
-cudaError_t launch_all(const Plan& plan, SelectArguments& args, const Grid& grid, char* workspace) {
+cudaError_t launch_all(const Plan& plan, SelectArguments& args, RowRules* rules, const Grid& grid, char* workspace) {
   const WorkspaceLayout layout = workspace_of(plan);
   args.workspace = workspace + layout.family;
   const bool sorts = sorts_afterwards(plan);
-  if (sorts) {
-    args.by_value = false;
-    if (args.indices == nullptr) {
-      args.indices = workspace + layout.indices;
-      args.index_type = args.cols > std::int64_t{0x7fffffff} ? IndexType::i64 : IndexType::i32;
-    }
+  if (needs_indices(plan) && args.indices == nullptr) {
+    args.indices = workspace + layout.indices;
+    args.index_type = args.cols > std::int64_t{0x7fffffff} ? IndexType::i64 : IndexType::i32;
   }
-  if (const cudaError_t error = launch_family<T>(plan, args, grid); error != cudaSuccess || !sorts) return error;
+  if (sorts) args.by_value = false;
+  if (rules != nullptr) rules->finishes = !sorts;
+  if (const cudaError_t error = launch_family<T>(plan, args, rules, grid); error != cudaSuccess || !sorts) return error;
+  if (rules != nullptr) rules->finishes = true;
   args.workspace = workspace + layout.sort;
-  return launch_sort<T>(plan, args, grid);
+  return launch_sort<T>(plan, args, rules, grid);
 }
 
 /// Enqueues a plan whose rows are read in place.
-cudaError_t run_in_place(const Plan& plan, const void* input, const Output& output, char* workspace,
-                         cudaStream_t stream) {
+cudaError_t run_in_place(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output,
+                         char* workspace, cudaStream_t stream) {
   SelectArguments args = make_arguments(plan, input, output);
+  RowRules rules = make_rules(plan, arrays, output);
+  RowRules* general = core::is_general(plan.problem) ? &rules : nullptr;
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, plan.problem.device.ordinal, stream};
   return core::with_element_type(plan.problem.dtype,
-                                 [&]<class T>(T*) { return launch_all<T>(plan, args, grid, workspace); });
+                                 [&]<class T>(T*) { return launch_all<T>(plan, args, general, grid, workspace); });
 }
 
 /// The outputs from row `row` on.
@@ -129,12 +148,13 @@ Output output_from(const Problem& problem, const Output& output, std::int64_t ro
   if (problem.form == Form::dense) result.dense = at(output.dense, row * problem.cols * element);
   if (problem.form == Form::mask) result.mask = output.mask + row * problem.cols;
   if (problem.passes) result.passes = output.passes + row;
+  if (problem.thresholds) result.thresholds = at(output.thresholds, row * element);
   return result;
 }
 
 /// Enqueues one chunk after the other. All use the same workspace, since work of one stream does not overlap.
-cudaError_t run_gathered(const Plan& plan, const void* input, const Output& output, char* workspace,
-                         cudaStream_t stream) {
+cudaError_t run_gathered(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output,
+                         char* workspace, cudaStream_t stream) {
   const Problem& problem = plan.problem;
   const WorkspaceLayout layout = workspace_of(plan);
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
@@ -153,7 +173,8 @@ cudaError_t run_gathered(const Plan& plan, const void* input, const Output& outp
         .first = row % group_rows};
     cudaError_t error = launch_gather(gather, size_of(problem.dtype), stream);
     if (error != cudaSuccess) return error;
-    error = run_in_place(chunk, gather.output, output_from(problem, output, row), workspace + layout.family, stream);
+    error = run_in_place(chunk, gather.output, arrays, output_from(problem, output, row), workspace + layout.family,
+                         stream);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
@@ -161,11 +182,12 @@ cudaError_t run_gathered(const Plan& plan, const void* input, const Output& outp
 
 }  // namespace
 
-Status run(const Plan& plan, const void* input, const Output& output, void* workspace, void* stream) noexcept {
+Status run(const Plan& plan, const void* input, const RowArrays& arrays, const Output& output, void* workspace,
+           void* stream) noexcept {
   const DeviceGuard device(plan.problem.device.ordinal);
   if (device.error() != cudaSuccess) return runtime_error("cudaSetDevice", device.error());
   const auto queue = plan.chunk_rows > 0 ? run_gathered : run_in_place;
-  return launched(queue(plan, input, output, aligned_base(workspace), static_cast<cudaStream_t>(stream)));
+  return launched(queue(plan, input, arrays, output, aligned_base(workspace), static_cast<cudaStream_t>(stream)));
 }
 
 }  // namespace rtopk::cuda

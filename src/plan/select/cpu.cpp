@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/checks.hpp"
+#include "core/rows.hpp"
 #include "core/sizes.hpp"
 #include "plan/select/split.hpp"
 #include "plan/select/tuning_cpu.hpp"
@@ -115,7 +116,7 @@ bool looks_for_best(const Problem& problem) {
 }
 
 Family pick_family(const Problem& problem, const Kernels& kernels) {
-  if (!kernels.simd) return Family::reference;
+  if (!kernels.simd || core::is_general(problem)) return Family::reference;
   if (core::bisects(problem)) return Family::cpu_bisection;
   if (looks_for_best(problem)) return Family::cpu_best;
   if (sorts_in_lanes(problem, kernels.vector_bytes)) return Family::cpu_lanes;
@@ -159,6 +160,7 @@ constexpr std::int64_t kPartsPerThread = 2;
 /// against what they are selected from.
 std::int64_t parts_for(const Problem& problem, std::int32_t threads) {
   if (problem.rows == 0 || problem.rows >= threads || problem.cols < kSplitColumns) return 0;
+  if (core::is_general(problem)) return 0;
   const std::int64_t parts = std::min(
       {kPartsPerThread * threads, problem.cols / kElementsPerBlock, problem.cols / problem.k / kStreamedShare});
   return can_split(problem, parts) ? parts : 0;

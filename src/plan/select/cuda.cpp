@@ -3,6 +3,7 @@
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "core/rows.hpp"
 #include "core/sizes.hpp"
 #include "plan/cuda.hpp"
 #include "plan/select/tuning_block.hpp"
@@ -11,6 +12,7 @@
 #include "plan/select/tuning_gather.hpp"
 #include "plan/select/tuning_radix.hpp"
 #include "plan/select/tuning_scan.hpp"
+#include "plan/select/tuning_sort.hpp"
 #include "plan/select/tuning_tournament.hpp"
 #include "plan/select/tuning_warp.hpp"
 #include "plan/select/workspace.hpp"
@@ -21,6 +23,7 @@ namespace {
 constexpr std::int64_t kMaxBlocks = 0x7fffffff;
 constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
 constexpr std::int64_t kReservedBytes = 1024;                  // of each block's shared memory, for the system
+constexpr std::int64_t kGeneralRowBytes = 1024;                // of a block's shared memory, for its general row
 
 /// Units (tiles or rows) in a worker's batch: enough that a row learns from those before it and that copies run ahead,
 /// few enough that the last batches do not leave the device idle.
@@ -186,7 +189,9 @@ bool prefers_tournament(const Problem& problem) {
 BlockLayout block_layout(const Problem& problem, std::int64_t parts) {
   BlockLayout layout{};
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    layout = BlockConfig<T>::layout(problem.rows, problem.cols, problem.k, parts);
+    layout = core::is_general(problem)
+                 ? BlockConfig<T, true>::layout(problem.rows, problem.cols, problem.k, parts)
+                 : BlockConfig<T>::layout(problem.rows, problem.cols, problem.k, parts);
   });
   return layout;
 }
@@ -416,9 +421,9 @@ void plan_scan(Plan& plan) {
 template <int kBytes>
 void plan_radix(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
-  const RadixLaunch config = radix_launch<kBytes>(
-      problem.rows, problem.cols, radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors),
-      traits.multiprocessors);
+  const std::int64_t parts =
+      core::is_general(problem) ? 1 : radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors);
+  const RadixLaunch config = radix_launch<kBytes>(problem.rows, problem.cols, parts, traits.multiprocessors);
   plan.family = Family::cuda_radix;
   plan.parts = config.parts;
   plan.threads = config.threads;
@@ -451,28 +456,51 @@ bool plan_family(const Traits& traits, Family family, bool wanted, Plan& plan) {
   return true;
 }
 
+/// cuda_cluster also takes longer rows than cuda_block, if it has room for a list of all candidates.
+bool has_small_share(const Problem& problem) {
+  constexpr std::int64_t kMaxListed = 4096;
+  return problem.k <= std::min(kMaxListed, problem.cols / 8);
+}
+
+/// Picks the family of general rows, which some families do not take. families do not take.
+void pick_general_family(const Traits& traits, Plan& plan) {
+  const Problem& problem = plan.problem;
+  const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
+  const bool planned = core::bisects(problem)
+                           ? takes(Family::cuda_scan)
+                           : (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
+                                 takes(Family::cuda_block) || (has_small_share(problem) && takes(Family::cuda_cluster));
+  if (!planned) takes(Family::cuda_radix);
+}
+
 /// Picks the family: the first, in this order, that takes the problem and is preferred for it.
 void pick_family(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
+  if (core::is_general(problem)) return pick_general_family(traits, plan);
   if (core::bisects(problem)) {
     const bool planned = takes(Family::cuda_warp) || (!makes_passes(problem) && takes(Family::cuda_block));
     if (!planned) takes(Family::cuda_scan);
     return;
   }
-  // cuda_cluster also takes longer rows than cuda_block, if it has room for a list of all candidates.
-  constexpr std::int64_t kMaxListed = 4096;
-  const bool small_share = problem.k <= std::min(kMaxListed, problem.cols / 8);
   const bool planned = (prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
                        (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
                        (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block) ||
-                       (small_share && takes(Family::cuda_cluster));
+                       (has_small_share(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
 }
 
 /// Checks that a family can do the search that a problem asks for. `argument`: how the error names the family.
 Status check_search(Family family, const Problem& problem, const char* argument) {
   const bool exact = !core::bisects(problem);
+  if (core::is_general(problem)) {
+    const bool takes =
+        exact ? family == Family::cuda_block || family == Family::cuda_cluster || family == Family::cuda_radix
+              : family == Family::cuda_scan;
+    if (takes) return {};
+    return core::status(StatusCode::invalid_argument, "%s is %s; accepted for these rows on a GPU: %s", argument,
+                        name(family), exact ? "cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
+  }
   switch (family) {
     case Family::cuda_warp: return {};
     case Family::cuda_scan:
@@ -510,6 +538,22 @@ const char* limits_of(Family family) {
       return "k up to what leaves room for the list of candidates in shared memory, up to 2^19 columns for each block "
              "of a cluster";
   }
+}
+
+/// Checks what kernels for general rows cannot do.
+Status check_general(const Problem& problem) {
+  if (!core::is_general(problem)) return {};
+  if (problem.order == Order::by_value && problem.k > BlockSortConfig::kMaxItems) {
+    return core::status(
+        StatusCode::not_supported,
+        "order is by_value and k %lld; accepted for these rows on a GPU: k up to %lld, or another order",
+        static_cast<long long>(problem.k), static_cast<long long>(BlockSortConfig::kMaxItems));
+  }
+  if (problem.cols > kRadixMaxPart) {
+    return core::status(StatusCode::not_supported, "cols is %lld; accepted for these rows on a GPU: up to %lld",
+                        static_cast<long long>(problem.cols), static_cast<long long>(kRadixMaxPart));
+  }
+  return {};
 }
 
 /// Plans with the family that the caller wants.
@@ -636,6 +680,9 @@ Status check_config(const Plan& plan) {
   if (plan.family == Family::cuda_radix && (plan.parts < 1 || plan.parts > plan.blocks)) {
     return core::invalid("plan.parts", plan.parts, "1 to plan.blocks");
   }
+  if (plan.family == Family::cuda_radix && core::is_general(problem) && plan.parts != 1) {
+    return core::invalid("plan.parts", plan.parts, "1 for these rows");
+  }
   if (plan.family == Family::cuda_radix && plan.parts < core::ceil_div(problem.cols, kRadixMaxPart)) {
     return core::invalid("plan.parts", plan.parts, "one for every 2^30 columns");
   }
@@ -680,10 +727,13 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
         traits.compute_capability, traits.multiprocessors, static_cast<long long>(traits.shared_bytes_per_block));
   }
   const std::int64_t chunk_rows = is_gathered(problem) ? chunk_rows_of(problem) : 0;
+  if (Status status = check_general(problem); !status.ok()) return status;
   Plan made{.problem = chunk_rows > 0 ? core::tight(problem, chunk_rows) : problem};
+  Traits usable = traits;
+  if (core::is_general(problem)) usable.shared_bytes_per_block -= kGeneralRowBytes;
   if (!wanted) {
-    pick_family(traits, made);
-  } else if (Status status = plan_wanted(traits, *wanted, made); !status.ok()) {
+    pick_family(usable, made);
+  } else if (Status status = plan_wanted(usable, *wanted, made); !status.ok()) {
     return status;
   }
   made.problem = problem;
@@ -695,6 +745,7 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
 }
 
 Status check_plan(const Plan& plan) noexcept {
+  if (Status status = check_general(plan.problem); !status.ok()) return status;
   if (Status status = check_search(plan.family, plan.problem, "plan.family"); !status.ok()) return status;
   if (Status status = check_chunk(plan); !status.ok()) return status;
   const Plan as_run = plan.chunk_rows > 0 ? chunk_plan(plan, plan.chunk_rows) : plan;

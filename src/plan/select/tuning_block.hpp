@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/attributes.hpp"
 #include "core/sizes.hpp"
 #include "plan/select/tuning_parts.hpp"
 
@@ -25,7 +26,8 @@ struct BlockSample {
 };
 
 /// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
-inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows) {
+RTOPK_HD inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes,
+                                         std::int64_t rows) {
   constexpr std::int64_t kFewRows = 1024;
   constexpr std::int64_t kVeryFewRows = 256;
   const double margin_deviations = rows > kFewRows ? 2.5 : rows > kVeryFewRows ? 3.5 : 4.5;  // of the rank
@@ -55,7 +57,8 @@ struct BlockLayout {
   std::int32_t chunks;  ///< Of a thread. 0: the row is too short or too long.
 };
 
-template <class T>
+/// `kGeneral`: for general rows. Their arguments take registers, so that there are fewer threads.
+template <class T, bool kGeneral = false>
 struct BlockConfig {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
   /// A thread reads neighbouring words, in chunks of 32. Of the last chunk it has 31: an odd stride between threads
@@ -64,12 +67,12 @@ struct BlockConfig {
   static constexpr int kPerWord = kWordBytes / static_cast<int>(sizeof(T));
   static constexpr int kChunkWords = 32;
   static constexpr int stride(int chunks) { return chunks * kChunkWords - 1; }
-  static constexpr int kThreadsOfOneChunk = 320;
+  static constexpr int kThreadsOfOneChunk = kGeneral ? 288 : 320;
   /// Enough for the longest row that the list can number, or that fits into shared memory.
   static constexpr int max_threads(int chunks) {
-    return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? 1024 : 512;
+    return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? (kGeneral ? 896 : 1024) : 512;
   }
-  /// Limits registers to 48 of a thread with one chunk, 64 with two; f64 needs more.
+  /// Limits registers to 48 of a thread with one chunk, 64 with two; f64 needs more, and so do general rows.
   static constexpr int min_blocks(int chunks) {
     return sizeof(T) == 8 ? 1 : chunks == 1 ? 4 : 1024 / max_threads(chunks);
   }
@@ -77,7 +80,7 @@ struct BlockConfig {
   /// The same for blocks that share a row.
   static constexpr int kPartThreadsOfOneChunk = 512;
   static constexpr int max_part_threads(int chunks) {
-    return chunks == 1 ? kPartThreadsOfOneChunk : sizeof(T) == 4 ? 896 : 512;
+    return chunks == 1 ? kPartThreadsOfOneChunk : sizeof(T) == 4 ? (kGeneral ? 768 : 896) : 512;
   }
   /// Limits registers to 64 of a thread, 72 with two chunks of 32 bits.
   static constexpr int min_part_blocks(int chunks) { return sizeof(T) == 8 ? 1 : 1024 / max_part_threads(chunks); }

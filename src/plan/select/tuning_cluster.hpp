@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/attributes.hpp"
 #include "plan/select/tuning_parts.hpp"
 
 namespace rtopk::cuda {
@@ -27,7 +28,7 @@ struct ClusterSample {
   std::int64_t capacity;       ///< Of the list of candidates. Rarely too small, if neighbours differ from each other.
 };
 
-inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+RTOPK_HD inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
   // Memory is slow at places that are far from each other: as few of them as leave few enough candidates.
   constexpr std::int64_t kColsPerDraw = 512;
   constexpr int kMaxLogDraws = 6;

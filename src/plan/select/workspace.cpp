@@ -3,6 +3,7 @@
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
+#include "core/rows.hpp"
 #include "core/sizes.hpp"
 #include "plan/select/tuning_block.hpp"
 #include "plan/select/tuning_filter.hpp"
@@ -62,6 +63,11 @@ bool sorts_afterwards(const Plan& plan) noexcept {
          problem.k > max_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }
 
+bool needs_indices(const Plan& plan) noexcept {
+  const bool lists = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
+  return sorts_afterwards(plan) || (lists && core::is_general(plan.problem));
+}
+
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {
   const bool gathers = plan.chunk_rows > 0;
   const Problem problem = gathers ? core::tight(plan.problem, plan.chunk_rows) : plan.problem;
@@ -69,11 +75,11 @@ WorkspaceLayout workspace_of(const Plan& plan) noexcept {
   if (gathers) layout.family = aligned(core::bytes_of(problem.rows * problem.cols, size_of(problem.dtype)));
   std::size_t end = core::plus(layout.family, aligned(family_bytes(plan)));
   layout.indices = end;
+  if (needs_indices(plan) && !core::writes_indices(problem)) {
+    const std::size_t index = problem.cols > std::int64_t{0x7fffffff} ? 8 : 4;
+    end = core::plus(end, aligned(core::bytes_of(problem.rows * problem.k, index)));
+  }
   if (sorts_afterwards(plan)) {
-    if (!core::writes_indices(problem)) {
-      const std::size_t index = problem.cols > std::int64_t{0x7fffffff} ? 8 : 4;
-      end = core::plus(end, aligned(core::bytes_of(problem.rows * problem.k, index)));
-    }
     layout.sort = end;
     end = core::plus(end, aligned(sort_bytes(problem)));
   }

@@ -18,4 +18,7 @@ struct BlockArguments : SelectArguments {
   std::int32_t worse_rank = 0;
 };
 
+/// What a kernel is compiled for: code that is not needed would cost registers.
+enum class BlockTask { select, stop_early, select_general };
+
 }  // namespace rtopk::cuda

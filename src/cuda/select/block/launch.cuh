@@ -8,21 +8,35 @@
 
 namespace rtopk::cuda {
 
-template <class T, bool kEarly>
+template <class T, BlockTask kTask>
 cudaError_t launch_block_kernel(int chunks, const BlockArguments& args, const Grid& grid) {
   static std::atomic<std::uint64_t> allowed[4];
   if (args.parts == 1) {
-    return chunks == 1 ? launch(&block_kernel<T, 1, kEarly>, allowed[0], grid, args)
-                       : launch(&block_kernel<T, 2, kEarly>, allowed[1], grid, args);
+    return chunks == 1 ? launch(&block_kernel<T, 1, kTask>, allowed[0], grid, args)
+                       : launch(&block_kernel<T, 2, kTask>, allowed[1], grid, args);
   }
-  return chunks == 1 ? launch(&block_parts_kernel<T, 1, kEarly>, allowed[2], grid, args)
-                     : launch(&block_parts_kernel<T, 2, kEarly>, allowed[3], grid, args);
+  return chunks == 1 ? launch(&block_parts_kernel<T, 1, kTask>, allowed[2], grid, args)
+                     : launch(&block_parts_kernel<T, 2, kTask>, allowed[3], grid, args);
 }
 
 template <class T>
-cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_general_block_kernel(int chunks, const BlockArguments& args, const RowRules& rules,
+                                        const Grid& grid) {
+  static std::atomic<std::uint64_t> allowed[4];
+  if (args.parts == 1) {
+    return chunks == 1 ? launch(&general_block_kernel<T, 1>, allowed[0], grid, args, rules)
+                       : launch(&general_block_kernel<T, 2>, allowed[1], grid, args, rules);
+  }
+  return chunks == 1 ? launch(&general_block_parts_kernel<T, 1>, allowed[2], grid, args, rules)
+                     : launch(&general_block_parts_kernel<T, 2>, allowed[3], grid, args, rules);
+}
+
+template <class T>
+cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   using Config = BlockConfig<T>;
-  const BlockLayout layout = Config::layout(args.rows, args.cols, args.k, plan.parts);
+  const BlockLayout layout = rules != nullptr
+                                 ? BlockConfig<T, true>::layout(args.rows, args.cols, args.k, plan.parts)
+                                 : Config::layout(args.rows, args.cols, args.k, plan.parts);
   const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), args.rows);
   const std::int64_t part_cols = Config::part_cols(args.cols, plan.parts);
   BlockArguments block_args{args};
@@ -40,8 +54,10 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Gr
     block_args.by_value = false;  // one result is in order
     clusters.blocks_per_cluster = block_args.parts;
   }
-  return core::stops_early(plan.problem) ? launch_block_kernel<T, true>(layout.chunks, block_args, clusters)
-                                         : launch_block_kernel<T, false>(layout.chunks, block_args, clusters);
+  if (rules != nullptr) return launch_general_block_kernel<T>(layout.chunks, block_args, *rules, clusters);
+  return core::stops_early(plan.problem)
+             ? launch_block_kernel<T, BlockTask::stop_early>(layout.chunks, block_args, clusters)
+             : launch_block_kernel<T, BlockTask::select>(layout.chunks, block_args, clusters);
 }
 
 }  // namespace rtopk::cuda

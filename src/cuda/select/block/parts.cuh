@@ -15,6 +15,7 @@
 #include "cuda/select/block/row.cuh"
 #include "cuda/select/block/sample.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/key_range.cuh"
 #include "cuda/select/part_search.cuh"
 
@@ -34,19 +35,20 @@ struct PartState {
   KeyRange<Key> early_ties;  ///< then this, too.
 };
 
-/// `kEarly`: for searches that stop early.
-template <class T, int kChunks, bool kEarly>
+template <class T, int kChunks, BlockTask kTask>
 class PartSelect {
  public:
   using Config = BlockConfig<T>;
   using Key = WideKey<T>;
   using State = PartState<Key>;
   using Counts = RangeCounts;
+  static constexpr bool kEarly = kTask == BlockTask::stop_early;
+  static constexpr bool kGeneral = kTask == BlockTask::select_general;
   static_assert(sizeof(State) <= Config::kPartStateBytes);
 
   __device__ PartSelect(const BlockArguments& args, char* shared)
       : args_(args),
-        row_number_(blockIdx.x / static_cast<unsigned>(args.parts)),
+        row_number_(kGeneral ? 0u : blockIdx.x / static_cast<unsigned>(args.parts)),
         state_(*reinterpret_cast<State*>(shared)),
         list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
         row_(args, row_number_, first_column(args),
@@ -68,6 +70,10 @@ class PartSelect {
     __syncthreads();
     copy.wait();
     if constexpr (kEarly) measure(row_, args_.smallest, state_.extent);  // before the blocks meet
+    if (kGeneral && args_.magnitude) {
+      row_.make_absolute();
+      __syncthreads();
+    }
     select();
     if (args_.passes != nullptr && block_in_cluster() == 0 && threadIdx.x == 0)
       args_.passes[row_number_] = marked_.passes();
@@ -80,8 +86,9 @@ class PartSelect {
   using Warp = LaneGroup<32>;
   static constexpr Key kTop = core::max_key<T>;
 
+  /// Of a short row, the last parts are empty.
   [[nodiscard]] static __device__ int first_column(const BlockArguments& args) {
-    return block_in_cluster() * args.part_cols;
+    return min(block_in_cluster() * args.part_cols, static_cast<int>(args.cols));
   }
 
   /// This part's elements in a range, for the search.
@@ -177,6 +184,7 @@ class PartSelect {
   }
 
   __device__ void write_marked(const Share& share) {
+    if (kGeneral && args_.magnitude && args_.form == Form::dense) row_.restore(args_);
     marked_.write(share, share.number, [](const std::uint16_t*) {});
   }
 
@@ -212,11 +220,26 @@ class PartSelect {
   int candidates_ = 0;  ///< Listed elements, or all.
 };
 
-template <class T, int kChunks, bool kEarly>
+template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__(BlockConfig<T>::max_part_threads(kChunks), BlockConfig<T>::min_part_blocks(kChunks))
     block_parts_kernel(const __grid_constant__ BlockArguments args) {
   extern __shared__ __align__(16) char shared[];
-  PartSelect<T, kChunks, kEarly>(args, shared).run();
+  PartSelect<T, kChunks, kTask>(args, shared).run();
+}
+
+template <class T, int kChunks>
+__global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunks)),
+                                  (BlockConfig<T, true>::min_part_blocks(kChunks)))
+    general_block_parts_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ GeneralRow<BlockArguments> row;
+  const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
+  row.template set<T>(args, rules, number, [](BlockArguments& own) {
+    sample_again<T>(own);
+    own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::part_cols(own.cols, own.parts));
+  });
+  if (row.shape.k > 0) PartSelect<T, kChunks, BlockTask::select_general>(row.args, shared).run();
+  finish_row_of_cluster<T>(args, rules, blockIdx.x / static_cast<unsigned>(args.parts), row.shape, args.parts);
 }
 
 }  // namespace rtopk::cuda

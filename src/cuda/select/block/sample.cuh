@@ -8,6 +8,7 @@
 #include "cuda/select/block/arguments.hpp"
 #include "cuda/select/element.cuh"
 #include "cuda/select/key_range.cuh"
+#include "plan/select/tuning_block.hpp"
 
 namespace rtopk::cuda {
 
@@ -44,7 +45,8 @@ class RangeFromSample {
       const unsigned number = static_cast<unsigned>(i * 32) + threadIdx.x % 32;
       const unsigned hash = (number + 1) * 0x9e3779b9u;
       const unsigned place = number * kPart + (hash ^ hash >> 15) % kPart;
-      keys[i] = directed_key(row[__umulhi(place, static_cast<unsigned>(args.cols))], args.smallest);
+      const T raw = row[__umulhi(place, static_cast<unsigned>(args.cols))];
+      keys[i] = directed_key(compared(raw, args.magnitude), args.smallest);
     }
     Warp::sort_descending(keys);
     constexpr Key kTop = core::max_key<T>;
@@ -58,5 +60,14 @@ class RangeFromSample {
     return {{low, kTop}, best + min(best - low, kTop - best)};
   }
 };
+
+/// Sets the ranks of the sample for a row of another length or k than the plan's.
+template <class T>
+__device__ __noinline__ void sample_again(BlockArguments& args) {
+  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), 1 << 20);
+  args.log_sample = sample.log_size;
+  args.better_rank = sample.better_rank;
+  args.worse_rank = sample.worse_rank;
+}
 
 }  // namespace rtopk::cuda

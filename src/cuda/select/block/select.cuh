@@ -18,6 +18,7 @@
 #include "cuda/select/block/row.cuh"
 #include "cuda/select/block/sample.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/result_row.cuh"
 
 namespace rtopk::cuda {
@@ -34,8 +35,7 @@ struct BlockState {
   KeyRange<Key> early_ties;  ///< then this, too.
 };
 
-/// `kEarly`: for searches that stop early.
-template <class T, int kChunks, bool kEarly>
+template <class T, int kChunks, BlockTask kTask>
 class BlockSelect {
  public:
   using Config = BlockConfig<T>;
@@ -48,8 +48,8 @@ class BlockSelect {
       : args_(args),
         state_(*reinterpret_cast<State*>(shared)),
         list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
-        row_(args, blockIdx.x, 0, static_cast<int>(args.cols), shared + Config::kStateBytes),
-        marked_(args, row_, blockIdx.x, state_.of_warps, list_),
+        row_(args, row_number(), 0, static_cast<int>(args.cols), shared + Config::kStateBytes),
+        marked_(args, row_, row_number(), state_.of_warps, list_),
         search_(state_.kth) {}
 
   __device__ void run() {
@@ -68,14 +68,22 @@ class BlockSelect {
       measure(row_, args_.smallest, state_.extent);
       __syncthreads();
     }
+    if (kGeneral && args_.magnitude) {
+      row_.make_absolute();
+      __syncthreads();
+    }
     select();
-    if (args_.passes != nullptr && threadIdx.x == 0) args_.passes[blockIdx.x] = marked_.passes();
+    if (args_.passes != nullptr && threadIdx.x == 0) args_.passes[row_number()] = marked_.passes();
   }
 
  private:
   using Warp = LaneGroup<32>;
   static constexpr Key kTop = core::max_key<T>;
+  static constexpr bool kEarly = kTask == BlockTask::stop_early;
+  static constexpr bool kGeneral = kTask == BlockTask::select_general;
 
+  /// General rows have arguments of their own.
+  [[nodiscard]] static __device__ unsigned row_number() { return kGeneral ? 0u : blockIdx.x; }
   [[nodiscard]] __device__ int k() const { return static_cast<int>(args_.k); }
 
   __device__ void select() {
@@ -160,8 +168,8 @@ class BlockSelect {
     const auto sums = marked_.sums_of_warps(__reduce_add_sync(kFullWarp, marked_.packed(reach, above)));
     const Counts all = marked_.unpacked(sums.total);
     const Counts before = marked_.unpacked(sums.before);
-    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + blockIdx.x * args_.k;
-    with_indices(args_, blockIdx.x, [&](auto* indices) {
+    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number() * args_.k;
+    with_indices(args_, row_number(), [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
       for_selected(marked_, list_, mine, ties, before, {k() - all.above, 0}, all.reach == k(), args_.smallest,
                    [&](int place, int number, T raw) {
@@ -196,6 +204,7 @@ class BlockSelect {
 
   /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.
   __device__ void write_marked(int quota) {
+    if (kGeneral && args_.magnitude && args_.form == Form::dense) row_.restore(args_);
     marked_.write({quota, 0}, k(), [&](const std::uint16_t* numbers) { write_sorted(numbers); });
   }
 
@@ -224,8 +233,8 @@ class BlockSelect {
       entries[i] = place < k ? key << 16 | static_cast<std::uint16_t>(~number) : Entry{0};
     }
     Warp::sort_descending(entries);
-    T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + blockIdx.x * args.k;
-    with_indices(args, blockIdx.x, [&](auto* indices) {
+    T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + row_number() * args.k;
+    with_indices(args, row_number(), [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
 #pragma unroll
       for (int i = 0; i < C; ++i) {
@@ -249,11 +258,22 @@ class BlockSelect {
   Counts counts_;        ///< the counts of its ends.
 };
 
-template <class T, int kChunks, bool kEarly>
+template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__(BlockConfig<T>::max_threads(kChunks), BlockConfig<T>::min_blocks(kChunks))
     block_kernel(const __grid_constant__ BlockArguments args) {
   extern __shared__ __align__(16) char shared[];
-  BlockSelect<T, kChunks, kEarly>(args, shared).run();
+  BlockSelect<T, kChunks, kTask>(args, shared).run();
+}
+
+template <class T, int kChunks>
+__global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
+                                  (BlockConfig<T, true>::min_blocks(kChunks)))
+    general_block_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ GeneralRow<BlockArguments> row;
+  row.template set<T>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
+  if (row.shape.k > 0) BlockSelect<T, kChunks, BlockTask::select_general>(row.args, shared).run();
+  finish_row_of_block<T>(args, rules, blockIdx.x, row.shape);
 }
 
 }  // namespace rtopk::cuda

@@ -7,16 +7,17 @@
 namespace rtopk::cuda {
 
 template <class T, int kThreads>
-cudaError_t launch_cluster_of(const Grid& grid, ClusterArguments args) {
-  static std::atomic<std::uint64_t> allowed;
+cudaError_t launch_cluster_of(const Grid& grid, ClusterArguments args, const RowRules* rules) {
+  static std::atomic<std::uint64_t> allowed[2];
   const std::int64_t part = cluster_part_cols(args.cols, args.parts, sizeof(T));
   const auto shared_bytes = static_cast<std::int64_t>(grid.shared_bytes);
   args.list_capacity = static_cast<std::int32_t>(ClusterConfig<T, kThreads>::capacity(shared_bytes, part));
-  return launch(&cluster_kernel<T, kThreads>, allowed, grid, args);
+  if (rules != nullptr) return launch(&general_cluster_kernel<T, kThreads>, allowed[1], grid, args, *rules);
+  return launch(&cluster_kernel<T, kThreads>, allowed[0], grid, args);
 }
 
 template <class T>
-cudaError_t launch_cluster(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_cluster(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   const ClusterSample sample = cluster_sample(args.cols, args.k, sizeof(T));
   ClusterArguments cluster_args{args};
   cluster_args.parts = static_cast<std::int32_t>(plan.parts);
@@ -25,8 +26,8 @@ cudaError_t launch_cluster(const Plan& plan, const SelectArguments& args, const 
   cluster_args.rank_if_alike = sample.rank_if_alike;
   Grid clusters = grid;
   clusters.blocks_per_cluster = cluster_args.parts;
-  return plan.threads == kClusterThreads ? launch_cluster_of<T, kClusterThreads>(clusters, cluster_args)
-                                         : launch_cluster_of<T, kClusterMoreThreads>(clusters, cluster_args);
+  return plan.threads == kClusterThreads ? launch_cluster_of<T, kClusterThreads>(clusters, cluster_args, rules)
+                                         : launch_cluster_of<T, kClusterMoreThreads>(clusters, cluster_args, rules);
 }
 
 }  // namespace rtopk::cuda

@@ -63,7 +63,7 @@ class RowSample {
         drawn.bits = __ldg(reinterpret_cast<const uint4*>(vectors + vector * kVector));
 #pragma unroll
         for (int j = 0; j < kVector; ++j) {
-          const Key key = directed_key(drawn.raw[j], args_.smallest);
+          const Key key = directed_key(compared(drawn.raw[j], args_.magnitude), args_.smallest);
           greatest = max(greatest, key);
           least = min(least, key);
         }
@@ -126,5 +126,14 @@ class RowSample {
  private:
   const ClusterArguments& args_;
 };
+
+/// Sets the ranks of the sample for a row of another length or k than the plan's.
+template <class T>
+__device__ __noinline__ void sample_again(ClusterArguments& args) {
+  const ClusterSample sample = cluster_sample(args.cols, args.k, sizeof(T));
+  args.log_draws = sample.log_draws;
+  args.threshold_rank = sample.rank;
+  args.rank_if_alike = sample.rank_if_alike;
+}
 
 }  // namespace rtopk::cuda

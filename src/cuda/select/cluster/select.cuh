@@ -20,6 +20,7 @@
 #include "cuda/select/cluster/sample.cuh"
 #include "cuda/select/cluster/sums.cuh"
 #include "cuda/select/cluster/tile_marks.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/part_search.cuh"
 #include "cuda/select/result_row.cuh"
 #include "plan/select/tuning_cluster.hpp"
@@ -40,7 +41,8 @@ struct ClusterState {
   SampleGroups<Key> sample;  ///< Later, ties.
 };
 
-template <class T, int kThreads>
+/// `kGeneral`: for rows that have arguments of their own.
+template <class T, int kThreads, bool kGeneral>
 class ClusterSelect {
  public:
   using Config = ClusterConfig<T, kThreads>;
@@ -96,11 +98,13 @@ class ClusterSelect {
   static __device__ int log_of(int power) { return __ffs(power) - 1; }
   /// Index of this block in the cluster.
   [[nodiscard]] __device__ int block() const { return static_cast<int>(blockIdx.x) & (args_.parts - 1); }
-  [[nodiscard]] __device__ std::int64_t row() const { return blockIdx.x >> log_of(args_.parts); }
+  [[nodiscard]] __device__ std::int64_t row() const { return kGeneral ? 0 : blockIdx.x >> log_of(args_.parts); }
   [[nodiscard]] __device__ char* memory_of_tiles() const { return shared_ + Config::tiles_at(args_.list_capacity); }
   [[nodiscard]] __device__ Tiles tiles() const { return Tiles(state_.part, memory_of_tiles()); }
   [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_); }
   __device__ Key key_of(T raw) const { return directed_key(raw, args_.smallest); }
+  /// What stands for an element of the row in comparisons. The list has these.
+  __device__ T comparable(T raw) const { return kGeneral ? compared(raw, args_.magnitude) : raw; }
   [[nodiscard]] __device__ typename List::Candidates candidates() const {
     return {list_.entries, state_.list, state_.list.listed, args_.smallest};
   }
@@ -156,7 +160,8 @@ class ClusterSelect {
   __device__ void list() {
     ListState<Key>& list = state_.list;
     if (state_.part.has_ends()) {
-      state_.part.for_ends([&](T raw, int column) {
+      state_.part.for_ends([&](T end, int column) {
+        const T raw = comparable(end);
         const Key key = key_of(raw);
         if (list.is_strict != 0 && key == list.threshold) {
           atomicAdd(&list.equal, 1);
@@ -192,7 +197,13 @@ class ClusterSelect {
       Tiles::wait();
       const T* elements = tiles.elements(tile);
       const auto vector = [&](int line) {
-        return *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
+        Vector<T> loaded;
+        loaded.bits = *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
+        if constexpr (kGeneral) {
+#pragma unroll
+          for (int j = 0; j < Config::kVector; ++j) loaded.raw[j] = comparable(loaded.raw[j]);
+        }
+        return loaded.bits;
       };
       unsigned own = Marks::kAll;
       if (!tiles.is_whole(tile)) {
@@ -224,7 +235,7 @@ class ClusterSelect {
       const auto bit = static_cast<unsigned>(31 - __clz(static_cast<int>(marks)));
       marks ^= 1u << bit;
       const unsigned i = Marks::line(bit) * Tiles::kLineElements + Marks::place(bit);
-      list_.put(at++, elements[i], column + static_cast<int>(i));
+      list_.put(at++, comparable(elements[i]), column + static_cast<int>(i));
     }
     return true;
   }
@@ -255,14 +266,15 @@ class ClusterSelect {
     const auto list_line = [&](int number, const T* elements, int column) {
       int equal = 0;
 #pragma unroll 1
-      for (int j = 0; j < number; ++j) equal += key_of(elements[j]) == key ? 1 : 0;
+      for (int j = 0; j < number; ++j) equal += key_of(comparable(elements[j])) == key ? 1 : 0;
       const BlockSums::Sums sums = sums_.before(equal);
       int at = found + sums.before;
       found += sums.total;
 #pragma unroll 1
       for (int j = 0; equal > 0 && at < quota; ++j) {
-        if (key_of(elements[j]) != key) continue;
-        list_.put(listed + at, elements[j], column + j);
+        const T raw = comparable(elements[j]);
+        if (key_of(raw) != key) continue;
+        list_.put(listed + at, raw, column + j);
         ++at;
         --equal;
       }
@@ -359,7 +371,8 @@ class ClusterSelect {
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
       if (!is_chosen(i, least)) continue;
       if (args_.form == Form::dense) {
-        static_cast<T*>(args_.dense)[first + list_.entries[i].column] = list_.entries[i].raw;
+        const int column = list_.entries[i].column;
+        static_cast<T*>(args_.dense)[first + column] = kGeneral ? state_.part.elements[column] : list_.entries[i].raw;
       } else {
         args_.mask[first + list_.entries[i].column] = 1;
       }
@@ -393,7 +406,18 @@ template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kBlocksPerMultiprocessor))
     cluster_kernel(const __grid_constant__ ClusterArguments args) {
   extern __shared__ __align__(16) char shared[];
-  ClusterSelect<T, kThreads>(args, shared).run();
+  ClusterSelect<T, kThreads, false>(args, shared).run();
+}
+
+template <class T, int kThreads>
+__global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kBlocksPerMultiprocessor))
+    general_cluster_kernel(const __grid_constant__ ClusterArguments args, const __grid_constant__ RowRules rules) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ GeneralRow<ClusterArguments> row;
+  const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
+  row.template set<T>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
+  if (row.shape.k > 0) ClusterSelect<T, kThreads, true>(row.args, shared).run();
+  finish_row_of_cluster<T>(args, rules, number, row.shape, args.parts);
 }
 
 }  // namespace rtopk::cuda

@@ -7,7 +7,7 @@
 namespace rtopk::cuda {
 
 template <class T>
-cudaError_t launch_filter(const Plan&, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_filter(const Plan&, const SelectArguments& args, const RowRules*, const Grid& grid) {
   static std::atomic<std::uint64_t> allowed[2];
   if (FilterConfig<T>::capacity(args.k) <= FilterConfig<T>::kShortList) {
     return launch(&filter_kernel<T, true>, allowed[0], grid, args);

@@ -13,6 +13,7 @@
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/block_sums.cuh"
 #include "cuda/select/digit_search.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/row_vectors.cuh"
 #include "cuda/select/row_writer.cuh"
 #include "plan/select/tuning_radix.hpp"
@@ -33,6 +34,30 @@ __global__ void __launch_bounds__(kRadixThreadsAlone) radix_alone_kernel(const _
     const auto kth = radix_kth<T>(args, row, bins, scratch, passes);
     write_row<T>(args, number, row, kth, {totals, lists});
     if (args.passes != nullptr && threadIdx.x == 0) args.passes[number] = passes;
+  }
+}
+
+/// The same for general rows.
+template <class T>
+__global__ void __launch_bounds__(kRadixThreadsAlone)
+    general_radix_kernel(const __grid_constant__ SelectArguments args, const __grid_constant__ RowRules rules) {
+  using Digits = RadixDigits<sizeof(T)>;
+  extern __shared__ __align__(16) char shared[];
+  __shared__ BlockScratch scratch;
+  __shared__ std::uint32_t totals[2][32];
+  __shared__ GeneralRow<SelectArguments> own;
+  auto* bins = reinterpret_cast<std::uint32_t*>(shared);
+  auto* lists = reinterpret_cast<std::uint16_t*>(shared + Digits::kSharedBytes);
+  for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
+    own.template set<T>(args, rules, number, [](SelectArguments&) {});
+    std::int32_t passes = 0;
+    if (own.shape.k > 0) {
+      const RowVectors<T, true> row(own.args, 0);
+      const auto kth = radix_kth<T>(own.args, row, bins, scratch, passes);
+      write_row<T>(own.args, 0, row, kth, {totals, lists});
+    }
+    if (args.passes != nullptr && threadIdx.x == 0) args.passes[number] = passes;
+    finish_row_of_block<T>(args, rules, number, own.shape);
   }
 }
 

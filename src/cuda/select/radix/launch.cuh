@@ -9,13 +9,14 @@
 namespace rtopk::cuda {
 
 template <class T>
-cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   using Digits = RadixDigits<sizeof(T)>;
   using Config = WriterConfig<T>;
-  static std::atomic<std::uint64_t> allowed[6];
+  static std::atomic<std::uint64_t> allowed[7];
   if (plan.parts <= 1) {
     Grid alone = grid;
     alone.shared_bytes = Digits::kSharedBytes + Config::shared_bytes(alone.threads);
+    if (rules != nullptr) return launch(&general_radix_kernel<T>, allowed[6], alone, args, *rules);
     return launch(&radix_alone_kernel<T>, allowed[0], alone, args);
   }
 

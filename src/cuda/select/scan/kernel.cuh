@@ -12,14 +12,23 @@
 #include "cuda/select/digit_search.cuh"
 #include "cuda/select/early_stop.cuh"
 #include "cuda/select/element.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/row_vectors.cuh"
 #include "cuda/select/row_writer.cuh"
 #include "plan/select/tuning_scan.hpp"
 
 namespace rtopk::cuda {
 
+/// What the threads of a block share while they read a row.
+template <class Value>
+struct ScanRowMemory {
+  Value least[32];
+  Value greatest[32];
+  BlockScratch scratch;
+};
+
 /// A row as the bisection sees it: negated for `smallest`, so that it always looks for the largest elements.
-template <class T, bool kHeld>
+template <class T, bool kHeld, class Vectors>
 class ScanRow {
  public:
   using E = Element<T>;
@@ -35,13 +44,9 @@ class ScanRow {
     bool finite;
   };
 
-  struct Shared {
-    Value least[32];
-    Value greatest[32];
-    BlockScratch scratch;
-  };
+  using Shared = ScanRowMemory<Value>;
 
-  __device__ ScanRow(const SelectArguments& args, const RowVectors<T>& row, Shared& shared)
+  __device__ ScanRow(const SelectArguments& args, const Vectors& row, Shared& shared)
       : row_(row), cols_(args.cols), smallest_(args.smallest), shared_(shared) {
     if constexpr (kHeld) {
 #pragma unroll
@@ -114,7 +119,7 @@ class ScanRow {
 
  private:
   __device__ Value directed(T raw) const {
-    const Value x = E::value(raw);
+    const Value x = E::value(row_.comparable(raw));
     if constexpr (core::is_floating<T>) {
       return smallest_ ? -x : x;  // NaN stays NaN: such a row is not bisected
     } else {
@@ -158,7 +163,7 @@ class ScanRow {
     }
   }
 
-  const RowVectors<T>& row_;
+  const Vectors& row_;
   std::int64_t cols_;
   bool smallest_;
   Shared& shared_;
@@ -175,45 +180,74 @@ __device__ Threshold<core::KeyOf<T>> kth_of(const core::Selection<core::Arithmet
   return {fill, core::directed_threshold_key<T, direction>(selection.sure), true, k - selection.count_sure};
 }
 
-template <class T, bool kHeld>
-__global__ void __launch_bounds__(kScanMaxThreads) scan_rows_kernel(const __grid_constant__ SelectArguments args) {
+/// What the threads of a block share.
+template <class T>
+struct ScanShared {
+  ScanRowMemory<typename Element<T>::Value> row;
+  std::uint32_t totals[2][32];
+};
+
+/// Selects from row `number` of a matrix. All threads of the block call this.
+template <class T, bool kHeld, bool kGeneral>
+__device__ void scan_row(const SelectArguments& args, std::int64_t number, ScanShared<T>& memory, char* shared) {
   using Key = core::KeyOf<T>;
-  using Row = ScanRow<T, kHeld>;
-  extern __shared__ __align__(16) char shared[];
-  __shared__ typename Row::Shared row_shared;
-  __shared__ std::uint32_t totals[2][32];
+  using Vectors = RowVectors<T, kGeneral>;
+  using Row = ScanRow<T, kHeld, Vectors>;
   auto* bins = reinterpret_cast<std::uint32_t*>(shared);
   auto* lists = reinterpret_cast<std::uint16_t*>(shared + RadixDigits<sizeof(Key)>::kSharedBytes);
-
-  for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
-    const RowVectors<T> vectors(args, number);
-    Threshold<Key> kth{};
-    std::int32_t passes = 0;
-    bool exact = true;
-    {
-      const Row row(args, vectors, row_shared);
-      const typename Row::Extent extent = row.extent();
-      if (extent.finite) {
-        // Every thread runs the search, since all threads have the counts.
-        core::Bisection<core::ArithmeticOf<T>> search(row.arithmetic(extent.least), row.arithmetic(extent.greatest),
-                                                      args.k, args.max_iter, args.rule, args.epsilon);
+  const Vectors vectors(args, number);
+  Threshold<Key> kth{};
+  std::int32_t passes = 0;
+  bool exact = true;
+  {
+    const Row row(args, vectors, memory.row);
+    const typename Row::Extent extent = row.extent();
+    if (extent.finite) {
+      // Every thread runs the search, since all threads have the counts.
+      core::Bisection<core::ArithmeticOf<T>> search(row.arithmetic(extent.least), row.arithmetic(extent.greatest),
+                                                    args.k, args.max_iter, args.rule, args.epsilon);
 #pragma unroll 1
-        while (search.next()) search.record(row.count(search.middle()));
-        const auto selection = search.selection();
-        passes = selection.passes;
-        exact = !stops_early(args);
-        if (!exact) {
-          kth = args.smallest ? kth_of<T, Direction::smallest>(selection, args.k)
-                              : kth_of<T, Direction::largest>(selection, args.k);
-        }
+      while (search.next()) search.record(row.count(search.middle()));
+      const auto selection = search.selection();
+      passes = selection.passes;
+      exact = !stops_early(args);
+      if (!exact) {
+        kth = args.smallest ? kth_of<T, Direction::smallest>(selection, args.k)
+                            : kth_of<T, Direction::largest>(selection, args.k);
       }
     }
-    if (exact) {
-      std::int32_t digits = 0;
-      kth = radix_kth<T>(args, vectors, bins, row_shared.scratch, digits);
+  }
+  if (exact) {
+    std::int32_t digits = 0;
+    kth = radix_kth<T>(args, vectors, bins, memory.row.scratch, digits);
+  }
+  write_row<T>(args, number, vectors, kth, {memory.totals, lists});
+  if (args.passes != nullptr && threadIdx.x == 0) args.passes[number] = passes;
+}
+
+template <class T, bool kHeld>
+__global__ void __launch_bounds__(kScanMaxThreads) scan_rows_kernel(const __grid_constant__ SelectArguments args) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ ScanShared<T> memory;
+  for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
+    scan_row<T, kHeld, false>(args, number, memory, shared);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kScanMaxThreads)
+    general_scan_kernel(const __grid_constant__ SelectArguments args, const __grid_constant__ RowRules rules) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ ScanShared<T> memory;
+  __shared__ GeneralRow<SelectArguments> own;
+  for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
+    own.template set<T>(args, rules, number, [](SelectArguments&) {});
+    if (own.shape.k > 0) {
+      scan_row<T, false, true>(own.args, 0, memory, shared);
+    } else if (args.passes != nullptr && threadIdx.x == 0) {
+      args.passes[number] = 0;
     }
-    write_row<T>(args, number, vectors, kth, {totals, lists});
-    if (args.passes != nullptr && threadIdx.x == 0) args.passes[number] = passes;
+    finish_row_of_block<T>(args, rules, number, own.shape);
   }
 }
 

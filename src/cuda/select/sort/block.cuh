@@ -9,6 +9,7 @@
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/bins.cuh"
 #include "cuda/select/block_sums.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/sort/results.cuh"
 #include "plan/select/tuning_sort.hpp"
 
@@ -168,6 +169,20 @@ __global__ void __launch_bounds__(32 * kWarps, 32 / kWarps)
   static_assert(sizeof(typename Sort::Memory) <= BlockSortConfig::shared_bytes(kWarps, sizeof(T)));
   Sort sort(args, *reinterpret_cast<typename Sort::Memory*>(shared));
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) sort.run(args, row);
+}
+
+/// The same for general rows.
+template <class T, int kWarps>
+__global__ void __launch_bounds__(32 * kWarps, 32 / kWarps)
+    general_block_sort_kernel(const __grid_constant__ SelectArguments args, const __grid_constant__ RowRules rules) {
+  using Sort = BlockSort<T, kWarps>;
+  extern __shared__ __align__(16) char shared[];
+  __shared__ GeneralRow<SelectArguments> own;
+  for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
+    own.template set<T>(args, rules, number, [](SelectArguments&) {});
+    if (own.shape.k > 0) Sort(own.args, *reinterpret_cast<typename Sort::Memory*>(shared)).run(own.args, 0);
+    finish_row_of_block<T>(args, rules, number, own.shape);
+  }
 }
 
 }  // namespace rtopk::cuda

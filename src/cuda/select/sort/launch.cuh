@@ -105,32 +105,34 @@ cudaError_t launch_warp_sort(const SelectArguments& args, const Grid& grid) {
 }
 
 template <class T, int kWarps>
-cudaError_t launch_block_sort_of(const SelectArguments& args, Grid grid) {
-  static std::atomic<std::uint64_t> allowed;
+cudaError_t launch_block_sort_of(const SelectArguments& args, const RowRules* rules, Grid grid) {
+  static std::atomic<std::uint64_t> allowed[2];
   grid.threads = 32 * kWarps;
   grid.shared_bytes = BlockSortConfig::shared_bytes(kWarps, sizeof(T));
   grid.blocks = std::min(args.rows, std::int64_t{0x7fffffff});
-  return launch(&block_sort_kernel<T, kWarps>, allowed, grid, args);
+  if (rules != nullptr) return launch(&general_block_sort_kernel<T, kWarps>, allowed[1], grid, args, *rules);
+  return launch(&block_sort_kernel<T, kWarps>, allowed[0], grid, args);
 }
 
 template <class T>
-cudaError_t launch_block_sort(const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_block_sort(const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   switch (BlockSortConfig::warps(args.k)) {
-    case 4: return launch_block_sort_of<T, 4>(args, grid);
-    case 8: return launch_block_sort_of<T, 8>(args, grid);
-    case 16: return launch_block_sort_of<T, 16>(args, grid);
-    default: return launch_block_sort_of<T, 32>(args, grid);
+    case 4: return launch_block_sort_of<T, 4>(args, rules, grid);
+    case 8: return launch_block_sort_of<T, 8>(args, rules, grid);
+    case 16: return launch_block_sort_of<T, 16>(args, rules, grid);
+    default: return launch_block_sort_of<T, 32>(args, rules, grid);
   }
 }
 
 /// Sorts the k results of each row by value. They are in `args.indices`, which must not be null, in ascending order of
 /// the index, and in `args.values` if that is not null.
 template <class T>
-cudaError_t launch_sort(const Plan&, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_sort(const Plan&, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   if (args.rows == 0) return cudaSuccess;
+  if (rules != nullptr) return launch_block_sort<T>(args, rules, grid);  // a plan has no more than it sorts
   if (args.k <= BlockSortConfig::kMaxItems && args.cols <= std::int64_t{1} << 32) {
     const bool by_warps = args.k <= WarpSortConfig::kMaxItems && args.rows > BlockSortConfig::kFewRows;
-    return by_warps ? launch_warp_sort<T>(args, grid) : launch_block_sort<T>(args, grid);
+    return by_warps ? launch_warp_sort<T>(args, grid) : launch_block_sort<T>(args, nullptr, grid);
   }
   if constexpr (sizeof(T) <= 4) {
     if (sorts_by_digits<T>(args, grid.device)) return launch_digit_sort<T>(args, grid);

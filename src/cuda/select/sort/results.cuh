@@ -30,7 +30,7 @@ struct SortedResults {
 #pragma unroll 4
     for (int i = thread; i < k; i += threads) {
       const std::int64_t index = result.index(i);
-      const T value = result.values != nullptr ? result.values[i] : elements[index];
+      const T value = compared(result.values != nullptr ? result.values[i] : elements[index], args.magnitude);
       values[i] = value;
       indices[i] = static_cast<std::uint32_t>(index);
       const Key key = directed_key(value, args.smallest);

@@ -40,7 +40,7 @@ cudaError_t launch_unaligned_tournament(const Plan& plan, SelectArguments args, 
 }
 
 template <class T>
-cudaError_t launch_tournament(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_tournament(const Plan& plan, const SelectArguments& args, const RowRules*, const Grid& grid) {
   return with_tournament_list(args.k, [&]<int K>() {
     return kTournamentReadsVectors<T> && args.access_bytes == 16 ? launch_aligned_tournament<T, K>(plan, args, grid)
                                                                  : launch_unaligned_tournament<T, K>(plan, args, grid);

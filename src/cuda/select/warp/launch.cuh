@@ -16,7 +16,7 @@ cudaError_t launch_rows(const SelectArguments& args, const Grid& grid) {
 }
 
 template <class T>
-cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Grid& grid) {
+cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const RowRules*, const Grid& grid) {
   cudaError_t error = cudaErrorInvalidValue;
   const auto is_planned = [&](int lanes, int elements) {
     return plan.lanes_per_row == lanes && plan.elements_per_lane == elements;
