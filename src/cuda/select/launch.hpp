@@ -14,6 +14,9 @@ namespace rtopk::cuda {
 
 template <class T>
 cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
+/// cuda_warp for general rows.
+template <class T>
+cudaError_t launch_ragged(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
 template <class T>
 cudaError_t launch_tournament(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
 template <class T>

@@ -81,6 +81,10 @@ RowRules make_rules(const Plan& plan, const RowArrays& arrays, const Output& out
 /// A plan does not know the address of the first row.
 template <class T>
 cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, const RowRules* rules, Grid grid) {
+  if (rules != nullptr) {
+    args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
+    return launch_ragged<T>(plan, args, rules, grid);
+  }
   constexpr int kNarrowestCopy = 4;  // bytes that the hardware copies to shared memory
   const bool copies_elements = args.access_bytes < kNarrowestCopy && plan.problem.search == Search::fast;
   if (copies_elements || (!args.bisection && args.access_bytes != 16)) {

@@ -95,10 +95,20 @@ bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
   });
 }
 
+template <class T>
+bool plan_ragged_rows(const Traits& traits, Plan& plan) {
+  return for_ragged_variants<T>([&]<int G, int R>() {
+    const std::int64_t tiles = core::ceil_div(plan.problem.rows, std::int64_t{32 / G});
+    return set_warp_config<RaggedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
+                                                        traits.shared_bytes_per_block, plan);
+  });
+}
+
 /// A warp, or some of its lanes, for each row. `wanted`: accept slow configs too.
 bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    if (core::is_general(problem)) return plan_ragged_rows<T>(traits, plan);
     const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
     if (!makes_passes(problem) && !has_aligned_rows(problem)) {
       if ((!core::bisects(problem) || odd) && plan_unaligned_rows<T>(traits, plan)) return true;
@@ -462,13 +472,14 @@ bool has_small_share(const Problem& problem) {
   return problem.k <= std::min(kMaxListed, problem.cols / 8);
 }
 
-/// Picks the family of general rows, which some families do not take. families do not take.
+/// Picks the family of general rows, which some families do not take.
 void pick_general_family(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   const bool planned = core::bisects(problem)
                            ? takes(Family::cuda_scan)
-                           : (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
+                           : takes(Family::cuda_warp) ||
+                                 (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
                                  takes(Family::cuda_block) || (has_small_share(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
 }
@@ -494,12 +505,12 @@ void pick_family(const Traits& traits, Plan& plan) {
 Status check_search(Family family, const Problem& problem, const char* argument) {
   const bool exact = !core::bisects(problem);
   if (core::is_general(problem)) {
-    const bool takes =
-        exact ? family == Family::cuda_block || family == Family::cuda_cluster || family == Family::cuda_radix
-              : family == Family::cuda_scan;
+    const bool takes = exact ? family == Family::cuda_warp || family == Family::cuda_block ||
+                                   family == Family::cuda_cluster || family == Family::cuda_radix
+                             : family == Family::cuda_scan;
     if (takes) return {};
     return core::status(StatusCode::invalid_argument, "%s is %s; accepted for these rows on a GPU: %s", argument,
-                        name(family), exact ? "cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
+                        name(family), exact ? "cuda_warp, cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
   }
   switch (family) {
     case Family::cuda_warp: return {};
@@ -584,6 +595,10 @@ bool tiles_are_known(const Plan& plan) {
                 tiles_fit(plan, kWarpsPerBlock, Config::kRows, warp_shared_bytes<Config>(problem));
         return true;
       };
+      if (core::is_general(problem)) {
+        for_ragged_variants<T>([&]<int G, int R>() { return fits.template operator()<RaggedConfig<T, G, R>>(G, R); });
+        return;
+      }
       for_aligned_variants<T>([&]<int G, int R>() { return fits.template operator()<AlignedConfig<T, G, R>>(G, R); });
       if (makes_passes(problem)) return;
       for_unaligned_variants<T>([&]<int G, int R>() {

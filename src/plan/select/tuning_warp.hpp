@@ -110,6 +110,27 @@ struct UnalignedConfig : WarpLists<T, G, R> {
   }
 };
 
+/// Short general rows: up to kCols elements at any address. A lane holds R neighbouring elements, and R or half of it, the
+/// number of words, is no multiple of four, which would cause bank conflicts.
+template <class T, int G, int R>
+struct RaggedConfig : WarpLists<T, G, R> {
+  static constexpr int kCols = R * G;
+  /// What a row's own shape takes, too.
+  static constexpr int kBlocksPerMultiprocessor =
+      std::max(WarpLists<T, G, R>::kBlocksPerMultiprocessor - (sizeof(T) == 8 ? 0 : 1), 3);
+  static constexpr int kRowBytes = kCols * static_cast<int>(sizeof(T));
+  /// A row may begin anywhere in the first vector. 16-bit rows are read up to a word past their end.
+  static constexpr int kSlotBytes = (kRowBytes + 15 + 15 + 4) / 16 * 16;
+  /// Copies of a lane for a row: its vectors, and one more for what it does not fill.
+  static constexpr int kCopies = (kRowBytes / 16 + 2 + G - 1) / G;
+
+  static constexpr std::size_t shared_bytes(std::int64_t, std::int64_t k, bool by_value) {
+    return std::size_t{kWarpsPerBlock} * static_cast<std::size_t>(RaggedConfig::kStages * RaggedConfig::kRows * kSlotBytes +
+                                                                  RaggedConfig::lists_bytes(k, by_value));
+  }
+  static constexpr bool takes(std::int64_t cols) { return cols <= kCols; }
+};
+
 /// Calls `f.template operator()<G, R>()` for the compiled configs of aligned rows, shortest rows first, until it
 /// returns true.
 ///
@@ -166,6 +187,24 @@ constexpr bool for_unaligned_variants(F&& f) {
         f.template operator()<32, 22>() || f.template operator()<32, 30>();
     if constexpr (sizeof(T) == 4) {
       return found || f.template operator()<32, 46>() || f.template operator()<32, 62>();
+    } else {
+      return found;
+    }
+  }
+}
+
+/// The same for short general rows.
+template <class T, class F>
+constexpr bool for_ragged_variants(F&& f) {
+  if constexpr (sizeof(T) == 2) {
+    return f.template operator()<2, 28>() || f.template operator()<4, 28>() || f.template operator()<8, 28>() ||
+           f.template operator()<8, 60>() || f.template operator()<16, 60>() || f.template operator()<32, 60>();
+  } else {
+    const bool found = f.template operator()<2, 14>() || f.template operator()<4, 14>() ||
+                       f.template operator()<8, 14>() || f.template operator()<8, 30>() ||
+                       f.template operator()<16, 30>() || f.template operator()<32, 30>();
+    if constexpr (sizeof(T) == 4) {
+      return found || f.template operator()<32, 62>();
     } else {
       return found;
     }

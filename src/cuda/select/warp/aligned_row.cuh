@@ -18,6 +18,7 @@ namespace rtopk::cuda {
 template <class T, int G, int R>
 struct AlignedRow {
   using Type = T;
+  using Arguments = SelectArguments;
   static constexpr int kElements = R;  ///< Of a lane.
   using Config = AlignedConfig<T, G, R>;
   using E = Element<T>;
@@ -37,6 +38,7 @@ struct AlignedRow {
 
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int k() const { return static_cast<int>(args.k); }
+  __device__ const Expectation& expectation() const { return args.expectation; }
 
   // ------------------------------------------------------------------------------------------------------------------
   // Rows in shared memory. A lane's elements are neighbours, so that one prefix sum gives their places among the

@@ -33,7 +33,7 @@ constexpr int blocks_per_multiprocessor() {
 
 template <class Row, WarpTask kTask>
 __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocessor<Row, kTask>()))
-    warp_kernel(const __grid_constant__ SelectArguments args) {
+    warp_kernel(const __grid_constant__ typename Row::Arguments args) {
   extern __shared__ __align__(128) char shared[];
   const WarpTiles<Row> tiles(args, shared);
   if constexpr (kTask == WarpTask::bisect) {

@@ -45,7 +45,7 @@ class PlainLane {
   __device__ Learnt<Real> expected(const Row& row) const {
     constexpr int kNumber = R / 2;
     const bool whole = row.is_whole(R - 1);
-    return expected_from_elements<Group::kLanes, kNumber>(row.args.expectation, whole,
+    return expected_from_elements<Group::kLanes, kNumber>(row.expectation(), whole,
                                                           [&](int i) { return E::real(x_[2 * i]); });
   }
 
@@ -163,7 +163,7 @@ class PackedLane {
   /// From the first half of each lane: the second may lie past the end of the row.
   __device__ Learnt<float> expected(const Row& row) const {
     const bool whole = row.is_whole(kPairs - 1);
-    return expected_from_elements<Group::kLanes, kPairs>(row.args.expectation, whole,
+    return expected_from_elements<Group::kLanes, kPairs>(row.expectation(), whole,
                                                          [&](int i) { return P::real(x_[i] >> 16); });
   }
 

@@ -13,8 +13,9 @@ class WarpTiles {
  public:
   using Config = typename Row::Config;
   using Group = typename Row::Group;
+  using Arguments = typename Row::Arguments;
 
-  __device__ WarpTiles(const SelectArguments& args, char* shared) : args_(args), stage_bytes_(Row::stage_bytes(args)) {
+  __device__ WarpTiles(const Arguments& args, char* shared) : args_(args), stage_bytes_(Row::stage_bytes(args)) {
     const int list_bytes = Config::lists_bytes(args.k, args.by_value);
     stages_ = shared + (threadIdx.x / 32) * (Config::kStages * stage_bytes_ + list_bytes);
     list_ = reinterpret_cast<std::uint16_t*>(stages_ + Config::kStages * stage_bytes_) +
@@ -54,7 +55,7 @@ class WarpTiles {
     return first_row_ + static_cast<std::int64_t>(max(0, min(number, own_ - 1))) * Config::kRows;
   }
 
-  const SelectArguments& args_;
+  const Arguments& args_;
   int stage_bytes_;
   char* stages_;         ///< Two tiles of this warp.
   std::uint16_t* list_;  ///< Columns of this group's row.

@@ -23,6 +23,7 @@ namespace rtopk::cuda {
 template <class T, int G, int R>
 struct UnalignedRow {
   using Type = T;
+  using Arguments = SelectArguments;
   static constexpr int kElements = R;  ///< Of a lane.
   using Config = UnalignedConfig<T, G, R>;
   using E = Element<T>;
@@ -56,6 +57,7 @@ struct UnalignedRow {
 
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int k() const { return static_cast<int>(args.k); }
+  __device__ const Expectation& expectation() const { return args.expectation; }
 
   // ------------------------------------------------------------------------------------------------------------------
   // Elements.
