@@ -14,6 +14,8 @@ DEVICES = {"cpu": 0, "cuda": 1}
 SEARCHES = {"fast": 0, "bisection": 1}
 RULES = {"threshold_first": 0, "printed": 1}
 DIRECTIONS = {"largest": 0, "smallest": 1}
+ARRAYS = {None: 0, "i32": 1, "i64": 2}
+INDEX_KINDS = {"column": 0, "ids": 1, "pages": 2, "shifted": 3}
 
 
 class Status(ctypes.Structure):
@@ -29,7 +31,11 @@ class Problem(ctypes.Structure):
             for name in ("dtype", "direction", "order", "form", "index_type")
             + ("values", "indices", "passes", "max_iter", "search", "rule")
         ]
-        + [("epsilon", ctypes.c_double), ("device_kind", ctypes.c_int32), ("device_ordinal", ctypes.c_int32)]
+        + [("epsilon", ctypes.c_double)]
+        + [(name, ctypes.c_int32) for name in ("magnitude", "thresholds", "lengths", "starts", "offsets", "row_k")]
+        + [("elements", ctypes.c_int64), ("index_kind", ctypes.c_int32), ("map_type", ctypes.c_int32)]
+        + [(name, ctypes.c_int64) for name in ("map_stride", "pages", "page_size", "tables")]
+        + [(name, ctypes.c_int32) for name in ("table_of", "device_kind", "device_ordinal")]
     )
 
 
@@ -38,7 +44,11 @@ class Plan(ctypes.Structure):
 
 
 class Output(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("values", "indices", "dense", "mask", "passes")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("values", "indices", "dense", "mask", "passes", "thresholds")]
+
+
+class RowArrays(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("lengths", "starts", "offsets", "k", "map", "table_of")]
 
 
 class Launch(ctypes.Structure):
@@ -56,10 +66,11 @@ class Library:
         self._declare("rtopk_workspace_bytes", ctypes.c_size_t, ctypes.POINTER(Plan))
         self._declare("rtopk_plan_text", ctypes.c_size_t, ctypes.POINTER(Plan), ctypes.c_char_p, ctypes.c_size_t)
         self._declare(
-            "rtopk_run",
+            "rtopk_run_rows",
             Status,
             ctypes.POINTER(Plan),
             ctypes.c_void_p,
+            ctypes.POINTER(RowArrays),
             ctypes.POINTER(Output),
             ctypes.c_void_p,
             ctypes.c_size_t,
@@ -88,11 +99,12 @@ class Library:
 
     def topk_cpu(self, rows, cols, k, dtype, **options):
         """A selection on the CPU. Options: direction, order, form, index_type (default i32), row_stride, max_iter,
-        rule, epsilon, search."""
+        rule, epsilon, search, values, and by their names the fields of Problem from `magnitude` on."""
         return Selection(self._library, self._problem(rows, cols, k, dtype, **{"index_type": "i32"} | options))
 
     def _problem(self, rows, cols, k, dtype, direction="largest", order="unsorted", form="pairs", index_type="i64",
-                 row_stride=0, max_iter=0, rule="threshold_first", epsilon=0.0, search="fast"):  # fmt: skip
+                 row_stride=0, max_iter=0, rule="threshold_first", epsilon=0.0, search="fast", values=True,
+                 **rows_and_indices):  # fmt: skip
         problem = Problem()
         self._library.rtopk_problem_init(ctypes.byref(problem))
         problem.rows, problem.cols, problem.k = rows, cols, k
@@ -106,6 +118,9 @@ class Library:
         problem.rule = RULES[rule]
         problem.epsilon = epsilon
         problem.search = SEARCHES[search]
+        problem.values = values
+        for name, value in rows_and_indices.items():
+            setattr(problem, name, value)
         return problem
 
 
@@ -136,17 +151,19 @@ class Selection:
         """The arguments of bound()."""
         self.bound(matrix, values, indices, **others)()
 
-    def bound(self, matrix, values=None, indices=None, dense=None, mask=None, workspace=None, stream=None):
+    def bound(self, matrix, values=None, indices=None, dense=None, mask=None, workspace=None, stream=None,
+              thresholds=None, **arrays):  # fmt: skip
         """The selection as a function without arguments, which takes less time in Python. `workspace` is device memory,
-        for plans on a GPU; `stream` is a cudaStream_t."""
-        run, check, plan = self._library.rtopk_run, self._check, ctypes.byref(self._plan)
-        output = ctypes.byref(Output(values=values, indices=indices, dense=dense, mask=mask))
+        for plans on a GPU; `stream` is a cudaStream_t; `arrays` are those of RowArrays."""
+        run, check, plan = self._library.rtopk_run_rows, self._check, ctypes.byref(self._plan)
+        output = ctypes.byref(Output(values=values, indices=indices, dense=dense, mask=mask, thresholds=thresholds))
+        described = ctypes.byref(RowArrays(**arrays))
         launch = ctypes.byref(Launch(stream=stream))
         memory = self._workspace if workspace is None else workspace
         size = self.workspace_bytes
 
         def call():
-            check(run(plan, matrix, output, memory, size, launch))
+            check(run(plan, matrix, described, output, memory, size, launch))
 
         return call
 

@@ -125,8 +125,9 @@ struct RaggedConfig : WarpLists<T, G, R> {
   static constexpr int kCopies = (kRowBytes / 16 + 2 + G - 1) / G;
 
   static constexpr std::size_t shared_bytes(std::int64_t, std::int64_t k, bool by_value) {
-    return std::size_t{kWarpsPerBlock} * static_cast<std::size_t>(RaggedConfig::kStages * RaggedConfig::kRows * kSlotBytes +
-                                                                  RaggedConfig::lists_bytes(k, by_value));
+    return std::size_t{kWarpsPerBlock} *
+           static_cast<std::size_t>(RaggedConfig::kStages * RaggedConfig::kRows * kSlotBytes +
+                                    RaggedConfig::lists_bytes(k, by_value));
   }
   static constexpr bool takes(std::int64_t cols) { return cols <= kCols; }
 };

@@ -65,8 +65,7 @@ bool sorts_afterwards(const Plan& plan) noexcept {
 
 bool needs_indices(const Plan& plan) noexcept {
   const bool lists = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
-  return sorts_afterwards(plan) ||
-         (lists && core::is_general(plan.problem) && plan.family != Family::cuda_warp);
+  return sorts_afterwards(plan) || (lists && core::is_general(plan.problem) && plan.family != Family::cuda_warp);
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {

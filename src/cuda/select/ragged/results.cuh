@@ -48,10 +48,9 @@ __device__ void write_list(const RaggedRow<T, G, R>& row) {
       continue;
     }
     const int place = row.list[i];
-    result.write(i, row.elements[place],
-                 rules.finishes
-                     ? core::written_index(rules.map, rules.arrays, is_flat, row.row, row.start, place)
-                     : place);
+    result.write(
+        i, row.elements[place],
+        rules.finishes ? core::written_index(rules.map, rules.arrays, is_flat, row.row, row.start, place) : place);
   }
 }
 
