@@ -272,7 +272,7 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
 std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts, int threads) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
-  const std::int64_t capacity = cluster_sample(problem.cols, problem.k, element).capacity;
+  const std::int64_t capacity = cluster_list(problem.cols, problem.k, element);
   std::int64_t bytes = 0;
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
     bytes = threads == kClusterThreads ? ClusterConfig<T, kClusterThreads>::shared_bytes(capacity, part)
@@ -332,7 +332,11 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   plan.parts = parts;
   plan.threads = threads;
   plan.lanes_per_row = static_cast<std::int32_t>(parts) * threads;
-  plan.blocks = rows * parts;
+  // One row may be much longer than the others.
+  const bool has_lengths = core::exists(problem.ragged.lengths) || core::exists(problem.ragged.offsets);
+  const bool shares = parts == 1 && has_lengths && traits.compute_capability >= 90 && rows < kMaxBlocks - kMaxParts;
+  plan.rows_per_cluster = shares ? kMaxParts : 1;
+  plan.blocks = core::ceil_div(rows, plan.rows_per_cluster) * plan.rows_per_cluster * parts;
   // A longer list where the room would stay empty: it is pruned less often. Not in clusters, of which fewer might then
   // fit at a time.
   const std::int64_t at_a_time = core::ceil_div(plan.blocks, std::int64_t{traits.multiprocessors});
@@ -668,7 +672,13 @@ Status check_config(const Plan& plan) {
     if (plan.threads != kClusterThreads && plan.threads != kClusterMoreThreads) {
       return core::invalid("plan.threads", plan.threads, "256 or 512");
     }
-    if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
+    const bool shares = plan.rows_per_cluster == kMaxParts && plan.parts == 1 && core::is_general(problem);
+    if (plan.rows_per_cluster != 1 && !shares) {
+      return core::invalid("plan.rows_per_cluster", plan.rows_per_cluster, "what make_plan gave");
+    }
+    if (plan.blocks != core::ceil_div(rows, plan.rows_per_cluster) * plan.rows_per_cluster * plan.parts) {
+      return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row, and whole clusters");
+    }
     if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts, plan.threads)) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
                            "at least what make_plan gave");

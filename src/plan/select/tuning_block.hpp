@@ -25,27 +25,29 @@ struct BlockSample {
   std::int64_t candidates;   ///< Elements between the two, rarely more.
 };
 
-/// Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
-RTOPK_HD inline BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes,
-                                         std::int64_t rows) {
+/// `Real`: what it is computed in. Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
+template <class Real = double>
+RTOPK_HD BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows) {
   constexpr std::int64_t kFewRows = 1024;
   constexpr std::int64_t kVeryFewRows = 256;
-  const double margin_deviations = rows > kFewRows ? 2.5 : rows > kVeryFewRows ? 3.5 : 4.5;  // of the rank
+  const Real margin_deviations = rows > kFewRows       ? Real(2.5)
+                                 : rows > kVeryFewRows ? Real(3.5)
+                                                       : Real(4.5);  // of the rank
   // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
   constexpr std::int64_t kOneThreshold = 8;
   BlockSample sample{};
   sample.log_size = cols < 4096 ? 6 : cols < 8192 || element_bytes == 8 ? 7 : 8;
-  const double size = 1 << sample.log_size;
-  const double share = static_cast<double>(k) / static_cast<double>(std::max(cols, std::int64_t{1}));
-  const double rank = share * size;
-  const double margin = margin_deviations * std::sqrt(rank * (1 - share)) + 1;
+  const auto size = static_cast<Real>(1 << sample.log_size);
+  const Real share = static_cast<Real>(k) / static_cast<Real>(std::max(cols, std::int64_t{1}));
+  const Real rank = share * size;
+  const Real margin = margin_deviations * std::sqrt(rank * (1 - share)) + 1;
   sample.better_rank = k <= cols / kOneThreshold ? -1 : static_cast<std::int32_t>(std::floor(rank - margin));
   sample.worse_rank = static_cast<std::int32_t>(std::ceil(rank + margin));
-  const double ranks = sample.worse_rank - std::max(sample.better_rank, -1);
+  const auto ranks = static_cast<Real>(sample.worse_rank - std::max(sample.better_rank, -1));
   // A list that is too short costs several passes. Of few results it needs little room.
-  const double deviations = sample.better_rank < 0 ? 5 : 3;
-  const double most = (ranks + deviations * std::sqrt(ranks) + 2) / size * static_cast<double>(cols) + 32;
-  sample.candidates = static_cast<std::int64_t>(std::min(most, static_cast<double>(cols)));
+  const Real deviations = sample.better_rank < 0 ? 5 : 3;
+  const Real most = (ranks + deviations * std::sqrt(ranks) + 2) / size * static_cast<Real>(cols) + 32;
+  sample.candidates = static_cast<std::int64_t>(std::min(most, static_cast<Real>(cols)));
   return sample;
 }
 

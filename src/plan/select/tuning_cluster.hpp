@@ -25,14 +25,15 @@ struct ClusterSample {
   std::int32_t log_draws;  ///< log2 of the vectors of a group.
   std::int32_t rank;
   std::int32_t rank_if_alike;  ///< If the elements of a vector are alike.
-  std::int64_t capacity;       ///< Of the list of candidates. Rarely too small, if neighbours differ from each other.
 };
 
-RTOPK_HD inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+/// `Real`: what it is computed in.
+template <class Real = double>
+RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
   // Memory is slow at places that are far from each other: as few of them as leave few enough candidates.
   constexpr std::int64_t kColsPerDraw = 512;
   constexpr int kMaxLogDraws = 6;
-  constexpr double kNumbers = kClusterNumbers;
+  constexpr Real kNumbers = kClusterNumbers;
   ClusterSample sample{};
   while (sample.log_draws < kMaxLogDraws && kClusterNumbers * kColsPerDraw << sample.log_draws < cols) {
     ++sample.log_draws;
@@ -40,24 +41,30 @@ RTOPK_HD inline ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, 
   // `share * kNumbers` groups are expected to hold one of the k largest elements of the row. If the filter threshold
   // lies below all of these, k elements reach it. That fails for about one row in a million, which is then read
   // again, while all others wait.
-  const double part = std::min(static_cast<double>(k) / static_cast<double>(cols), 1.0);
-  const auto rank_of = [&](double drawn) {
-    const double share = 1.0 - std::pow(1.0 - part, drawn);
-    return std::min(std::ceil(share * kNumbers + 4.7 * std::sqrt(share * (1.0 - share) * kNumbers) + 2.0), kNumbers);
+  const Real part = std::min(static_cast<Real>(k) / static_cast<Real>(cols), Real(1));
+  const auto rank_of = [&](std::int64_t drawn) {
+    const Real share = 1 - std::exp(static_cast<Real>(drawn) * std::log(1 - part));
+    const Real rank = share * kNumbers + Real(4.7) * std::sqrt(share * (1 - share) * kNumbers) + 2;
+    return static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
   };
-  const auto vectors = static_cast<double>(1 << sample.log_draws);  // of a group
-  const std::int64_t of_a_vector = 16 / element_bytes;
-  const double drawn = vectors * static_cast<double>(of_a_vector);
-  const double rank = rank_of(drawn);
-  sample.rank = static_cast<std::int32_t>(rank);
-  sample.rank_if_alike = static_cast<std::int32_t>(rank_of(vectors));
+  const std::int64_t vectors = std::int64_t{1} << sample.log_draws;  // of a group
+  sample.rank = rank_of(vectors * 16 / element_bytes);
+  sample.rank_if_alike = rank_of(vectors);
+  return sample;
+}
+
+/// The capacity of the list of candidates. Rarely too small, if neighbours differ from each other.
+inline std::int64_t cluster_list(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
   // A list that is full is pruned, which takes as long as to read some ten thousand elements.
   constexpr double kDeviations = 2.5;
+  constexpr double kNumbers = kClusterNumbers;
+  const ClusterSample sample = cluster_sample(cols, k, element_bytes);
+  const auto drawn = static_cast<double>((std::int64_t{16} << sample.log_draws) / element_bytes);
+  const double rank = sample.rank;
   const double most = std::min(rank + kDeviations * std::sqrt(rank), kNumbers - 4.0);
   const double reaching = static_cast<double>(cols) * (1.0 - std::pow(1.0 - most / kNumbers, 1.0 / drawn));
   const std::int64_t wanted = std::max(static_cast<std::int64_t>(reaching), k + kClusterMinRoom);
-  sample.capacity = (std::min(wanted, std::max(cols, std::int64_t{kClusterMinRoom})) + 31) / 32 * 32;
-  return sample;
+  return (std::min(wanted, std::max(cols, std::int64_t{kClusterMinRoom})) + 31) / 32 * 32;
 }
 
 /// Elements of the longest part of a row. A part may begin anywhere in a vector of 16 bytes.
@@ -72,6 +79,7 @@ struct ClusterConfig {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
   /// At least so many fit, as far as registers are concerned.
   static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 1 : 1280 / kThreads;
+  static constexpr int kGeneralBlocksPerMultiprocessor = sizeof(T) == 8 ? 1 : 1024 / kThreads;  ///< General rows.
   // A part is copied to shared memory in tiles, ahead of its use.
   static constexpr int kLoads = 3;                 ///< Vectors of a thread in a tile.
   static constexpr int kTile = kThreads * kLoads;  ///< Vectors.

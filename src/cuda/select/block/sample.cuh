@@ -64,7 +64,7 @@ class RangeFromSample {
 /// Sets the ranks of the sample for a row of another length or k than the plan's.
 template <class T>
 __device__ __noinline__ void sample_again(BlockArguments& args) {
-  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), 1 << 20);
+  const BlockSample sample = block_sample<float>(args.cols, args.k, sizeof(T), 1 << 20);
   args.log_sample = sample.log_size;
   args.better_rank = sample.better_rank;
   args.worse_rank = sample.worse_rank;
