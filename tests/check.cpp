@@ -148,10 +148,7 @@ std::unique_ptr<GuardedBuffer> output_buffer(std::size_t bytes, std::size_t size
 
 std::unique_ptr<GuardedBuffer> array_buffer(const std::vector<std::int64_t>& numbers, ArrayType type,
                                             const Layout& layout) {
-  Bytes bytes;
-  if (type != ArrayType::none) {
-    bytes = encode(numbers, type == ArrayType::i32 ? rtopk::IndexType::i32 : rtopk::IndexType::i64);
-  }
+  const Bytes bytes = encode(numbers, type);
   auto buffer = std::make_unique<GuardedBuffer>(bytes.size(), layout.output_misalignment * rtopk::size_of(type));
   if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
   return buffer;

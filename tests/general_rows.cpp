@@ -56,6 +56,14 @@ std::vector<std::int64_t> any_offsets(const Problem& p, Random& random) {
 
 }  // namespace
 
+ArrayBytes::ArrayBytes(const Problem& p, const RowNumbers& numbers)
+    : lengths(encode(numbers.lengths, p.ragged.lengths)),
+      starts(encode(numbers.starts, p.ragged.starts)),
+      offsets(encode(numbers.offsets, p.ragged.offsets)),
+      k(encode(numbers.k, p.ragged.k)),
+      map(encode(numbers.map, p.index_map.type)),
+      table_of(encode(numbers.table_of, p.index_map.table_of)) {}
+
 std::int64_t any_number(std::int64_t most, ArrayType type, Random& random) {
   switch (random.between(0, 15)) {
     case 0: return 0;

@@ -5,11 +5,22 @@
 
 #include <rtopk/select.hpp>
 
+#include "encoding.hpp"
 #include "matrix.hpp"
 #include "oracle.hpp"
 #include "random.hpp"
 
 namespace rtopk_test {
+
+/// The arrays that a problem names, as bytes of their types.
+struct ArrayBytes {
+  Bytes lengths, starts, offsets, k, map, table_of;
+
+  ArrayBytes(const rtopk::Problem& problem, const RowNumbers& numbers);
+  [[nodiscard]] rtopk::RowArrays view() const {
+    return {lengths.data(), starts.data(), offsets.data(), k.data(), map.data(), table_of.data()};
+  }
+};
 
 /// A number for an array whose sensible numbers are 0 to `most`: usually one of those, with the ends and their neighbours
 /// more often; sometimes one out of range, up to the limits of the type.
