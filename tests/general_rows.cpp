@@ -101,20 +101,34 @@ void make_ragged(Problem& p, RowNumbers& numbers, bool flat, Random& random) {
   fill_rows(p, numbers, random);
 }
 
+std::int64_t map_numbers(const Problem& p) {
+  const rtopk::IndexMap& map = p.index_map;
+  switch (map.kind) {
+    case IndexKind::column: return 0;
+    case IndexKind::shifted: return p.rows;
+    case IndexKind::ids:
+      if (is_flat(p)) return p.ragged.elements;
+      return p.rows == 0 ? 0 : (p.rows - 1) * (map.stride == 0 ? p.cols : map.stride) + p.cols;
+    case IndexKind::pages: break;
+  }
+  const std::int64_t tables = map.tables == 0 ? p.rows : map.tables;
+  return tables == 0 ? 0 : (tables - 1) * (map.stride == 0 ? map.pages : map.stride) + map.pages;
+}
+
+void fill_map(const Problem& p, RowNumbers& numbers, Random& random) {
+  const bool pages = p.index_map.kind == IndexKind::pages;
+  const std::int64_t most =
+      p.index_map.type == ArrayType::i32 ? greatest_of(ArrayType::i32) - 9 : std::int64_t{1} << 40;
+  numbers.map = any_numbers(map_numbers(p), pages ? 100000 : most, p.index_map.type, random);
+  numbers.table_of = any_numbers(p.rows, p.index_map.tables - 1, p.index_map.table_of, random);
+}
+
 void map_indices(Problem& p, IndexKind kind, RowNumbers& numbers, Random& random) {
   rtopk::IndexMap map{.kind = kind};
-  numbers.map.clear();
-  numbers.table_of.clear();
-  p.index_map = map;
-  if (kind == IndexKind::column) return;
-  map.type = p.index_type == rtopk::IndexType::i32 ? ArrayType::i32 : any_type(random);
-  std::int64_t count = p.rows;  // of shifted
-  std::int64_t most = std::int64_t{1} << 40;
-  if (kind == IndexKind::ids) {
-    if (!is_flat(p) && random.coin()) map.stride = p.cols + random.between(0, 5);
-    const std::int64_t stride = map.stride == 0 ? p.cols : map.stride;
-    count = is_flat(p) ? p.ragged.elements : (p.rows - 1) * stride + p.cols;
+  if (kind != IndexKind::column) {
+    map.type = p.index_type == rtopk::IndexType::i32 ? ArrayType::i32 : any_type(random);
   }
+  if (kind == IndexKind::ids && !is_flat(p) && random.coin()) map.stride = p.cols + random.between(0, 5);
   if (kind == IndexKind::pages) {
     constexpr std::int64_t kPageSizes[] = {1, 2, 3, 16, 64, 1000};
     map.page_size = random.pick(kPageSizes);
@@ -124,17 +138,12 @@ void map_indices(Problem& p, IndexKind kind, RowNumbers& numbers, Random& random
     if (random.coin()) {
       map.tables = random.between(1, p.rows + 3);
       map.table_of = any_type(random);
-      numbers.table_of = any_numbers(p.rows, map.tables - 1, map.table_of, random);
     } else if (random.coin()) {
       map.tables = p.rows + random.between(0, 3);
     }
-    const std::int64_t tables = map.tables == 0 ? p.rows : map.tables;
-    count = (tables - 1) * (map.stride == 0 ? map.pages : map.stride) + map.pages;
-    most = 100000;
   }
-  if (map.type == ArrayType::i32) most = std::min(most, greatest_of(map.type) - 9);
-  numbers.map = any_numbers(p.rows == 0 ? 0 : count, most, map.type, random);
   p.index_map = map;
+  fill_map(p, numbers, random);
 }
 
 void generalise(Problem& p, RowNumbers& numbers, Random& random) {

@@ -34,6 +34,12 @@ void fill_rows(const rtopk::Problem& problem, RowNumbers& numbers, Random& rando
 /// Gives a problem random arrays of rows: lengths, starts, k; or offsets, if `flat`.
 void make_ragged(rtopk::Problem& problem, RowNumbers& numbers, bool flat, Random& random);
 
+/// How many numbers the map of a problem has.
+std::int64_t map_numbers(const rtopk::Problem& problem);
+
+/// Numbers that fit the problem's index map.
+void fill_map(const rtopk::Problem& problem, RowNumbers& numbers, Random& random);
+
 /// Gives a problem an index map of this kind, with its content.
 void map_indices(rtopk::Problem& problem, rtopk::IndexKind kind, RowNumbers& numbers, Random& random);
 
