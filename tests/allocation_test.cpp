@@ -14,6 +14,7 @@
 #include "check.hpp"
 #include "conformance.hpp"
 #include "executors.hpp"
+#include "general_rows.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RTOPK_TEST_OTHER_ALLOCATOR 1
@@ -68,22 +69,25 @@ namespace {
 class Allocation : public DTypeTest {};
 
 /// Number of allocator calls of one run.
-std::int64_t allocations_of(const rtopk::Problem& problem, const Matrix& matrix, const rtopk::Executor& executor) {
+std::int64_t allocations_of(const rtopk::Problem& problem, const Matrix& matrix, const RowNumbers& numbers,
+                            const rtopk::Executor& executor) {
   rtopk::Plan plan;
   EXPECT_TRUE(rtopk::make_plan(problem, plan).ok());
   std::vector<std::byte> workspace(plan.workspace_bytes);
-  Result room = render(problem, matrix, select(problem, matrix.bytes.data()));
+  Result room = render(problem, matrix, select(problem, matrix.bytes.data(), numbers), numbers);
+  const ArrayBytes arrays(problem, numbers);
   rtopk::Output output;
   output.values = room.values.data();
   output.indices = room.indices.data();
   output.dense = room.dense.data();
   output.mask = reinterpret_cast<std::uint8_t*>(room.mask.data());
   output.passes = room.passes.data();
+  output.thresholds = room.thresholds.data();
   rtopk::Launch launch;
   launch.executor = &executor;
   const std::int64_t before = allocations.load();
   const rtopk::Status status =
-      rtopk::run(plan, matrix.bytes.data(), output, {workspace.data(), workspace.size()}, launch);
+      rtopk::run(plan, matrix.bytes.data(), output, {workspace.data(), workspace.size()}, launch, arrays.view());
   const std::int64_t after = allocations.load();
   EXPECT_TRUE(status.ok()) << status.text();
   return after - before;
@@ -108,7 +112,12 @@ TEST_P(Allocation, NoneDuringARun) {
       shape.apply(problem);
       // On a new thread: also counts what is allocated once per thread.
       std::int64_t counted = -1;
-      std::thread([&] { counted = allocations_of(problem, matrix, here); }).join();
+      std::thread([&] { counted = allocations_of(problem, matrix, {}, here); }).join();
+      ASSERT_EQ(counted, 0) << describe(problem);
+      RowNumbers numbers;
+      generalise(problem, numbers, random);
+      const Matrix general = input_for(problem, random);
+      std::thread([&] { counted = allocations_of(problem, general, numbers, here); }).join();
       ASSERT_EQ(counted, 0) << describe(problem);
     }
   }

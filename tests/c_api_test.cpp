@@ -84,6 +84,20 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   EXPECT_EQ(c.search, static_cast<int>(cpp.search));
   EXPECT_EQ(c.rule, static_cast<int>(cpp.rule));
   EXPECT_EQ(c.epsilon, cpp.epsilon);
+  EXPECT_EQ(c.magnitude != 0, cpp.magnitude);
+  EXPECT_EQ(c.thresholds != 0, cpp.thresholds);
+  EXPECT_EQ(c.lengths, static_cast<int>(cpp.ragged.lengths));
+  EXPECT_EQ(c.starts, static_cast<int>(cpp.ragged.starts));
+  EXPECT_EQ(c.offsets, static_cast<int>(cpp.ragged.offsets));
+  EXPECT_EQ(c.row_k, static_cast<int>(cpp.ragged.k));
+  EXPECT_EQ(c.elements, cpp.ragged.elements);
+  EXPECT_EQ(c.index_kind, static_cast<int>(cpp.index_map.kind));
+  EXPECT_EQ(c.map_type, static_cast<int>(cpp.index_map.type));
+  EXPECT_EQ(c.map_stride, cpp.index_map.stride);
+  EXPECT_EQ(c.pages, cpp.index_map.pages);
+  EXPECT_EQ(c.page_size, cpp.index_map.page_size);
+  EXPECT_EQ(c.tables, cpp.index_map.tables);
+  EXPECT_EQ(c.table_of, static_cast<int>(cpp.index_map.table_of));
   EXPECT_EQ(c.device_kind, static_cast<int>(cpp.device.kind));
   EXPECT_EQ(c.device_ordinal, cpp.device.ordinal);
   rtopk_problem_init(nullptr);  // does nothing

@@ -17,6 +17,7 @@
 #include "changes.hpp"
 #include "check.hpp"
 #include "conformance.hpp"
+#include "general_rows.hpp"
 
 namespace rtopk_test {
 
@@ -45,9 +46,12 @@ auto fields_of(rtopk::Plan& plan) {
   rtopk::Problem& p = plan.problem;
   return std::tie(p.rows, p.cols, p.k, p.row_stride, p.element_stride, p.group_rows, p.group_stride, p.dtype,
                   p.direction, p.order, p.form, p.index_type, p.values, p.indices, p.passes, p.max_iter, p.rule,
-                  p.epsilon, p.search, p.device.kind, p.device.ordinal, plan.family, plan.threads, plan.rows_per_block,
-                  plan.candidate_capacity, plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts,
-                  plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
+                  p.epsilon, p.search, p.magnitude, p.thresholds, p.ragged.lengths, p.ragged.starts, p.ragged.offsets,
+                  p.ragged.k, p.ragged.elements, p.index_map.kind, p.index_map.type, p.index_map.stride,
+                  p.index_map.pages, p.index_map.page_size, p.index_map.tables, p.index_map.table_of, p.device.kind,
+                  p.device.ordinal, plan.family, plan.threads, plan.rows_per_block, plan.candidate_capacity,
+                  plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts, plan.shared_bytes,
+                  plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }
 
 /// True if the problem is valid, its device exists, and it is small enough to allocate its memory.
@@ -60,7 +64,8 @@ bool is_affordable(rtopk::Problem problem) {
   }
   problem.device = {};
   rtopk::Plan plan;
-  return rtopk::make_plan(problem, rtopk::Traits{}, plan).ok() && input_elements(problem) <= kMaxElements;
+  return rtopk::make_plan(problem, rtopk::Traits{}, plan).ok() && input_elements(problem) <= kMaxElements &&
+         map_numbers(problem) <= kMaxElements;
 }
 
 /// Runs a changed plan instead of the one that make_plan makes.
@@ -86,6 +91,8 @@ rtopk::Plan random_plan(rtopk::Device device, Random& random) {
   random.pick(kLimits).apply(problem);
   random.pick(shapes_for(problem.cols)).apply(problem);
   problem.passes = random.coin();
+  RowNumbers numbers;  // others are made for the changed problem
+  if (random.coin()) generalise(problem, numbers, random);
   place(problem, random_layout(random));
   problem.device = device;
   rtopk::Traits traits;
@@ -112,9 +119,12 @@ std::string try_plan(const rtopk::Plan& plan, Random& random, Counts& counts) {
   // Changed strides may make rows share elements; without rows there are no elements.
   const std::int64_t elements = std::max(input_elements(plan.problem), plan.problem.k);
   const Matrix memory = make_mixed_matrix(plan.problem.dtype, 1, elements, plan.problem.k, random);
-  const Matrix matrix = rows_in(memory, plan.problem);
-  const auto selections = select(tight(plan.problem), matrix.bytes.data());
-  const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, Layout{});
+  const Matrix matrix = is_flat(plan.problem) ? memory : rows_in(memory, plan.problem);
+  RowNumbers numbers;
+  fill_rows(plan.problem, numbers, random);
+  fill_map(plan.problem, numbers, random);
+  const auto selections = select(tight(plan.problem), matrix.bytes.data(), numbers);
+  const std::string wrong = check(ChangedPlan(plan), plan.problem, matrix, selections, Layout{}, numbers);
   const bool refused = wrong.starts_with(kRefused);
   ++(refused ? counts.refused : counts.done);
   return refused ? "" : wrong;
@@ -463,7 +473,8 @@ TEST(ChangedPlans, OfCWithAnyBytes) {
     std::vector<double> dense(count);
     std::vector<std::uint8_t> mask(count);
     std::vector<std::int32_t> passes(count);
-    output = {values.data(), indices.data(), dense.data(), mask.data(), passes.data()};
+    std::vector<double> thresholds(count);
+    output = {values.data(), indices.data(), dense.data(), mask.data(), passes.data(), thresholds.data()};
     const rtopk_status status = rtopk_run(&plan, input.data(), &output, workspace.data(), workspace.size(), nullptr);
     ++(status.code == RTOPK_OK ? counts.done : counts.refused);
   }

@@ -5,14 +5,18 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <sstream>
 
+#include "encoding.hpp"
 #include "guarded_buffer.hpp"
 #include "random.hpp"
 
 namespace rtopk_test {
 namespace {
 
+using rtopk::ArrayType;
 using rtopk::Form;
 using rtopk::Order;
 using rtopk::Problem;
@@ -110,24 +114,28 @@ std::string passes_difference(const RowSelection& selection, std::int32_t passes
   return passes >= 0 && passes <= kMaxSanePasses ? "" : "passes is " + std::to_string(passes) + ", which cannot be";
 }
 
-/// Copies the matrix to memory in the problem's layout. Gaps between elements and the guards hold bait.
-std::unique_ptr<GuardedBuffer> lay_out(const Problem& p, const Matrix& matrix, const Layout& layout) {
+/// Copies the elements of all rows to memory in the problem's layout. Everything else there, and the guards, hold bait.
+std::unique_ptr<GuardedBuffer> lay_out(const Problem& p, const Matrix& matrix,
+                                       const std::vector<RowSelection>& selections, const Layout& layout) {
   const std::size_t size = rtopk::size_of(p.dtype);
-  const std::vector<std::byte> lure = bait(p.dtype, p.direction);
+  const std::vector<std::byte> lure = bait(p.dtype, p.direction, p.magnitude);
   const std::size_t bytes = static_cast<std::size_t>(input_elements(p)) * size;
   auto buffer = std::make_unique<GuardedBuffer>(bytes, layout.input_misalignment * size, lure);
   for (std::size_t i = 0; i < bytes; ++i) buffer->data()[i] = lure[i % size];
-  const std::byte* from = matrix.bytes.data();
   for (std::int64_t row = 0; row < p.rows; ++row) {
-    const auto at = [&](std::int64_t column) {
-      return buffer->data() + static_cast<std::size_t>(place_of(p, row, column)) * size;
+    const RowSelection& own = selections[static_cast<std::size_t>(row)];
+    const auto copy = [&](std::int64_t index, std::int64_t count) {
+      const std::int64_t from = is_flat(p) ? index : row * p.cols + index;
+      const std::int64_t to = is_flat(p) ? index : place_of(p, row, index);
+      std::memcpy(buffer->data() + static_cast<std::size_t>(to) * size,
+                  matrix.bytes.data() + static_cast<std::size_t>(from) * size, static_cast<std::size_t>(count) * size);
     };
+    if (own.length == 0) continue;
     if (p.element_stride <= 1) {
-      std::memcpy(at(0), from, static_cast<std::size_t>(p.cols) * size);
-      from += static_cast<std::size_t>(p.cols) * size;
+      copy(own.start, own.length);
       continue;
     }
-    for (std::int64_t column = 0; column < p.cols; ++column, from += size) std::memcpy(at(column), from, size);
+    for (std::int64_t index = own.start; index < own.start + own.length; ++index) copy(index, 1);
   }
   return buffer;
 }
@@ -138,7 +146,127 @@ std::unique_ptr<GuardedBuffer> output_buffer(std::size_t bytes, std::size_t size
   return buffer;
 }
 
+std::unique_ptr<GuardedBuffer> array_buffer(const std::vector<std::int64_t>& numbers, ArrayType type,
+                                            const Layout& layout) {
+  const Bytes bytes = encode(numbers, type);
+  auto buffer = std::make_unique<GuardedBuffer>(bytes.size(), layout.output_misalignment * rtopk::size_of(type));
+  if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  return buffer;
+}
+
+/// The memory of a call between guards, and the result that it must have.
+class Trial {
+ public:
+  Trial(const Problem& p, const Matrix& matrix, const RowNumbers& numbers, const std::vector<RowSelection>& selections,
+        const Layout& layout)
+      : selections_(selections), expected_(render(p, matrix, selections, numbers)) {
+    const std::size_t size = rtopk::size_of(p.dtype);
+    call_.problem = p;
+    call_.input = read("input", lay_out(p, matrix, selections, layout));
+    call_.lengths = read("lengths", array_buffer(numbers.lengths, p.ragged.lengths, layout));
+    call_.starts = read("starts", array_buffer(numbers.starts, p.ragged.starts, layout));
+    call_.offsets = read("offsets", array_buffer(numbers.offsets, p.ragged.offsets, layout));
+    call_.row_k = read("k of rows", array_buffer(numbers.k, p.ragged.k, layout));
+    call_.map = read("map", array_buffer(numbers.map, p.index_map.type, layout));
+    call_.table_of = read("table_of", array_buffer(numbers.table_of, p.index_map.table_of, layout));
+    const auto written = [&](const char* what, std::size_t bytes, std::size_t element) {
+      parts_.push_back({what, output_buffer(bytes, element, layout), {}});
+      return parts_.back().memory->bytes();
+    };
+    call_.values = written("values", expected_.values.size(), size);
+    call_.indices = written("indices", expected_.indices.size(), rtopk::size_of(p.index_type));
+    call_.dense = written("dense", expected_.dense.size(), size);
+    call_.mask = written("mask", expected_.mask.size(), 1);
+    call_.passes = written("passes", expected_.passes.size() * 4, 4);
+    call_.thresholds = written("thresholds", expected_.thresholds.size(), size);
+    call_.threads = layout.threads;
+    call_.executor = layout.executor;
+    call_.workspace_misalignment = layout.workspace_misalignment;
+    call_.workspace_fill = layout.workspace_fill;
+  }
+
+  [[nodiscard]] Call& call() { return call_; }
+
+  /// What is wrong with the memory after the run; empty if nothing is.
+  [[nodiscard]] std::string verdict(bool unsorted_is_ascending) const {
+    for (const Part& part : parts_) {
+      const std::string damage = part.memory->damage();
+      if (!damage.empty()) return std::string("out of bounds of ") + part.what + ": " + damage;
+    }
+    for (const Part& part : parts_) {
+      if (part.before && part.memory->copy() != *part.before) return "the " + std::string(part.what) + " was changed";
+    }
+    const auto copy = [](std::span<const std::byte> bytes) {
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    };
+    Result actual{copy(call_.values),    copy(call_.indices), copy(call_.dense), copy(call_.mask), {},
+                  copy(call_.thresholds)};
+    actual.passes.resize(expected_.passes.size());
+    if (!actual.passes.empty()) std::memcpy(actual.passes.data(), call_.passes.data(), call_.passes.size());
+    return compare(call_.problem, selections_, expected_, actual, unsorted_is_ascending);
+  }
+
+ private:
+  struct Part {
+    const char* what;
+    std::unique_ptr<GuardedBuffer> memory;
+    std::optional<std::vector<std::byte>> before;  ///< Of what must not change.
+  };
+
+  std::span<std::byte> read(const char* what, std::unique_ptr<GuardedBuffer> memory) {
+    std::vector<std::byte> before = memory->copy();
+    parts_.push_back({what, std::move(memory), std::move(before)});
+    return parts_.back().memory->bytes();
+  }
+
+  const std::vector<RowSelection>& selections_;
+  Result expected_;
+  std::vector<Part> parts_;
+  Call call_;
+};
+
+std::map<std::string, Coverage>& coverage() {
+  static std::map<std::string, Coverage> all;
+  return all;
+}
+
+bool takes(const Runner& runner, const Problem& problem) {
+  const bool runs = runner.takes(problem);
+  if (is_general(problem)) ++(runs ? coverage()[runner.name()].run : coverage()[runner.name()].left_out);
+  return runs;
+}
+
+std::string repetition(const Runner& runner, const Problem& p, const Matrix& matrix, const Layout& layout) {
+  std::ostringstream text;
+  text << "\n  runner: " << runner.name() << "\n  problem: " << describe(p) << "\n  matrix: " << matrix.description
+       << "\n  threads=" << layout.threads << " executor=" << (layout.executor != nullptr ? "custom" : "own")
+       << " input_misalignment=" << layout.input_misalignment << " output_misalignment=" << layout.output_misalignment
+       << "\n  repeat with RTOPK_TEST_SEED=" << seed() << " RTOPK_TEST_SCALE=" << scale() << '\n';
+  return text.str();
+}
+
+/// The arrays of one row, for the message of a failure.
+std::string describe_rows(const Problem& p, const RowNumbers& numbers) {
+  if (!is_general(p)) return "";
+  std::ostringstream text;
+  const auto list = [&](const char* what, const std::vector<std::int64_t>& array) {
+    constexpr std::size_t kShown = 40;
+    if (array.empty()) return;
+    text << "\n  " << what << ':';
+    for (std::size_t i = 0; i < std::min(array.size(), kShown); ++i) text << ' ' << array[i];
+    if (array.size() > kShown) text << " ... (" << array.size() << ')';
+  };
+  list("lengths", numbers.lengths);
+  list("starts", numbers.starts);
+  list("offsets", numbers.offsets);
+  list("k of rows", numbers.k);
+  list("table_of", numbers.table_of);
+  return text.str();
+}
+
 }  // namespace
+
+const std::map<std::string, Coverage>& general_coverage() { return coverage(); }
 
 std::string describe(const Problem& p) {
   std::ostringstream text;
@@ -148,6 +276,12 @@ std::string describe(const Problem& p) {
        << rtopk::name(p.order) << " index_type=" << rtopk::name(p.index_type) << " values=" << p.values
        << " indices=" << p.indices << " passes=" << p.passes << " max_iter=" << p.max_iter
        << " rule=" << rtopk::name(p.rule) << " epsilon=" << p.epsilon << " search=" << rtopk::name(p.search);
+  if (!is_general(p)) return text.str();
+  text << " magnitude=" << p.magnitude << " thresholds=" << p.thresholds << " lengths=" << name(p.ragged.lengths)
+       << " starts=" << name(p.ragged.starts) << " offsets=" << name(p.ragged.offsets) << " row_k=" << name(p.ragged.k)
+       << " elements=" << p.ragged.elements << " index_map=" << name(p.index_map.kind) << ',' << name(p.index_map.type)
+       << " stride=" << p.index_map.stride << " pages=" << p.index_map.pages << " page_size=" << p.index_map.page_size
+       << " tables=" << p.index_map.tables << " table_of=" << name(p.index_map.table_of);
   return text.str();
 }
 
@@ -158,6 +292,7 @@ Problem tight(const Problem& problem) {
 }
 
 std::int64_t input_elements(const Problem& problem) {
+  if (is_flat(problem)) return problem.ragged.elements;
   std::int64_t elements = 0;
   for (std::int64_t row = 0; row < problem.rows; ++row) {
     elements = std::max(elements, place_of(problem, row, problem.cols - 1) + 1);
@@ -177,7 +312,13 @@ Matrix rows_in(const Matrix& memory, const Problem& problem) {
   return matrix;
 }
 
-void place(Problem& p, const Layout& layout) {
+void place(Problem& p, const Layout& wanted) {
+  Layout layout = wanted;
+  if (p.ragged != rtopk::Ragged{} || p.index_map != rtopk::IndexMap{}) {
+    layout.element_gap = layout.group_rows = 0;
+    layout.columns = false;
+  }
+  if (is_flat(p)) layout.padding = 0;
   if (layout.padding == 0 && layout.element_gap == 0 && !layout.columns && layout.group_rows == 0) return;
   const std::int64_t of_group = layout.group_rows == 0 ? p.rows : std::min(p.rows, layout.group_rows);
   if (layout.columns) {
@@ -202,24 +343,43 @@ Problem problem_for(const Matrix& matrix, std::int64_t k) {
   return problem;
 }
 
-Result render(const Problem& p, const Matrix& matrix, const std::vector<RowSelection>& selections) {
+Result render(const Problem& p, const Matrix& matrix, const std::vector<RowSelection>& selections,
+              const RowNumbers& numbers) {
   Result result;
   const std::size_t size = rtopk::size_of(p.dtype);
   const auto cols = static_cast<std::size_t>(p.cols);
+  const auto append = [&](std::vector<std::byte>& bytes, const void* element) {
+    const auto* from = static_cast<const std::byte*>(element);
+    bytes.insert(bytes.end(), from, from + size);
+  };
+  const std::uint64_t losing = losing_bits(p);  // little-endian, as every machine of these tests
   if (p.form == Form::dense) result.dense.resize(matrix.bytes.size());
   if (p.form == Form::mask) result.mask.resize(static_cast<std::size_t>(p.rows) * cols);
   for (std::size_t row = 0; row < selections.size(); ++row) {
     const RowSelection& selection = selections[row];
-    for (const std::int64_t column : p.order == Order::by_value ? selection.by_value : selection.by_index) {
-      const std::size_t at = row * cols + static_cast<std::size_t>(column);
-      const auto element = matrix.bytes.begin() + static_cast<std::ptrdiff_t>(at * size);
-      if (has_values(p))
-        result.values.insert(result.values.end(), element, element + static_cast<std::ptrdiff_t>(size));
-      if (has_indices(p)) append_index(result.indices, p.index_type, column);
-      if (p.form == Form::dense) std::memcpy(result.dense.data() + at * size, matrix.bytes.data() + at * size, size);
+    const auto place = [&](std::int64_t index) {
+      return (is_flat(p) ? 0 : row * cols) + static_cast<std::size_t>(index);
+    };
+    for (const std::int64_t index : p.order == Order::by_value ? selection.by_value : selection.by_index) {
+      const std::size_t at = place(index);
+      const std::byte* element = matrix.bytes.data() + at * size;
+      if (has_values(p)) append(result.values, element);
+      if (has_indices(p)) {
+        append_index(result.indices, p.index_type,
+                     written_index(p, numbers, static_cast<std::int64_t>(row), selection.start, index));
+      }
+      if (p.form == Form::dense) std::memcpy(result.dense.data() + at * size, element, size);
       if (p.form == Form::mask) result.mask[at] = std::byte{1};
     }
+    for (auto missing = std::ssize(selection.by_value); missing < p.k; ++missing) {
+      if (has_values(p)) append(result.values, &losing);
+      if (has_indices(p)) append_index(result.indices, p.index_type, -1);
+    }
     if (p.passes) result.passes.push_back(selection.passes);
+    if (p.thresholds) {
+      append(result.thresholds, selection.is_short ? static_cast<const void*>(&losing)
+                                                   : matrix.bytes.data() + place(selection.by_value.back()) * size);
+    }
   }
   return result;
 }
@@ -237,6 +397,7 @@ std::string compare(const Problem& p, const std::vector<RowSelection>& selection
       {"values", &expected.values, &actual.values, has_values(p) ? p.k : 0, size},
       {"dense", &expected.dense, &actual.dense, p.form == Form::dense ? p.cols : 0, size},
       {"mask", &expected.mask, &actual.mask, p.form == Form::mask ? p.cols : 0, 1},
+      {"thresholds", &expected.thresholds, &actual.thresholds, p.thresholds ? 1 : 0, size},
   };
   for (std::int64_t row = 0; row < p.rows; ++row) {
     for (const Table& table : tables) {
@@ -251,65 +412,49 @@ std::string compare(const Problem& p, const std::vector<RowSelection>& selection
 }
 
 std::string check(const Runner& runner, const Problem& problem, const Matrix& matrix,
-                  const std::vector<RowSelection>& selections, const Layout& layout) {
+                  const std::vector<RowSelection>& selections, const Layout& layout, const RowNumbers& numbers) {
   Problem p = problem;
   place(p, layout);
-  if (!runner.takes(p)) return "";
-  const Result expected = render(p, matrix, selections);
-
-  const auto input = lay_out(p, matrix, layout);
-  const std::vector<std::byte> before = input->copy();
-  const std::size_t size = rtopk::size_of(p.dtype);
-  const auto values = output_buffer(expected.values.size(), size, layout);
-  const auto indices = output_buffer(expected.indices.size(), rtopk::size_of(p.index_type), layout);
-  const auto dense = output_buffer(expected.dense.size(), size, layout);
-  const auto mask = output_buffer(expected.mask.size(), 1, layout);
-  const auto passes = output_buffer(expected.passes.size() * 4, 4, layout);
-
-  Call call;
-  call.problem = p;
-  call.input = input->bytes();
-  if (has_values(p)) call.values = values->bytes();
-  if (has_indices(p)) call.indices = indices->bytes();
-  if (p.form == Form::dense) call.dense = dense->bytes();
-  if (p.form == Form::mask) call.mask = mask->bytes();
-  if (p.passes) call.passes = passes->bytes();
-  call.threads = layout.threads;
-  call.executor = layout.executor;
-  call.workspace_misalignment = layout.workspace_misalignment;
-  std::string wrong = runner.run(call);
-
-  const std::pair<const char*, const GuardedBuffer*> guarded[] = {
-      {"input", input.get()}, {"values", values.get()}, {"indices", indices.get()},
-      {"dense", dense.get()}, {"mask", mask.get()},     {"passes", passes.get()},
-  };
-  for (const auto& [what, buffer] : guarded) {
-    if (!wrong.empty()) break;
-    const std::string damage = buffer->damage();
-    if (!damage.empty()) wrong = std::string("out of bounds of ") + what + ": " + damage;
-  }
-  if (wrong.empty() && input->copy() != before) wrong = "the input was changed";
-  if (wrong.empty()) {
-    Result actual{values->copy(), indices->copy(), dense->copy(), mask->copy(), {}};
-    actual.passes.resize(expected.passes.size());
-    if (!actual.passes.empty()) std::memcpy(actual.passes.data(), passes->data(), passes->size());
-    wrong = compare(p, selections, expected, actual, runner.unsorted_is_ascending());
-  }
+  if (!takes(runner, p)) return "";
+  Trial trial(p, matrix, numbers, selections, layout);
+  std::string wrong = runner.run(trial.call());
+  if (wrong.empty()) wrong = trial.verdict(runner.unsorted_is_ascending());
   if (wrong.empty()) return "";
-  std::ostringstream text;
-  text << wrong << "\n  runner: " << runner.name() << "\n  problem: " << describe(p)
-       << "\n  matrix: " << matrix.description << "\n  threads=" << layout.threads
-       << " executor=" << (layout.executor != nullptr ? "custom" : "own")
-       << " input_misalignment=" << layout.input_misalignment << " output_misalignment=" << layout.output_misalignment
-       << "\n  repeat with RTOPK_TEST_SEED=" << seed() << " RTOPK_TEST_SCALE=" << scale() << '\n';
-  return text.str();
+  return wrong + repetition(runner, p, matrix, layout) + describe_rows(p, numbers);
 }
 
-std::string check_everywhere(const Problem& problem, const Matrix& matrix, const Layout& layout) {
-  const std::vector<RowSelection> selections = select(tight(problem), matrix.bytes.data());
+std::string check_everywhere(const Problem& problem, const Matrix& matrix, const Layout& layout,
+                             const RowNumbers& numbers) {
+  const std::vector<RowSelection> selections = select(tight(problem), matrix.bytes.data(), numbers);
   for (const auto& runner : runners()) {
     runner->activate();
-    if (std::string wrong = check(*runner, problem, matrix, selections, layout); !wrong.empty()) return wrong;
+    if (std::string wrong = check(*runner, problem, matrix, selections, layout, numbers); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+std::string check_everywhere(const Problem& problem, const std::vector<CallData>& calls, const Layout& layout) {
+  Problem p = problem;
+  place(p, layout);
+  std::vector<std::vector<RowSelection>> selections;
+  for (const CallData& data : calls) {
+    selections.push_back(select(tight(problem), data.matrix.bytes.data(), data.numbers));
+  }
+  for (const auto& runner : runners()) {
+    if (!takes(*runner, p)) continue;
+    std::vector<std::unique_ptr<Trial>> trials;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      trials.push_back(std::make_unique<Trial>(p, calls[i].matrix, calls[i].numbers, selections[i], layout));
+      if (i > 0) trials[i - 1]->call().next = &trials[i]->call();
+    }
+    runner->activate();
+    std::string wrong = runner->run(trials.front()->call());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (wrong.empty()) wrong = trials[i]->verdict(runner->unsorted_is_ascending());
+      if (wrong.empty()) continue;
+      return "call " + std::to_string(i) + ": " + wrong + repetition(*runner, p, calls[i].matrix, layout) +
+             describe_rows(p, calls[i].numbers);
+    }
   }
   return "";
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,13 @@ struct Layout {
   std::size_t input_misalignment = 0;      ///< Elements past a multiple of 64 bytes.
   std::size_t output_misalignment = 0;     ///< The same for every output.
   std::size_t workspace_misalignment = 1;  ///< In bytes.
+  std::byte workspace_fill{0x5a};          ///< What the workspace has before the call.
   std::int32_t threads = 1;
   const rtopk::Executor* executor = nullptr;
 };
 
-/// Sets the strides of a problem for `layout`. A default layout leaves them unchanged.
+/// Sets the strides of a problem for `layout`. A default layout leaves them unchanged. General rows have fewer layouts:
+/// what the problem does not allow of `layout` is left out.
 void place(rtopk::Problem& problem, const Layout& layout);
 
 /// The same problem for contiguous rows.
@@ -47,21 +50,41 @@ struct Result {
   std::vector<std::byte> dense;
   std::vector<std::byte> mask;
   std::vector<std::int32_t> passes;
+  std::vector<std::byte> thresholds;
 };
 
-/// The expected output if `selections` are selected.
-Result render(const rtopk::Problem& problem, const Matrix& matrix, const std::vector<RowSelection>& selections);
+/// The expected output if `selections` are selected. With ragged.offsets the matrix is the flat input.
+Result render(const rtopk::Problem& problem, const Matrix& matrix, const std::vector<RowSelection>& selections,
+              const RowNumbers& numbers = {});
 
 /// The first difference, with row and reason; empty if there is none.
 std::string compare(const rtopk::Problem& problem, const std::vector<RowSelection>& selections, const Result& expected,
                     const Result& actual, bool unsorted_is_ascending);
 
 /// Runs on one runner and compares. Returns an empty text, or the error with everything needed to repeat it.
+/// What the matrix has outside of ragged rows is replaced by elements that would win.
 std::string check(const Runner& runner, const rtopk::Problem& problem, const Matrix& matrix,
-                  const std::vector<RowSelection>& selections, const Layout& layout);
+                  const std::vector<RowSelection>& selections, const Layout& layout, const RowNumbers& numbers = {});
 
 /// Asks the oracle and checks every runner. Returns an empty text or the first error.
-std::string check_everywhere(const rtopk::Problem& problem, const Matrix& matrix, const Layout& layout = {});
+std::string check_everywhere(const rtopk::Problem& problem, const Matrix& matrix, const Layout& layout = {},
+                             const RowNumbers& numbers = {});
+
+/// The data of one of several calls with the same problem.
+struct CallData {
+  Matrix matrix;
+  RowNumbers numbers;
+};
+
+/// The same for several calls, one after the other, with the same plan and the workspace as the call before left it.
+std::string check_everywhere(const rtopk::Problem& problem, const std::vector<CallData>& calls, const Layout& layout);
+
+/// Checks of general rows in this process: how many a runner has run, and how many its family does not take.
+struct Coverage {
+  std::int64_t run = 0;
+  std::int64_t left_out = 0;
+};
+const std::map<std::string, Coverage>& general_coverage();
 
 std::string describe(const rtopk::Problem& problem);
 

@@ -38,6 +38,8 @@ Layout random_layout(Random& random) {
   layout.input_misalignment = static_cast<std::size_t>(random.between(0, 15));
   layout.output_misalignment = static_cast<std::size_t>(random.between(0, 15));
   layout.workspace_misalignment = static_cast<std::size_t>(random.between(0, 63));
+  constexpr std::byte kFills[] = {std::byte{0x5a}, std::byte{0x00}, std::byte{0xff}};
+  layout.workspace_fill = random.pick(kFills);
   layout.threads = static_cast<std::int32_t>(random.between(1, 4));
   return layout;
 }

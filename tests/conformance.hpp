@@ -79,11 +79,13 @@ std::int64_t random_k(std::int64_t cols, Random& random);
 class DTypeTest : public testing::TestWithParam<rtopk::DType> {
  protected:
   /// Checks on every runner and records failures. Returns false after so many failures that more add no information.
-  bool conforms(const rtopk::Problem& problem, const Matrix& matrix, const Layout& layout = {}) {
-    const std::string wrong = check_everywhere(problem, matrix, layout);
-    if (wrong.empty()) return true;
-    ADD_FAILURE() << wrong;
-    return ++failures_ < 3;
+  bool conforms(const rtopk::Problem& problem, const Matrix& matrix, const Layout& layout = {},
+                const RowNumbers& numbers = {}) {
+    return nothing_wrong(check_everywhere(problem, matrix, layout, numbers));
+  }
+  /// The same for several calls on one workspace.
+  bool conforms(const rtopk::Problem& problem, const std::vector<CallData>& calls, const Layout& layout) {
+    return nothing_wrong(check_everywhere(problem, calls, layout));
   }
 
   [[nodiscard]] Random random_for(std::uint64_t purpose) const {
@@ -91,6 +93,12 @@ class DTypeTest : public testing::TestWithParam<rtopk::DType> {
   }
 
  private:
+  bool nothing_wrong(const std::string& wrong) {
+    if (wrong.empty()) return true;
+    ADD_FAILURE() << wrong;
+    return ++failures_ < 3;
+  }
+
   int failures_ = 0;
 };
 

@@ -21,7 +21,6 @@ namespace {
 constexpr std::ptrdiff_t kGuardBytes = 512;  // bytes that a warp loads or stores at once
 constexpr std::size_t kAlignment = 64;       // the misalignments of a call are relative to this
 constexpr std::byte kGuard{0xc3};
-constexpr std::byte kWorkspaceFill{0x5a};  // poison: detects code that relies on zeros
 
 void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
@@ -213,33 +212,57 @@ std::string refused(const char* what, const rtopk::Status& status) {
          status.text();
 }
 
-template <typename Parts>
-std::string run_with(const rtopk::Plan& plan, const Call& call, Lane& lane) {
-  std::vector<std::byte> workspace(plan.workspace_bytes, kWorkspaceFill);
-  std::vector<Part> parts;
-  parts.push_back({"input", Part::Use::input, call.input, misalignment_of(call.input),
-                   bait(plan.problem.dtype, plan.problem.direction)});
-  const auto add_output = [&parts](const char* what, std::span<std::byte> bytes) {
-    parts.push_back({what, Part::Use::output, bytes, misalignment_of(bytes), {kGuard}});
-  };
-  add_output("values", call.values);
-  add_output("indices", call.indices);
-  add_output("dense", call.dense);
-  add_output("mask", call.mask);
-  add_output("passes", call.passes);
-  parts.push_back({"workspace", Part::Use::workspace, workspace, call.workspace_misalignment % kAlignment, {kGuard}});
+constexpr std::size_t kPartsOfCall = 13;
 
-  Parts memory(parts, lane);
-  memory.upload();
+/// Adds the parts of a call in the order in which run_call() takes them.
+void add_parts(const rtopk::Problem& problem, const Call& call, std::vector<Part>& parts) {
+  const auto add = [&parts](const char* what, Part::Use use, std::span<std::byte> bytes) {
+    parts.push_back({what, use, bytes, misalignment_of(bytes), {kGuard}});
+  };
+  parts.push_back({"input", Part::Use::input, call.input, misalignment_of(call.input),
+                   bait(problem.dtype, problem.direction, problem.magnitude)});
+  add("values", Part::Use::output, call.values);
+  add("indices", Part::Use::output, call.indices);
+  add("dense", Part::Use::output, call.dense);
+  add("mask", Part::Use::output, call.mask);
+  add("passes", Part::Use::output, call.passes);
+  add("thresholds", Part::Use::output, call.thresholds);
+  add("lengths", Part::Use::input, call.lengths);
+  add("starts", Part::Use::input, call.starts);
+  add("offsets", Part::Use::input, call.offsets);
+  add("k of rows", Part::Use::input, call.row_k);
+  add("map", Part::Use::input, call.map);
+  add("table_of", Part::Use::input, call.table_of);
+}
+
+rtopk::Status run_call(const rtopk::Plan& plan, const Part* parts, rtopk::Workspace workspace, cudaStream_t stream) {
   rtopk::Output output;
   output.values = parts[1].device;
   output.indices = parts[2].device;
   output.dense = parts[3].device;
   output.mask = reinterpret_cast<std::uint8_t*>(parts[4].device);
   output.passes = reinterpret_cast<std::int32_t*>(parts[5].device);
+  output.thresholds = parts[6].device;
+  const rtopk::RowArrays arrays{parts[7].device,  parts[8].device,  parts[9].device,
+                                parts[10].device, parts[11].device, parts[12].device};
   rtopk::Launch launch;
-  launch.stream = lane.stream();
-  const rtopk::Status status = rtopk::run(plan, parts[0].device, output, {parts[6].device, workspace.size()}, launch);
+  launch.stream = stream;
+  return rtopk::run(plan, parts[0].device, output, workspace, launch, arrays);
+}
+
+template <typename Parts>
+std::string run_with(const rtopk::Plan& plan, const Call& call, Lane& lane) {
+  std::vector<std::byte> workspace(plan.workspace_bytes, call.workspace_fill);
+  std::vector<Part> parts;
+  parts.push_back({"workspace", Part::Use::workspace, workspace, call.workspace_misalignment % kAlignment, {kGuard}});
+  for (const Call* one = &call; one != nullptr; one = one->next) add_parts(plan.problem, *one, parts);
+
+  Parts memory(parts, lane);
+  memory.upload();
+  rtopk::Status status;
+  for (std::size_t first = 1; first < parts.size() && status.ok(); first += kPartsOfCall) {
+    status = run_call(plan, &parts[first], {parts[0].device, workspace.size()}, lane.stream());
+  }
   std::string damage = memory.download();
   return status.ok() ? damage : refused("run", status);
 }

@@ -76,7 +76,7 @@ class Stream {
 
 /// Bytes of a problem's outputs.
 struct OutputBytes {
-  std::size_t values = 0, indices = 0, dense = 0, mask = 0, passes = 0;
+  std::size_t values = 0, indices = 0, dense = 0, mask = 0, passes = 0, thresholds = 0;
 
   explicit OutputBytes(const rtopk::Problem& p) {
     const auto rows = static_cast<std::size_t>(p.rows);
@@ -89,6 +89,7 @@ struct OutputBytes {
     if (p.form == rtopk::Form::dense) dense = elements * rtopk::size_of(p.dtype);
     if (p.form == rtopk::Form::mask) mask = elements;
     if (p.passes) passes = rows * 4;
+    if (p.thresholds) thresholds = rows * rtopk::size_of(p.dtype);
   }
 };
 
@@ -109,22 +110,22 @@ class CudaSelection {
 
   /// Queues overwriting of all outputs and of the workspace.
   void poison(cudaStream_t stream) const {
-    for (const DeviceBuffer* buffer : {&values_, &indices_, &dense_, &mask_, &passes_, &workspace_}) {
+    for (const DeviceBuffer* buffer : {&values_, &indices_, &dense_, &mask_, &passes_, &thresholds_, &workspace_}) {
       if (buffer->size() == 0) continue;
       EXPECT_EQ(cudaMemsetAsync(buffer->data(), 0xa5, buffer->size(), stream), cudaSuccess);
     }
   }
 
-  [[nodiscard]] rtopk::Status run(const void* input, cudaStream_t stream) const {
+  [[nodiscard]] rtopk::Status run(const void* input, cudaStream_t stream, const rtopk::RowArrays& arrays = {}) const {
     rtopk::Launch launch;
     launch.stream = stream;
-    return rtopk::run(plan_, input, output_, workspace(), launch);
+    return rtopk::run(plan_, input, output_, workspace(), launch, arrays);
   }
 
   /// Call it after synchronizing the stream.
   [[nodiscard]] Bytes result() const {
     Bytes all;
-    for (const DeviceBuffer* buffer : {&values_, &indices_, &dense_, &mask_, &passes_}) {
+    for (const DeviceBuffer* buffer : {&values_, &indices_, &dense_, &mask_, &passes_, &thresholds_}) {
       const Bytes bytes = buffer->download();
       all.insert(all.end(), bytes.begin(), bytes.end());
     }
@@ -146,21 +147,23 @@ class CudaSelection {
         dense_(bytes.dense),
         mask_(bytes.mask),
         passes_(bytes.passes),
+        thresholds_(bytes.thresholds),
         workspace_(plan.workspace_bytes) {
     output_.values = values_.data();
     output_.indices = indices_.data();
     output_.dense = dense_.data();
     output_.mask = static_cast<std::uint8_t*>(mask_.data());
     output_.passes = static_cast<std::int32_t*>(passes_.data());
+    output_.thresholds = thresholds_.data();
   }
 
   rtopk::Plan plan_;
-  DeviceBuffer values_, indices_, dense_, mask_, passes_, workspace_;
+  DeviceBuffer values_, indices_, dense_, mask_, passes_, thresholds_, workspace_;
   rtopk::Output output_;
 };
 
 /// The output of the CPU backend for the same call.
-inline Bytes on_cpu(const rtopk::Problem& problem, const void* input) {
+inline Bytes on_cpu(const rtopk::Problem& problem, const void* input, const rtopk::RowArrays& arrays = {}) {
   rtopk::Plan plan;
   const rtopk::Status planned = rtopk::make_plan(problem, plan);
   EXPECT_TRUE(planned.ok()) << planned.text();
@@ -171,16 +174,18 @@ inline Bytes on_cpu(const rtopk::Problem& problem, const void* input) {
   Bytes dense(bytes.dense);
   Bytes mask(bytes.mask);
   Bytes passes(bytes.passes);
+  Bytes thresholds(bytes.thresholds);
   rtopk::Output output;
   output.values = values.data();
   output.indices = indices.data();
   output.dense = dense.data();
   output.mask = reinterpret_cast<std::uint8_t*>(mask.data());
   output.passes = reinterpret_cast<std::int32_t*>(passes.data());
-  const rtopk::Status status = rtopk::run(plan, input, output, {workspace.data(), workspace.size()});
+  output.thresholds = thresholds.data();
+  const rtopk::Status status = rtopk::run(plan, input, output, {workspace.data(), workspace.size()}, {}, arrays);
   EXPECT_TRUE(status.ok()) << status.text();
   Bytes all;
-  for (const Bytes* part : {&values, &indices, &dense, &mask, &passes})
+  for (const Bytes* part : {&values, &indices, &dense, &mask, &passes, &thresholds})
     all.insert(all.end(), part->begin(), part->end());
   return all;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "conformance.hpp"
+#include "general_rows.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -66,6 +67,82 @@ TEST_F(Cuda, GraphsReplayOnNewInput) {
         RTOPK_REQUIRE_CUDA(cudaGraphLaunch(executable, stream));
         stream.synchronize();
         ASSERT_EQ(first_difference(on_cpu(problem, matrix.bytes.data()), selection.result()), "")
+            << "replay " << replay << '\n'
+            << rtopk::to_string(selection.plan());
+      }
+      RTOPK_REQUIRE_CUDA(cudaGraphExecDestroy(executable));
+      RTOPK_REQUIRE_CUDA(cudaGraphDestroy(graph));
+    }
+  }
+}
+
+/// The arrays of a problem in device memory, whose content changes and whose addresses stay.
+class DeviceArrays {
+ public:
+  explicit DeviceArrays(const ArrayBytes& bytes)
+      : lengths_(bytes.lengths.size()),
+        starts_(bytes.starts.size()),
+        offsets_(bytes.offsets.size()),
+        k_(bytes.k.size()),
+        map_(bytes.map.size()),
+        table_of_(bytes.table_of.size()) {
+    fill(bytes);
+  }
+  void fill(const ArrayBytes& bytes) const {
+    const std::pair<const DeviceBuffer*, const Bytes*> all[] = {
+        {&lengths_, &bytes.lengths}, {&starts_, &bytes.starts},    {&offsets_, &bytes.offsets}, {&k_, &bytes.k},
+        {&map_, &bytes.map},         {&table_of_, &bytes.table_of}};
+    for (const auto& [buffer, content] : all) {
+      if (!content->empty()) buffer->upload(*content);
+    }
+  }
+  [[nodiscard]] rtopk::RowArrays view() const {
+    return {lengths_.data(), starts_.data(), offsets_.data(), k_.data(), map_.data(), table_of_.data()};
+  }
+
+ private:
+  DeviceBuffer lengths_, starts_, offsets_, k_, map_, table_of_;
+};
+
+// The arrays of general rows are read by the kernels: a graph that was captured with some lengths serves any others.
+TEST_F(Cuda, GraphsReplayWithOtherRows) {
+  Random random(seed() + 120);
+  for (const Size& size : kSizes) {
+    for (const auto& [flat, order] : {std::pair{false, rtopk::Order::unsorted}, {true, rtopk::Order::by_value}}) {
+      rtopk::Problem problem = problem_for(matrix_of(size, rtopk::DType::f32, random), size.k);
+      problem.order = order;
+      problem.thresholds = true;
+      problem.magnitude = random.coin();
+      RowNumbers numbers;
+      make_ragged(problem, numbers, flat, random);
+      if (!flat) problem.ragged.lengths = rtopk::ArrayType::i32;
+      if (flat) problem.ragged.elements = size.rows * size.cols;
+      fill_rows(problem, numbers, random);
+      map_indices(problem, random.coin() ? rtopk::IndexKind::pages : rtopk::IndexKind::shifted, numbers, random);
+      const DeviceArrays arrays(ArrayBytes(problem, numbers));
+      const CudaSelection selection(problem);
+      const DeviceBuffer input(static_cast<std::size_t>(size.rows * size.cols) * 4);
+      const Stream stream;
+      cudaGraph_t graph = nullptr;
+      RTOPK_REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+      const rtopk::Status status = selection.run(input.data(), stream, arrays.view());
+      RTOPK_REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph)) << describe(problem);
+      ASSERT_TRUE(status.ok()) << status.text() << '\n' << describe(problem);
+      cudaGraphExec_t executable = nullptr;
+      RTOPK_REQUIRE_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+      for (int replay = 0; replay < 3; ++replay) {
+        const Matrix matrix = input_for(problem, random);
+        input.upload(matrix.bytes);
+        fill_rows(problem, numbers, random);
+        // Long rows, short ones, long ones.
+        for (std::int64_t& length : numbers.lengths) length = replay == 1 ? std::min(length, size.k / 2) : size.cols;
+        const ArrayBytes bytes(problem, numbers);
+        arrays.fill(bytes);
+        RTOPK_REQUIRE_CUDA(cudaDeviceSynchronize());
+        if (replay == 0) selection.poison(stream);  // later replays find the workspace as the one before left it
+        RTOPK_REQUIRE_CUDA(cudaGraphLaunch(executable, stream));
+        stream.synchronize();
+        ASSERT_EQ(first_difference(on_cpu(problem, matrix.bytes.data(), bytes.view()), selection.result()), "")
             << "replay " << replay << '\n'
             << rtopk::to_string(selection.plan());
       }

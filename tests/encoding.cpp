@@ -58,6 +58,11 @@ Bytes encode(const std::vector<std::int64_t>& indices, IndexType type) {
   return bytes;
 }
 
+Bytes encode(const std::vector<std::int64_t>& numbers, rtopk::ArrayType type) {
+  if (type == rtopk::ArrayType::none) return {};
+  return encode(numbers, type == rtopk::ArrayType::i32 ? IndexType::i32 : IndexType::i64);
+}
+
 std::vector<std::int64_t> decode(const Bytes& bytes, IndexType type) {
   const std::size_t size = rtopk::size_of(type);
   std::vector<std::int64_t> indices(bytes.size() / size);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <rtopk/rows.hpp>
 #include <rtopk/types.hpp>
 
 namespace rtopk_test {
@@ -16,6 +17,8 @@ Bytes encode(const std::vector<float>& numbers, rtopk::DType dtype);
 std::vector<float> decode(const Bytes& bytes, rtopk::DType dtype);
 
 Bytes encode(const std::vector<std::int64_t>& indices, rtopk::IndexType type);
+/// Nothing if there is no array.
+Bytes encode(const std::vector<std::int64_t>& numbers, rtopk::ArrayType type);
 /// For i32 and i64.
 std::vector<std::int64_t> decode(const Bytes& bytes, rtopk::IndexType type);
 

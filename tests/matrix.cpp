@@ -312,12 +312,13 @@ std::uint64_t nan_bits(DType dtype, Random& random) {
   return infinity_bits(dtype, random.coin()) | payload;
 }
 
-std::vector<std::byte> bait(DType dtype, rtopk::Direction direction) {
+std::vector<std::byte> bait(DType dtype, rtopk::Direction direction, bool magnitude) {
   Matrix matrix;
   matrix.dtype = dtype;
   const bool largest = direction == rtopk::Direction::largest;
   std::uint64_t bits = infinity_bits(dtype, !largest);
-  if (largest && !is_integer(dtype)) bits |= 1u;  // a NaN
+  if (magnitude) bits = largest ? infinity_bits(dtype, true) : 0;  // the least integer has the greatest magnitude
+  if (largest && !is_integer(dtype)) bits |= 1u;                   // a NaN
   append(matrix, {bits});
   return matrix.bytes;
 }

@@ -79,6 +79,6 @@ std::uint64_t infinity_bits(rtopk::DType dtype, bool negative);
 /// A random NaN: any payload, either sign, quiet or signalling. An extreme value for i32.
 std::uint64_t nan_bits(rtopk::DType dtype, Random& random);
 /// The bytes of an element that would win every selection in this direction: bait for reads out of bounds.
-std::vector<std::byte> bait(rtopk::DType dtype, rtopk::Direction direction);
+std::vector<std::byte> bait(rtopk::DType dtype, rtopk::Direction direction, bool magnitude);
 
 }  // namespace rtopk_test

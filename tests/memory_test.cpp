@@ -10,6 +10,7 @@
 
 #include "check.hpp"
 #include "conformance.hpp"
+#include "general_rows.hpp"
 #include "mapping.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -102,6 +103,49 @@ TEST(Memory, NothingIsTouchedOutsideTheMatrix) {
               ASSERT_FALSE(HasFailure()) << runner->name() << ": " << describe(call.problem);
             }
           }
+        }
+      }
+    }
+  }
+}
+
+// The same for the last segment of a flat input, and for rows that end before their matrix does.
+TEST(Memory, NothingIsTouchedOutsideSegments) {
+  Random random(seed() + 62);
+  for (const rtopk::DType dtype : kDTypes) {
+    for (std::int64_t cols = 1; cols <= 5000; cols += cols < 70 ? 1 : cols / 3) {
+      if (left_out(random)) continue;
+      rtopk::Problem problem;
+      problem.dtype = dtype;
+      problem.rows = 3;
+      problem.cols = cols + random.between(0, 40);  // the longest segment may be shorter
+      problem.k = random_k(problem.cols, random);
+      problem.magnitude = random.coin();
+      RowNumbers numbers;
+      numbers.offsets = {0, cols, cols + cols / 2, 2 * cols};
+      problem.ragged = {.offsets = rtopk::ArrayType::i32, .elements = 2 * cols};
+      const Matrix flat = input_for(problem, random);
+      const Result expected = render(problem, flat, select(problem, flat.bytes.data(), numbers), numbers);
+      ArrayBytes arrays(problem, numbers);
+      for (const bool at_end : {true, false}) {
+        const Island input(flat.bytes.size(), at_end);
+        if (input.bytes().empty()) GTEST_SKIP() << "memory cannot be protected here";
+        std::memcpy(input.bytes().data(), flat.bytes.data(), flat.bytes.size());
+        const Island values(expected.values.size(), at_end);
+        const Island indices(expected.indices.size(), at_end);
+        Call call;
+        call.problem = problem;
+        call.input = input.bytes();
+        call.values = values.bytes();
+        call.indices = indices.bytes();
+        call.offsets = arrays.offsets;
+        for (const Runner* runner : host_runners()) {
+          if (!runner->takes(problem)) continue;
+          runner->activate();
+          ASSERT_EQ(runner->run(call), "");
+          values.expect(expected.values);
+          indices.expect(expected.indices);
+          ASSERT_FALSE(HasFailure()) << runner->name() << ": " << describe(problem);
         }
       }
     }

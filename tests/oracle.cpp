@@ -196,6 +196,10 @@ bool computes_in_float(DType dtype) {
 
 RowSelection select_row(const Problem& problem, const std::vector<double>& row) {
   RowSelection result;
+  if (problem.k == 0) {
+    result.passes_defined = true;
+    return result;
+  }
   const bool early = problem.max_iter > 0 || problem.epsilon > 0.0;
   const bool finite = std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
   if (finite && (early || problem.search == Search::bisection)) {
@@ -219,7 +223,77 @@ RowSelection select_row(const Problem& problem, const std::vector<double>& row) 
   return result;
 }
 
+/// A row with its start and length, and the problem with this row's k.
+struct OwnRow {
+  std::int64_t start = 0;
+  std::int64_t length = 0;
+  std::int64_t wanted = 0;
+};
+
+OwnRow row_of(const Problem& problem, const RowNumbers& numbers, std::int64_t row) {
+  const auto at = static_cast<std::size_t>(row);
+  const auto in_range = [](std::int64_t x, std::int64_t most) { return std::clamp<std::int64_t>(x, 0, most); };
+  OwnRow own{0, problem.cols, problem.k};
+  if (is_flat(problem)) {
+    own.start = in_range(numbers.offsets.at(at), problem.ragged.elements);
+    const std::int64_t end = in_range(numbers.offsets.at(at + 1), problem.ragged.elements);
+    own.length = in_range(end - own.start, problem.cols);
+  } else {
+    if (problem.ragged.starts != rtopk::ArrayType::none) own.start = in_range(numbers.starts.at(at), problem.cols);
+    own.length = problem.cols - own.start;
+    if (problem.ragged.lengths != rtopk::ArrayType::none) own.length = in_range(numbers.lengths.at(at), own.length);
+  }
+  if (problem.ragged.k != rtopk::ArrayType::none) own.wanted = in_range(numbers.k.at(at), problem.k);
+  return own;
+}
+
 }  // namespace
+
+bool is_flat(const Problem& problem) { return problem.ragged.offsets != rtopk::ArrayType::none; }
+
+bool is_general(const Problem& problem) {
+  return problem.ragged != rtopk::Ragged{} || problem.index_map != rtopk::IndexMap{} || problem.magnitude ||
+         problem.thresholds;
+}
+
+std::uint64_t losing_bits(const Problem& problem) {
+  const bool smallest = problem.direction == Direction::smallest;
+  if (!smallest && problem.magnitude) return 0;
+  switch (problem.dtype) {
+    case DType::f32: return smallest ? 0x7fc00000u : 0xff800000u;
+    case DType::f16: return smallest ? 0x7e00u : 0xfc00u;
+    case DType::bf16: return smallest ? 0x7fc0u : 0xff80u;
+    case DType::f64: return smallest ? 0x7ff8000000000000u : 0xfff0000000000000u;
+    case DType::i32: return smallest && !problem.magnitude ? 0x7fffffffu : 0x80000000u;
+  }
+  return 0;
+}
+
+std::int64_t written_index(const Problem& problem, const RowNumbers& numbers, std::int64_t row, std::int64_t start,
+                           std::int64_t index) {
+  const rtopk::IndexMap& map = problem.index_map;
+  const auto number = [&](std::int64_t at) { return numbers.map.at(static_cast<std::size_t>(at)); };
+  // Sums and products wrap around.
+  const auto sum = [](std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  };
+  const std::int64_t place = index - start;
+  switch (map.kind) {
+    case rtopk::IndexKind::column: return index;
+    case rtopk::IndexKind::ids:
+      return number(is_flat(problem) ? index : row * (map.stride == 0 ? problem.cols : map.stride) + index);
+    case rtopk::IndexKind::shifted: return sum(number(row), place);
+    case rtopk::IndexKind::pages: break;
+  }
+  const bool shared = map.table_of != rtopk::ArrayType::none;
+  const std::int64_t table = shared ? numbers.table_of.at(static_cast<std::size_t>(row)) : row;
+  const std::int64_t page = place / map.page_size;
+  if (table < 0 || table >= (map.tables == 0 ? problem.rows : map.tables) || page >= map.pages) return -1;
+  const std::int64_t entry = number(table * (map.stride == 0 ? map.pages : map.stride) + page);
+  if (entry < 0) return -1;
+  const auto first = static_cast<std::uint64_t>(entry) * static_cast<std::uint64_t>(map.page_size);
+  return sum(static_cast<std::int64_t>(first), place % map.page_size);
+}
 
 double decode(DType dtype, const void* element) {
   switch (dtype) {
@@ -240,16 +314,27 @@ std::int64_t place_of(const Problem& problem, std::int64_t row, std::int64_t col
   return group * problem.group_stride + (row - group * problem.group_rows) * pitch + column * step;
 }
 
-std::vector<RowSelection> select(const Problem& problem, const void* input) {
+std::vector<RowSelection> select(const Problem& problem, const void* input, const RowNumbers& numbers) {
   const std::size_t size = rtopk::size_of(problem.dtype);
   std::vector<RowSelection> rows;
   for (std::int64_t r = 0; r < problem.rows; ++r) {
-    std::vector<double> row(static_cast<std::size_t>(problem.cols));
+    const OwnRow own = row_of(problem, numbers, r);
+    std::vector<double> row(static_cast<std::size_t>(own.length));
     for (std::size_t c = 0; c < row.size(); ++c) {
-      const auto at = static_cast<std::size_t>(place_of(problem, r, static_cast<std::int64_t>(c)));
+      const std::int64_t index = own.start + static_cast<std::int64_t>(c);
+      const auto at = static_cast<std::size_t>(is_flat(problem) ? index : place_of(problem, r, index));
       row[c] = decode(problem.dtype, static_cast<const std::byte*>(input) + at * size);
+      if (problem.magnitude) row[c] = std::abs(row[c]);
     }
-    rows.push_back(select_row(problem, row));
+    Problem of_row = problem;
+    of_row.k = std::min(own.wanted, own.length);
+    RowSelection selection = select_row(of_row, row);
+    for (std::int64_t& index : selection.by_value) index += own.start;
+    for (std::int64_t& index : selection.by_index) index += own.start;
+    selection.start = own.start;
+    selection.length = own.length;
+    selection.is_short = own.wanted == 0 || own.length < own.wanted;
+    rows.push_back(std::move(selection));
   }
   return rows;
 }

@@ -139,6 +139,69 @@ TEST(Oracle, NeighboursOfWhichTheGreaterIsEven) {
   EXPECT_EQ(selection.passes, 1);
 }
 
+TEST(Oracle, RowsAreCutAtTheirEnds) {
+  const Matrix matrix = make_row(DType::f32, {9, 1, 5, 3, 7});
+  rtopk::Problem problem = problem_for(matrix, 3);
+  problem.ragged.lengths = problem.ragged.starts = rtopk::ArrayType::i32;
+  const auto selected = [&](std::int64_t start, std::int64_t length) {
+    RowNumbers numbers;
+    numbers.starts = {start};
+    numbers.lengths = {length};
+    return select(problem, matrix.bytes.data(), numbers).at(0);
+  };
+  EXPECT_EQ(selected(1, 3).by_value, (Indices{2, 3, 1}));
+  EXPECT_FALSE(selected(1, 3).is_short);
+  EXPECT_EQ(selected(1, 2).by_value, (Indices{2, 1}));
+  EXPECT_TRUE(selected(1, 2).is_short);
+  EXPECT_EQ(selected(3, 100).by_value, (Indices{4, 3}));
+  EXPECT_EQ(selected(-2, 2).by_value, (Indices{0, 1}));
+  EXPECT_EQ(selected(5, 1).by_value, Indices{});
+  EXPECT_EQ(selected(0, -1).by_value, Indices{});
+}
+
+TEST(Oracle, SegmentsAreCutAtTheEndOfTheInput) {
+  const Matrix flat = make_row(DType::f32, {9, 1, 5, 3, 7});
+  rtopk::Problem problem = problem_for(flat, 2);
+  problem.rows = 4;
+  problem.cols = 3;
+  problem.ragged = {.offsets = rtopk::ArrayType::i64, .elements = 5};
+  RowNumbers numbers;
+  numbers.offsets = {-4, 2, 1, 100, 3};  // [0, 2), none, [1, 5) of which three, none
+  const auto rows = select(problem, flat.bytes.data(), numbers);
+  EXPECT_EQ(rows.at(0).by_value, (Indices{0, 1}));
+  EXPECT_EQ(rows.at(1).by_value, Indices{});
+  EXPECT_EQ(rows.at(2).by_value, (Indices{2, 3}));
+  EXPECT_EQ(rows.at(3).by_value, Indices{});
+}
+
+TEST(Oracle, MagnitudeIgnoresTheSign) {
+  const Matrix matrix = make_row(DType::i32, {3, -2147483648.0, 2147483647.0, -3, 0});
+  rtopk::Problem problem = problem_for(matrix, 5);
+  problem.magnitude = true;
+  EXPECT_EQ(select(problem, matrix.bytes.data()).at(0).by_value, (Indices{1, 2, 0, 3, 4}));
+  problem.direction = Direction::smallest;
+  EXPECT_EQ(select(problem, matrix.bytes.data()).at(0).by_value, (Indices{4, 0, 3, 2, 1}));
+}
+
+TEST(Oracle, PagesThatAreNotThereAreMinusOne) {
+  rtopk::Problem problem;
+  problem.rows = 2;
+  problem.cols = 8;
+  problem.index_map = {
+      .kind = rtopk::IndexKind::pages, .type = rtopk::ArrayType::i32, .stride = 4, .pages = 3, .page_size = 2};
+  RowNumbers numbers;
+  numbers.map = {5, -1, 0, 99, 1, 2, 3};
+  EXPECT_EQ(written_index(problem, numbers, 0, 1, 2), 11);
+  EXPECT_EQ(written_index(problem, numbers, 0, 1, 3), -1);  // a negative entry
+  EXPECT_EQ(written_index(problem, numbers, 1, 0, 5), 7);
+  EXPECT_EQ(written_index(problem, numbers, 1, 0, 6), -1);  // behind the end of the table
+  problem.index_map.table_of = rtopk::ArrayType::i32;
+  problem.index_map.tables = 2;
+  numbers.table_of = {1, 2};
+  EXPECT_EQ(written_index(problem, numbers, 0, 0, 0), 2);
+  EXPECT_EQ(written_index(problem, numbers, 1, 0, 0), -1);  // no such table
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Corrupted results.
 
@@ -221,6 +284,11 @@ TEST_F(Corrupted, MaskOneTooMany) {
   const std::string text = verdict(add_one);
   EXPECT_EQ(text.rfind("row 3: mask[", 0), 0u);
   EXPECT_NE(text.find("is 0x01, expected 0x00"), std::string::npos);
+}
+
+TEST_F(Corrupted, Thresholds) {
+  problem_.thresholds = true;
+  EXPECT_EQ(verdict([](Result& r) { r.thresholds[3 * 4] ^= std::byte{1}; }).rfind("row 3: thresholds[0] is 0x", 0), 0u);
 }
 
 /// A backend whose writes have a flaw.

@@ -12,6 +12,7 @@
 #endif
 
 #include "guarded_buffer.hpp"
+#include "oracle.hpp"
 #if defined(RTOPK_TEST_CUDA)
 #include "cuda_runner.hpp"
 #endif
@@ -24,23 +25,31 @@ std::string refused(const char* what, const rtopk::Status& status) {
          status.text();
 }
 
-/// Runs a plan for the CPU.
-std::string run_on_host(const rtopk::Plan& plan, const Call& call) {
-  GuardedBuffer workspace(plan.workspace_bytes, call.workspace_misalignment);
-  workspace.fill(std::byte{0x5a});  // poison: detects code that relies on zeros
+/// Runs a plan for the CPU with a workspace, then the next call.
+std::string run_on_host(const rtopk::Plan& plan, const Call& call, GuardedBuffer& workspace) {
   rtopk::Output output;
   output.values = call.values.data();
   output.indices = call.indices.data();
   output.dense = call.dense.data();
   output.mask = reinterpret_cast<std::uint8_t*>(call.mask.data());
   output.passes = reinterpret_cast<std::int32_t*>(call.passes.data());
+  output.thresholds = call.thresholds.data();
+  const rtopk::RowArrays arrays{call.lengths.data(), call.starts.data(), call.offsets.data(),
+                                call.row_k.data(),   call.map.data(),    call.table_of.data()};
   rtopk::Launch launch;
   launch.executor = call.executor;
   const rtopk::Status status =
-      rtopk::run(plan, call.input.data(), output, {workspace.data(), workspace.size()}, launch);
+      rtopk::run(plan, call.input.data(), output, {workspace.data(), workspace.size()}, launch, arrays);
   if (!status.ok()) return refused("run", status);
   const std::string damage = workspace.damage();
-  return damage.empty() ? "" : "workspace: " + damage;
+  if (!damage.empty()) return "workspace: " + damage;
+  return call.next == nullptr ? "" : run_on_host(plan, *call.next, workspace);
+}
+
+std::string run_on_host(const rtopk::Plan& plan, const Call& call) {
+  GuardedBuffer workspace(plan.workspace_bytes, call.workspace_misalignment);
+  workspace.fill(call.workspace_fill);
+  return run_on_host(plan, call, workspace);
 }
 
 class ReferenceRunner final : public Runner {
@@ -114,8 +123,8 @@ class CpuRunner final : public Runner {
  private:
   [[nodiscard]] bool takes_parts(const rtopk::Problem& problem) const {
     const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
-    return exact && problem.form == rtopk::Form::pairs && !problem.passes && problem.element_stride <= 1 &&
-           problem.rows > 0 && parts_ <= problem.cols / problem.k;
+    return exact && !is_general(problem) && problem.form == rtopk::Form::pairs && !problem.passes &&
+           problem.element_stride <= 1 && problem.rows > 0 && parts_ <= problem.cols / problem.k;
   }
 
   std::string target_name_;

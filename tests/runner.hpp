@@ -23,10 +23,22 @@ struct Call {
   std::span<std::byte> dense;
   std::span<std::byte> mask;
   std::span<std::byte> passes;
+  std::span<std::byte> thresholds;
+
+  /// The arrays of general rows.
+  std::span<std::byte> lengths;
+  std::span<std::byte> starts;
+  std::span<std::byte> offsets;
+  std::span<std::byte> row_k;
+  std::span<std::byte> map;
+  std::span<std::byte> table_of;
 
   std::int32_t threads = 1;  ///< Exactly this many, however small the problem.
   const rtopk::Executor* executor = nullptr;
   std::size_t workspace_misalignment = 1;
+  std::byte workspace_fill{0x5a};  ///< Content of the workspace: detects code that relies on zeros.
+  /// Another call of the same problem. It runs after this one, with the same plan and the workspace as it was left.
+  const Call* next = nullptr;
 };
 
 class Runner {

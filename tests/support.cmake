@@ -5,6 +5,7 @@ add_library(rtopk_test_support STATIC
   ${CMAKE_CURRENT_LIST_DIR}/check.cpp
   ${CMAKE_CURRENT_LIST_DIR}/device_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/encoding.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/general_rows.cpp
   ${CMAKE_CURRENT_LIST_DIR}/graph.cpp
   ${CMAKE_CURRENT_LIST_DIR}/guarded_buffer.cpp
   ${CMAKE_CURRENT_LIST_DIR}/large_memory.cpp

@@ -42,7 +42,8 @@ struct Ragged {
   friend bool operator==(const Ragged&, const Ragged&) = default;
 };
 
-/// How indices are written. An index is -1 where there is no result, and where a page is not in its table.
+/// How indices are written. An index is -1 where there is no result, and where a page is not in its table: the table is
+/// too short, has a negative entry, or is not there.
 struct IndexMap {
   IndexKind kind = IndexKind::column;
   ArrayType type = ArrayType::none;  ///< Of RowArrays::map; none for kind column.

@@ -46,6 +46,13 @@ Status check_ragged(const Problem& p) {
   if (exists(r.offsets) && p.form != Form::pairs) {
     return status(StatusCode::invalid_argument, "form is %s; accepted with ragged.offsets: pairs", name(p.form));
   }
+  // Indices are then places in the flat input.
+  const bool places = exists(r.offsets) && p.indices && p.index_map.kind == IndexKind::column;
+  if (places && p.index_type == IndexType::i32 && r.elements > std::int64_t{1} << 31) {
+    return status(StatusCode::invalid_argument,
+                  "index_type is i32 and ragged.elements %lld; accepted: index_type i64, or at most 2^31 elements",
+                  static_cast<long long>(r.elements));
+  }
   return {};
 }
 

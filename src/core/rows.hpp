@@ -63,6 +63,14 @@ struct RowShape {
   return shape;
 }
 
+/// Sums and products of any two numbers: those of the arrays may be too large for 64 bits, and then wrap around.
+[[nodiscard]] RTOPK_HD constexpr std::int64_t wrapped_sum(std::int64_t a, std::int64_t b) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+[[nodiscard]] RTOPK_HD constexpr std::int64_t wrapped_product(std::int64_t a, std::int64_t b) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
 /// What is written as the index of the element at `place` of a row that begins at `start`.
 [[nodiscard]] RTOPK_HD inline std::int64_t written_index(const IndexMap& map, const RowArrays& arrays, bool is_flat,
                                                          std::int64_t row, std::int64_t start,
@@ -70,12 +78,14 @@ struct RowShape {
   switch (map.kind) {
     case IndexKind::column: break;
     case IndexKind::ids: return number_at(arrays.map, map.type, (is_flat ? 0 : row * map.stride) + start + place);
-    case IndexKind::shifted: return number_at(arrays.map, map.type, row) + place;
+    case IndexKind::shifted: return wrapped_sum(number_at(arrays.map, map.type, row), place);
     case IndexKind::pages: {
       const std::int64_t table = exists(map.table_of) ? number_at(arrays.table_of, map.table_of, row) : row;
       const std::int64_t page = place / map.page_size;
       if (table < 0 || table >= map.tables || page >= map.pages) return -1;
-      return number_at(arrays.map, map.type, table * map.stride + page) * map.page_size + place % map.page_size;
+      const std::int64_t entry = number_at(arrays.map, map.type, table * map.stride + page);
+      if (entry < 0) return -1;
+      return wrapped_sum(wrapped_product(entry, map.page_size), place % map.page_size);
     }
   }
   return start + place;

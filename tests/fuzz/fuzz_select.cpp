@@ -1,5 +1,6 @@
-// Fuzzes selections. Bytes become a valid problem and a matrix: every runner must agree with the oracle. Bytes also
-// become an arbitrary problem: the result must be a plan or an error, never a crash.
+// Fuzzes selections. Bytes become a valid problem and a matrix, also with general rows and any content of their arrays:
+// every runner must agree with the oracle. Bytes also become an arbitrary problem: the result must be a plan or an error,
+// never a crash.
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "byte_reader.hpp"
 #include "check.hpp"
+#include "general_rows.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -64,7 +66,7 @@ Matrix matrix_from(const rtopk::Problem& problem, std::span<const std::uint8_t> 
   Matrix matrix{problem.dtype, problem.rows, problem.cols, {}, "from the fuzzer's bytes"};
   const std::size_t size = rtopk::size_of(problem.dtype);
   const std::size_t row_bytes = static_cast<std::size_t>(problem.cols) * size;
-  matrix.bytes.resize(static_cast<std::size_t>(problem.rows) * row_bytes);
+  matrix.bytes.resize(static_cast<std::size_t>(input_elements(tight(problem))) * size);
   if (bytes.empty()) return matrix;
   for (std::size_t i = 0; i < matrix.bytes.size(); ++i) {
     matrix.bytes[i] = static_cast<std::byte>(bytes[(i + i / row_bytes * size) % bytes.size()]);
@@ -72,13 +74,39 @@ Matrix matrix_from(const rtopk::Problem& problem, std::span<const std::uint8_t> 
   return matrix;
 }
 
-void selects_as_the_oracle(ByteReader bytes) {
-  const rtopk::Problem problem = valid_problem(bytes);
-  const Layout layout = any_layout(bytes);
-  const std::string wrong = check_everywhere(problem, matrix_from(problem, bytes.rest()), layout);
+void expect_nothing(const std::string& wrong) {
   if (wrong.empty()) return;
   std::fprintf(stderr, "%s\n", wrong.c_str());
   std::abort();
+}
+
+void selects_as_the_oracle(ByteReader bytes) {
+  const rtopk::Problem problem = valid_problem(bytes);
+  const Layout layout = any_layout(bytes);
+  expect_nothing(check_everywhere(problem, matrix_from(problem, bytes.rest()), layout));
+}
+
+/// Replaces numbers of an array by any bytes, so that the fuzzer controls them.
+void take_numbers(ByteReader& bytes, rtopk::ArrayType type, std::vector<std::int64_t>& numbers) {
+  for (std::int64_t& number : numbers) {
+    if (bytes.rest().size() < 9 || bytes.take<std::uint8_t>() % 4 != 0) continue;
+    number = type == rtopk::ArrayType::i32 ? bytes.take<std::int32_t>() : bytes.take<std::int64_t>();
+  }
+}
+
+void selects_general_rows_as_the_oracle(ByteReader bytes) {
+  rtopk::Problem problem = valid_problem(bytes);
+  const Layout layout = any_layout(bytes);
+  Random random(bytes.take<std::uint32_t>());
+  RowNumbers numbers;
+  generalise(problem, numbers, random);
+  take_numbers(bytes, problem.ragged.lengths, numbers.lengths);
+  take_numbers(bytes, problem.ragged.starts, numbers.starts);
+  take_numbers(bytes, problem.ragged.offsets, numbers.offsets);
+  take_numbers(bytes, problem.ragged.k, numbers.k);
+  take_numbers(bytes, problem.index_map.table_of, numbers.table_of);
+  take_numbers(bytes, problem.index_map.type, numbers.map);
+  expect_nothing(check_everywhere(problem, matrix_from(problem, bytes.rest()), layout, numbers));
 }
 
 void survives_any_problem(ByteReader bytes) {
@@ -102,6 +130,17 @@ void survives_any_problem(ByteReader bytes) {
   problem.group_rows = bytes.take<std::int64_t>();
   problem.group_stride = bytes.take<std::int64_t>();
   problem.rule = static_cast<rtopk::Rule>(bytes.take<std::uint8_t>());
+  problem.magnitude = bytes.take<std::uint8_t>() % 2 != 0;
+  problem.thresholds = bytes.take<std::uint8_t>() % 2 != 0;
+  const auto array = [&bytes] { return static_cast<rtopk::ArrayType>(bytes.take<std::uint8_t>() % 8); };
+  problem.ragged = {array(), array(), array(), array(), bytes.take<std::int64_t>()};
+  problem.index_map.kind = static_cast<rtopk::IndexKind>(bytes.take<std::uint8_t>() % 8);
+  problem.index_map.type = array();
+  problem.index_map.stride = bytes.take<std::int64_t>();
+  problem.index_map.pages = bytes.take<std::int64_t>();
+  problem.index_map.page_size = bytes.take<std::int64_t>();
+  problem.index_map.tables = bytes.take<std::int64_t>();
+  problem.index_map.table_of = array();
   rtopk::Plan plan;
   const rtopk::Status status = rtopk::make_plan(problem, traits, plan);
   if (status.ok() != (status.text()[0] == '\0')) std::abort();  // an error has a text, a success has none
@@ -119,8 +158,11 @@ extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT(bugprone-reserved
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   rtopk_test::ByteReader bytes({data, size});
-  if (bytes.take<std::uint8_t>() == 0xff) {
+  const auto first = bytes.take<std::uint8_t>();
+  if (first == 0xff) {
     rtopk_test::survives_any_problem(bytes);
+  } else if (first >= 0xc0) {
+    rtopk_test::selects_general_rows_as_the_oracle(bytes);
   } else {
     rtopk_test::selects_as_the_oracle(bytes);
   }

@@ -134,6 +134,10 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                         "%s is %s, and this build has no SIMD kernels for this CPU; accepted: reference", argument,
                         name(family));
   }
+  if (core::is_general(problem)) {
+    return core::status(StatusCode::invalid_argument, "%s is %s; accepted for general rows on a CPU: reference",
+                        argument, name(family));
+  }
   const bool lanes = problem.cols <= kMaxLanesColumns;
   const bool best = problem.k <= kMaxBest;
   const bool takes = core::bisects(problem)
