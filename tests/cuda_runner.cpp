@@ -278,13 +278,15 @@ void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& trait
   if (traits.compute_capability >= 90) plan.parts = std::max(plan.parts, std::int64_t{1} << (plan.problem.cols % 4));
   // The list of candidates keeps its size: the tiles of the larger blocks are what needs more memory.
   constexpr std::size_t kBytesOfMoreThreads = 32 << 10;
-  const auto most_bytes = static_cast<std::size_t>(traits.shared_bytes_per_block);
+  constexpr std::int64_t kKeptFree = 1024;  // general rows need some
+  const auto most_bytes = static_cast<std::size_t>(traits.shared_bytes_per_block - kKeptFree);
   if (plan.problem.cols % 3 == 0 && plan.threads == 256 && plan.shared_bytes + kBytesOfMoreThreads <= most_bytes) {
     plan.threads = 512;
     plan.shared_bytes += kBytesOfMoreThreads;
   }
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
-  plan.blocks = rows * plan.parts;
+  if (plan.parts > 1) plan.rows_per_cluster = 1;
+  plan.blocks = (rows + plan.rows_per_cluster - 1) / plan.rows_per_cluster * plan.rows_per_cluster * plan.parts;
 }
 
 /// Makes three chunks, the last one shorter, from what would be one.

@@ -33,8 +33,12 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
       int most = 0;
       cudaError_t error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, grid.device);
       if (error != cudaSuccess) return error;
+      cudaFuncAttributes code{};
+      error = cudaFuncGetAttributes(&code, reinterpret_cast<const void*>(kernel));
+      if (error != cudaSuccess) return error;
+      // The limit is for both kinds of shared memory, and this kernel may have some of its own.
       error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   most);
+                                   most - static_cast<int>(code.sharedSizeBytes));
       if (error != cudaSuccess) return error;
       allowed.fetch_or(bit, std::memory_order_relaxed);
     }
