@@ -32,7 +32,8 @@ class WarpOrder {
   template <int C>
   __device__ void order_up_to() const {
     if constexpr (C < Config::kSortedPerLane) {
-      if (k_ > G * C) return order_up_to<2 * C>();
+      // Not k_: the rows of a warp must all take the same way.
+      if (static_cast<int>(row_.args.k) > G * C) return order_up_to<2 * C>();
     }
     order_by_words<C>();
   }
