@@ -189,9 +189,8 @@ bool prefers_tournament(const Problem& problem) {
 BlockLayout block_layout(const Problem& problem, std::int64_t parts) {
   BlockLayout layout{};
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    layout = core::is_general(problem)
-                 ? BlockConfig<T, true>::layout(problem.rows, problem.cols, problem.k, parts)
-                 : BlockConfig<T>::layout(problem.rows, problem.cols, problem.k, parts);
+    layout = core::is_general(problem) ? BlockConfig<T, true>::layout(problem.rows, problem.cols, problem.k, parts)
+                                       : BlockConfig<T>::layout(problem.rows, problem.cols, problem.k, parts);
   });
   return layout;
 }
