@@ -2,7 +2,7 @@
 //
 //   full rows       neighbours that need no change of their results but the map: one call for all of them
 //   short rows      copied side by side, filled up to a common width with elements that lose, and sorted by cpu_lanes
-//   other rows      one call for each
+//   other rows      one call for neighbours of the same length
 //
 // The families say which places of a row are selected; everything else is written here.
 #include "cpu/select/general_rows.hpp"
@@ -27,6 +27,8 @@ namespace {
 /// Elements of a tile of short rows. Its sorting network is made anew for every tile: up to 3 us, against at least 2 ns an
 /// element to sort.
 constexpr std::int64_t kTileElements = 4096;
+/// Elements of neighbouring rows of the same length that are selected from at once. A row learns from the one before it.
+constexpr std::int64_t kElementsAtOnce = 32768;
 /// Widths of tiles are powers of two. Narrower ones would gain nothing: most of the time goes to writing results.
 constexpr std::int64_t kMinTileWidth = 8;
 constexpr int kWidths = std::bit_width(static_cast<std::uint64_t>(kMaxLanesColumns / kMinTileWidth));
@@ -73,8 +75,8 @@ class GeneralRows {
         is_flat_(core::is_flat(problem_)),
         stride_(core::element_stride_of(problem_)),
         changes_(problem_.magnitude || stride_ != 1) {
-    if (changes_) row_ = scratch.take<Bits>(problem_.cols);
-    std::int64_t places = problem_.k;
+    if (changes_) changed_ = scratch.take<Bits>(std::max(problem_.cols, kElementsAtOnce));
+    std::int64_t places = std::max(problem_.k, kElementsAtOnce);
     std::size_t bytes = 0;
     if (measures) bytes = std::max(scratch_for_rows(plan_.family), scratch_for_rows(Family::cpu_row));
     const auto width_of_longest = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(problem_.cols)));
@@ -107,8 +109,8 @@ class GeneralRows {
         number += count;
         continue;
       }
-      if (!add_to_tile(number, shape)) select_one(number, shape);
-      ++number;
+      const std::int64_t count = add_to_tile(number, shape) ? 1 : select_alike(number, end, shape);
+      number += count;
     }
     for (Tile& tile : tiles_) select_tile(tile);
   }
@@ -217,24 +219,52 @@ class GeneralRows {
     return shape.k == 0 || (shape.k == shape.length && in_order && !problem_.passes);
   }
 
-  void select_one(std::int64_t number, const core::RowShape& shape) {
-    const T* const elements = elements_of(number, shape);
-    if (problem_.passes) output_.passes[number] = 0;
-    if (takes_all(shape)) {
-      std::iota(places_, places_ + shape.k, std::int64_t{0});
-    } else {
-      const void* row = elements;
-      if (changes_) {
-        copy(elements, shape.length, row_);
-        row = row_;
-      }
-      Plan plan = plan_;
-      plan.problem = places_of(problem_, 1, shape.length, shape.k);
-      plan.family = family_of_row(plan_.family, plan.problem, simd_vector_bytes());
-      std::int32_t* const passes = problem_.passes ? output_.passes + number : nullptr;
-      simd_rows(plan, row, Output{.indices = places_, .passes = passes}, 0, 1, families_);
+  /// How many rows from `number` on, up to `most`, have this shape and lie one after the other.
+  std::int64_t rows_alike(std::int64_t number, std::int64_t most, const core::RowShape& shape) const {
+    const std::int64_t step = is_flat_ ? shape.length : 0;
+    std::int64_t count = 1;
+    for (; count < most; ++count) {
+      const core::RowShape next = shape_of(number + count);
+      if (next.length != shape.length || next.k != shape.k || next.start != shape.start + count * step) break;
     }
-    write(number, shape, elements, places_);
+    return count;
+  }
+
+  /// Selects from the row and from those behind it that are like it. Returns their number.
+  std::int64_t select_alike(std::int64_t number, std::int64_t end, const core::RowShape& shape) {
+    const T* const elements = elements_of(number, shape);
+    if (takes_all(shape)) {
+      if (problem_.passes) output_.passes[number] = 0;
+      std::iota(places_, places_ + shape.k, std::int64_t{0});
+      write(number, shape, elements, places_);
+      return 1;
+    }
+    const std::int64_t at_once = std::max<std::int64_t>(kElementsAtOnce / shape.length, 1);
+    const std::int64_t of_group = core::rows_to_end_of_group(problem_, number);
+    const std::int64_t count = rows_alike(number, std::min({at_once, of_group, end - number}), shape);
+    Plan plan = plan_;
+    plan.problem = places_of(problem_, count, shape.length, shape.k);
+    plan.family = family_of_row(plan_.family, plan.problem, simd_vector_bytes());
+    if (!changes_ && !is_flat_) plan.problem.row_stride = core::stride_of(problem_);
+    const auto shape_at = [&](std::int64_t i) {
+      core::RowShape own = shape;
+      own.start += is_flat_ ? i * shape.length : 0;
+      return own;
+    };
+    if (changes_) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        copy(elements_of(number + i, shape_at(i)), shape.length, changed_ + i * shape.length);
+      }
+    }
+    std::int32_t* const passes = problem_.passes ? output_.passes + number : nullptr;
+    const void* const rows = changes_ ? static_cast<const void*>(changed_) : elements;
+    simd_rows(plan, rows, Output{.indices = places_, .passes = passes}, 0, count, families_);
+    for (std::int64_t i = 0; i < count; ++i) {
+      core::RowShape own = shape_at(i);
+      own.is_short = shape_of(number + i).is_short;  // rows with the same number of results may want more
+      write(number + i, own, elements_of(number + i, own), places_ + i * shape.k);
+    }
+    return count;
   }
 
   /// False if the row is not for a tile.
@@ -347,7 +377,7 @@ class GeneralRows {
   const std::int64_t stride_;
   const bool changes_;  ///< Rows are copied before the families read them.
 
-  Bits* row_ = nullptr;
+  Bits* changed_ = nullptr;  ///< Rows as the families compare them.
   std::array<Tile, kWidths> tiles_;
   std::int64_t* places_ = nullptr;
   std::byte* families_ = nullptr;  ///< Scratch memory of the families.
