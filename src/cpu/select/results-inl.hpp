@@ -82,7 +82,7 @@ class Results {
   /// On a Neoverse N1, ns per row including the search (ranks, digits): 1024 columns, f32, k = 200: 4757, 4799;
   /// k = 400: 9268, 7457; f16, k = 129: 3176, 2666; f64, k = 200: 6330, 6331; k = 400: 11759, 9500.
   [[nodiscard]] bool ranks() const { return problem_.k <= kMaxRanked; }
-  static constexpr std::int64_t kMaxRanked = sizeof(T) == 2 ? 96 : 200;
+  static constexpr std::int64_t kMaxRanked = sizeof(T) == 2 ? kMaxRankedOf16Bits : cpu::kMaxRanked;
   /// True if key and position fit into 64 bits, which are moved faster than pairs.
   [[nodiscard]] bool packs() const { return sizeof(Key) <= 4 && problem_.cols <= std::int64_t{1} << 32; }
 

@@ -8,9 +8,11 @@
 
 #include "core/placement.hpp"
 #include "core/reference.hpp"
+#include "core/rows.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/runtime/floating_environment.hpp"
 #include "cpu/runtime/threads.hpp"
+#include "cpu/select/general_rows.hpp"
 #include "cpu/select/simd_rows.hpp"
 #include "plan/select/split.hpp"
 
@@ -29,8 +31,10 @@ struct Job {
 void select_rows(const Job& job, std::int64_t begin, std::int64_t end, void* scratch) {
 #if defined(RTOPK_HAVE_HIGHWAY)
   if (job.plan.family != Family::reference) {
-    simd_rows(job.plan, job.input, job.output, begin, end, scratch);
-    return;
+    if (core::is_general(job.plan.problem)) {
+      return general_rows(job.plan, job.input, job.arrays, job.output, begin, end, scratch);
+    }
+    return simd_rows(job.plan, job.input, job.output, begin, end, scratch);
   }
 #endif
   core::reference_rows(job.plan.problem, job.input, job.arrays, job.output, begin, end, scratch);
@@ -51,7 +55,9 @@ void run_task(void* context, std::int64_t task) {
 
 std::size_t scratch_bytes([[maybe_unused]] const Plan& plan) noexcept {
 #if defined(RTOPK_HAVE_HIGHWAY)
-  if (plan.family != Family::reference) return simd_scratch_bytes(plan);
+  if (plan.family != Family::reference) {
+    return core::is_general(plan.problem) ? general_scratch_bytes(plan) : simd_scratch_bytes(plan);
+  }
 #endif
   return core::reference_scratch_bytes(plan.problem);
 }

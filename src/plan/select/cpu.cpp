@@ -73,6 +73,8 @@ std::int64_t lanes_rows(const Problem& problem, std::int64_t vector_bytes) {
   return 4 * vector_bytes / std::min<std::int64_t>(8, 2 * static_cast<std::int64_t>(size_of(problem.dtype)));
 }
 
+}  // namespace
+
 /// True if sorting many short rows at once, one in each lane, beats searching one after the other. A few rows do not
 /// fill the lanes, and do not pay for working out the exchanges. The sort yields the order by value for free; index
 /// order costs more. Measured on a Neoverse N1, ns per row, cpu_lanes against cpu_row:
@@ -89,7 +91,7 @@ std::int64_t lanes_rows(const Problem& problem, std::int64_t vector_bytes) {
 /// f32, by value: 96 columns, k = 12: 364, 555; 192 columns, k = 32: 818, 626; k = 160: 2131, 3322;
 /// f16, unsorted: 128 columns, k = 16: 223, 325; k = 32: 411, 359; by value: 192 columns, k = 12: 701, 750;
 /// f64, unsorted: 22 columns, k = 5: 89, 250; 64 columns, k = 4: 226, 259; k = 11: 335, 294.
-bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) {
+bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) noexcept {
   const std::int64_t together = std::min(problem.rows, core::group_rows_of(problem));
   if (problem.cols > kMaxLanesColumns || together < problem.cols / 2) return false;
   if (together < problem.rows && together < kMinLanesGroup) return false;
@@ -108,6 +110,8 @@ bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) {
   return within(192) || (most && within(256));
 }
 
+namespace {
+
 /// True if the groups of cpu_best, whose best elements are compared, beat a search.
 bool looks_for_best(const Problem& problem) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
@@ -115,15 +119,30 @@ bool looks_for_best(const Problem& problem) {
   return problem.k <= kMaxBest && problem.cols >= kFewColumns * problem.k && problem.cols <= kMaxFewBytes / size;
 }
 
+/// True if it pays to discard most of a row in the first pass.
+bool streams(const Problem& problem, std::int64_t vector_bytes) {
+  const bool digits = size_of(problem.dtype) == 2 && vector_bytes >= kDigitsVectorBytes;
+  const std::int64_t columns = digits ? kStreamedColumnsAfterDigits : kStreamedColumns;
+  return problem.cols >= columns && problem.k <= problem.cols / kStreamedShare;
+}
+
+/// The magnitude of the least integer has no place among integers of 32 bits, and the paper's search computes with it.
+bool only_for_reference(const Problem& problem) {
+  return problem.magnitude && core::bisects(problem) && problem.dtype == DType::i32;
+}
+
 Family pick_family(const Problem& problem, const Kernels& kernels) {
-  if (!kernels.simd || core::is_general(problem)) return Family::reference;
+  if (!kernels.simd || only_for_reference(problem)) return Family::reference;
   if (core::bisects(problem)) return Family::cpu_bisection;
   if (looks_for_best(problem)) return Family::cpu_best;
   if (sorts_in_lanes(problem, kernels.vector_bytes)) return Family::cpu_lanes;
-  const bool digits = size_of(problem.dtype) == 2 && kernels.vector_bytes >= kDigitsVectorBytes;
-  const std::int64_t streamed_columns = digits ? kStreamedColumnsAfterDigits : kStreamedColumns;
-  const bool streams = problem.cols >= streamed_columns && problem.k <= problem.cols / kStreamedShare;
-  return streams ? Family::cpu_stream : Family::cpu_row;
+  return streams(problem, kernels.vector_bytes) ? Family::cpu_stream : Family::cpu_row;
+}
+
+/// Elements of a row as far as a plan can know: the mean of segments.
+std::int64_t mean_cols(const Problem& problem) {
+  if (!core::is_flat(problem) || problem.rows == 0) return problem.cols;
+  return std::clamp<std::int64_t>(problem.ragged.elements / problem.rows, 1, problem.cols);
 }
 
 /// Checks that a family can take a problem, however slowly. `argument`: how the error names the family.
@@ -134,9 +153,10 @@ Status check_family(Family family, const Problem& problem, const Kernels& kernel
                         "%s is %s, and this build has no SIMD kernels for this CPU; accepted: reference", argument,
                         name(family));
   }
-  if (core::is_general(problem)) {
-    return core::status(StatusCode::invalid_argument, "%s is %s; accepted for general rows on a CPU: reference",
-                        argument, name(family));
+  if (only_for_reference(problem)) {
+    return core::status(StatusCode::invalid_argument,
+                        "%s is %s; accepted for the paper's search by magnitude of i32 on a CPU: reference", argument,
+                        name(family));
   }
   const bool lanes = problem.cols <= kMaxLanesColumns;
   const bool best = problem.k <= kMaxBest;
@@ -164,7 +184,6 @@ constexpr std::int64_t kPartsPerThread = 2;
 /// against what they are selected from.
 std::int64_t parts_for(const Problem& problem, std::int32_t threads) {
   if (problem.rows == 0 || problem.rows >= threads || problem.cols < kSplitColumns) return 0;
-  if (core::is_general(problem)) return 0;
   const std::int64_t parts = std::min(
       {kPartsPerThread * threads, problem.cols / kElementsPerBlock, problem.cols / problem.k / kStreamedShare});
   return can_split(problem, parts) ? parts : 0;
@@ -181,6 +200,12 @@ std::size_t workspace_bytes(const Plan& plan, const Kernels& kernels) {
 }
 
 }  // namespace
+
+Family family_of_row(Family planned, const Problem& row, std::int64_t vector_bytes) noexcept {
+  const bool too_short = planned == Family::cpu_lanes || (planned == Family::cpu_best && !looks_for_best(row)) ||
+                         (planned == Family::cpu_stream && !streams(row, vector_bytes));
+  return too_short ? Family::cpu_row : planned;
+}
 
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, const Kernels& kernels,
                  Plan& plan) noexcept {
@@ -200,7 +225,8 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
   Plan made{.problem = problem, .family = wanted.value_or(pick_family(problem, kernels))};
   if (Status status = check_family(made.family, problem, kernels, "family"); !status.ok()) return status;
   const bool sorts = made.family == Family::cpu_lanes;
-  made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / problem.cols,
+  const std::int64_t cols = mean_cols(problem);
+  made.rows_per_block = std::max({(sorts ? kSortedElementsPerBlock : kElementsPerBlock) / cols,
                                   std::min(kRowsPerBlock, problem.rows / 32), std::int64_t{1}});
   if (sorts) {
     const std::int64_t at_once = lanes_rows(problem, kernels.vector_bytes);
@@ -211,7 +237,7 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
   if (made.family == Family::cpu_stream) made.candidate_capacity = candidate_capacity(problem);
   made.scratch_bytes = kernels.scratch_bytes(made);
   const std::int64_t blocks = (problem.rows + made.rows_per_block - 1) / made.rows_per_block;
-  const std::int64_t worthwhile = problem.rows * problem.cols / (sorts ? kSortedElementsPerThread : kElementsPerThread);
+  const std::int64_t worthwhile = problem.rows * cols / (sorts ? kSortedElementsPerThread : kElementsPerThread);
   made.threads = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(std::min(blocks, worthwhile), 1, static_cast<std::int64_t>(traits.threads)));
   made.workspace_bytes = workspace_bytes(made, kernels);

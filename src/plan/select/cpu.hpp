@@ -19,6 +19,12 @@ struct Kernels {
 Status make_plan(const Problem& problem, const Traits& traits, std::optional<Family> wanted, const Kernels& kernels,
                  Plan& plan) noexcept;
 
+/// True if sorting the rows of a problem in vector lanes beats searching one after the other.
+[[nodiscard]] bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) noexcept;
+
+/// The family for one row of general rows whose plan has the family `planned`: that one, unless the row is too short for it.
+[[nodiscard]] Family family_of_row(Family planned, const Problem& row, std::int64_t vector_bytes) noexcept;
+
 /// Checks that run() can execute a plan: plans are plain values that the caller may have changed.
 Status check_plan(const Plan& plan, const Kernels& kernels) noexcept;
 

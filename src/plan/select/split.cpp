@@ -3,6 +3,7 @@
 
 #include "core/checks.hpp"
 #include "core/placement.hpp"
+#include "core/rows.hpp"
 #include "core/sizes.hpp"
 
 namespace rtopk::cpu {
@@ -10,7 +11,7 @@ namespace rtopk::cpu {
 bool can_split(const Problem& problem, std::int64_t parts) noexcept {
   // The passes of a row would depend on the number of its parts, which depends on the number of threads.
   return parts >= 2 && parts <= problem.cols / problem.k && problem.form == Form::pairs && !problem.passes &&
-         !core::bisects(problem) && core::elements_are_adjacent(problem);
+         !core::bisects(problem) && core::elements_are_adjacent(problem) && !core::is_general(problem);
 }
 
 Problem parts_of_row(const Problem& problem, std::int64_t parts) noexcept {
