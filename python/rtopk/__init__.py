@@ -8,8 +8,8 @@ tensor([[0, 2],
 
 :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
 give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from segments of a flat
-tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe` routes tokens to experts; :func:`accelerate` brings the
-selection to code that calls torch.topk.
+tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe` routes tokens to
+experts; :func:`accelerate` brings the selection to code that calls torch.topk.
 """
 
 from . import moe, nn, serving

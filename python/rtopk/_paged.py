@@ -64,10 +64,11 @@ def topk_paged(
         options = {"starts": starts, "row_k": row_k, "row_to_table": row_to_table, "largest": largest}
         options |= {"sorted": sorted, "magnitude": magnitude, "out": out}
         return handle_torch_function(topk_paged, relevant, scores, k, lengths, page_table, page_size, **options)
-    check_tensor("topk_paged", scores)
-    check_arrays("topk_paged", page_table=page_table, **tensors)
-    if page_table is None or page_size < 1:
-        raise ValueError(f"page_size is {page_size}, of table {page_table}; accepted: 1 or more, and a tensor")
+    check_tensor("topk_paged", scores, "scores")
+    check_tensor("topk_paged", page_table, "page_table")
+    check_arrays("topk_paged", **tensors)
+    if page_size < 1:
+        raise ValueError(f"page_size is {page_size}; accepted: 1 or more")
     return places(
         scores, k, lengths, starts, row_k, page_table, page_size, row_to_table, largest, sorted, magnitude, out
     )
@@ -80,6 +81,8 @@ def places(scores, k, lengths, starts, row_k, map, page_size, table_of, largest,
         raise RuntimeError("scores has 0 dimensions; accepted: 1 or more, scores along the last")
     if k < 0:
         raise RuntimeError(f"k is {k}; accepted: 0 or more")
+    if map.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError(f"{'page_table' if page_size else 'offsets'} is {map.dtype}; accepted: int32 or int64")
     shape = (*scores.shape[:-1], k)
     given = out is not None
     if not given:

@@ -21,7 +21,11 @@ _maxk_kernel = selection_kernel("rtopk::maxk_rows")
 
 
 class TopKThreshold(NamedTuple):
-    """What :func:`topk` and :func:`topk_segments` give with `return_threshold`."""
+    """What :func:`topk` and :func:`topk_segments` give with `return_threshold`.
+
+    >>> rtopk.topk(torch.tensor([1.0, 7.0, 3.0]), 2, return_threshold=True).threshold
+    tensor(3.)
+    """
 
     values: torch.Tensor
     indices: torch.Tensor
@@ -42,6 +46,21 @@ def check_arrays(function: str, **arrays: Any) -> None:
             raise TypeError(
                 f"{function}(): argument '{name}' is {type(array).__name__}; accepted: a tensor of int32 or int64"
             )
+
+
+def refuse_wrong_ids(ids, input, index_dtype):
+    """What the operator refuses, where it does not get the ids."""
+    if ids.shape != input.shape or ids.dtype not in (torch.int32, torch.int64) or ids.device != input.device:
+        raise RuntimeError(
+            f"ids is {ids.dtype} of shape {list(ids.shape)} on {ids.device}; accepted: int32 or int64 of shape"
+            f" {list(input.shape)} on {input.device}"
+        )
+    if ids.dtype is torch.int64 and index_dtype is not torch.int64:
+        raise RuntimeError(_narrow_ids(index_dtype))
+
+
+def _narrow_ids(index_dtype):
+    return f"index_dtype is {index_dtype}, and ids are int64; accepted for them: torch.int64"
 
 
 def are_unwatched(input: torch.Tensor, *others: Any) -> bool:
@@ -130,7 +149,7 @@ def topk_of_rows(
     if not (is_transformed(input) or wants_grad(input)):
         return called(_topk_kernel, OPS.topk_rows.default, input, *arguments(ids, index_dtype))
     # A gradient needs the places, which ids do not tell.
-    check_ids(ids, input.shape, index_dtype)
+    refuse_wrong_ids(ids, input, index_dtype)
     values, places, thresholds = _select(input, arguments(None, torch.int64), dim, is_ragged)
     found = ids.gather(dim, places.clamp(min=0)).to(index_dtype)
     return values, torch.where(places < 0, -1, found), thresholds
@@ -152,7 +171,7 @@ def maxk_of_rows(input, *arguments):
 
 
 def check_array(name, array, shape):
-    """Checks a tensor of integers, for fake tensors, and where the operator does not get it."""
+    """Checks a fake tensor of integers."""
     if array is None:
         return
     check(array.dtype in (torch.int32, torch.int64), lambda: f"{name} is {array.dtype}; accepted: int32 or int64")
@@ -169,7 +188,7 @@ def check_ids(ids, shape, index_dtype):
     check_array("ids", ids, shape)
     check(
         ids is None or ids.dtype is not torch.int64 or index_dtype is torch.int64,
-        lambda: f"index_dtype is {index_dtype}, and ids are int64; accepted for them: torch.int64",
+        lambda: _narrow_ids(index_dtype),
     )
 
 

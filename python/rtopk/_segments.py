@@ -8,7 +8,17 @@ from torch.overrides import handle_torch_function
 
 from ._calls import check_tensor, is_transformed, wants_grad
 from ._operators import OPS
-from ._rows import TopKThreshold, WithGradient, are_unwatched, called, check_array, check_arrays, check_ids, overridden
+from ._rows import (
+    TopKThreshold,
+    WithGradient,
+    are_unwatched,
+    called,
+    check_array,
+    check_arrays,
+    check_ids,
+    overridden,
+    refuse_wrong_ids,
+)
 from ._torch_internals import SELECTION, check, selection_kernel
 
 _kernel = selection_kernel("rtopk::topk_segments")
@@ -39,9 +49,9 @@ def topk_segments(
         offsets: int32 or int64, one for each segment and one more, ascending.
         k: the width of the results, 0 or more.
         row_k: k of each segment, from 0 to `k`.
-        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count. None:
-            any length, which needs no look at the offsets. With it the kernels are those for rows of that length, and
-            the workspace is smaller.
+        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count.
+            None: as long as all values, so that nobody needs to look at the offsets. Give it where it is known: the
+            kernels are then those for rows of that length, which take less time and workspace.
         ids: a number beside every value. Results have these in the place of indices.
         largest, sorted, magnitude, return_threshold, index_dtype: those of :func:`topk`.
 
@@ -58,8 +68,9 @@ def topk_segments(
         options = {"row_k": row_k, "max_length": max_length, "ids": ids, "largest": largest, "sorted": sorted}
         options |= {"magnitude": magnitude, "return_threshold": return_threshold, "index_dtype": index_dtype}
         return handle_torch_function(topk_segments, relevant, values, offsets, k, **options)
-    check_tensor("topk_segments", values)
-    check_arrays("topk_segments", offsets=offsets, row_k=row_k, ids=ids)
+    check_tensor("topk_segments", values, "values")
+    check_tensor("topk_segments", offsets, "offsets")
+    check_arrays("topk_segments", row_k=row_k, ids=ids)
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length is {max_length}; accepted: None, or 1 or more")
     options = (max_length or 0, largest, sorted, magnitude, return_threshold)
@@ -67,7 +78,7 @@ def topk_segments(
         results = _select(values, offsets, k, row_k, ids, *options, index_dtype)
     else:
         # A gradient needs the places, which ids do not tell.
-        check_ids(ids, values.shape, index_dtype)
+        refuse_wrong_ids(ids, values, index_dtype)
         elements, places, thresholds = _select(values, offsets, k, row_k, None, *options, torch.int64)
         results = elements, _with_one_more(ids, -1)[places].to(index_dtype), thresholds
     return TopKThreshold(*results) if return_threshold else torch.return_types.topk(results[:2])

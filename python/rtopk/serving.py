@@ -79,7 +79,8 @@ def top_k_page_table_transform(
     if row_starts is None and page_table_row_starts is None and out_raw_indices is None:
         return topk_paged(input, k, lengths, src_page_table, page_size, row_to_table=row_to_batch, out=out)
     check_tensor("top_k_page_table_transform", input)
-    check_arrays("top_k_page_table_transform", src_page_table=src_page_table, **tensors)
+    check_tensor("top_k_page_table_transform", src_page_table, "src_page_table")
+    check_arrays("top_k_page_table_transform", **tensors)
     if page_table_row_starts is None:
         if row_starts is not None and page_size != 1:
             raise ValueError(
@@ -137,7 +138,8 @@ def top_k_ragged_transform(
             top_k_ragged_transform, relevant, input, offsets, lengths, k, **options, row_starts=row_starts
         )
     check_tensor("top_k_ragged_transform", input)
-    check_arrays("top_k_ragged_transform", offsets=offsets, lengths=lengths, row_starts=row_starts)
+    check_tensor("top_k_ragged_transform", offsets, "offsets")
+    check_arrays("top_k_ragged_transform", lengths=lengths, row_starts=row_starts)
     _check_ties(tie_break)
     return places(input, k, lengths, row_starts, None, offsets, 0, None, True, False, False, None)
 
