@@ -11,8 +11,10 @@
 #include "aggregation.hpp"
 #include "execution.hpp"
 #include "expert_routes.hpp"
+#include "general_rows.hpp"
 #include "linear.hpp"
 #include "norm.hpp"
+#include "problems.hpp"
 #include "product.hpp"
 #include "routing.hpp"
 #include "rows.hpp"
@@ -24,42 +26,6 @@ namespace rtopk::torch_binding {
 namespace {
 
 using torch::headeronly::ScalarType;
-
-void check_input(const Tensor& self) {
-  check_memory("input", self);
-  check_selectable(self);
-}
-
-void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
-  const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
-  if (k < 0 || k > size) {
-    throw std::runtime_error("selected index k out of range: k is " + std::to_string(k) + "; accepted: 0 to " +
-                             std::to_string(size) + ", the size of dimension " + std::to_string(dim));
-  }
-}
-
-/// As in torch.topk, a tensor without dimensions has one element, which is selected even if k is 0.
-std::int64_t results_per_row(const Tensor& self, std::int64_t k) { return self.dim() == 0 ? 1 : k; }
-
-Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon, bool printed) {
-  if (max_iter < 0 || max_iter > 10000) {
-    throw std::runtime_error("rtopk: max_iter is " + std::to_string(max_iter) + "; accepted: None, or 1 to 10000");
-  }
-  return {.k = k,
-          .direction = largest ? Direction::largest : Direction::smallest,
-          .max_iter = static_cast<std::int32_t>(max_iter),
-          .rule = printed ? Rule::printed : Rule::threshold_first,
-          .epsilon = epsilon};
-}
-
-IndexType index_type_of(ScalarType dtype) {
-  if (dtype == ScalarType::Long) return IndexType::i64;
-  if (dtype == ScalarType::Int) return IndexType::i32;
-  throw std::runtime_error("rtopk: index_dtype is neither torch.int64 nor torch.int32; accepted: one of them");
-}
-
-/// True if there are no rows or k == 0. Call it after all checks.
-bool nothing_to_do(const Rows& rows, const Problem& problem) { return rows.rows == 0 || problem.k == 0; }
 
 void select_pairs(const Rows& rows, const Problem& problem, const Tensor& values, const Tensor& indices) {
   if (nothing_to_do(rows, problem)) return;
@@ -81,16 +47,6 @@ Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool larges
   problem.order = sorted ? Order::by_value : Order::unsorted;
   problem.index_type = index_type_of(index_dtype);
   return {rows_along(self, dim), problem, dim};
-}
-
-std::int32_t index_dtype_of(IndexType type) {
-  switch (type) {
-    case IndexType::i32: return aoti_torch_dtype_int32();
-    case IndexType::i64: return aoti_torch_dtype_int64();
-    case IndexType::u8: return aoti_torch_dtype_uint8();
-    case IndexType::u16: return aoti_torch_dtype_uint16();
-  }
-  throw std::logic_error("unknown index type");
 }
 
 }  // namespace
@@ -211,6 +167,9 @@ std::string build_text() {
 #define RTOPK_WHOLE_ROWS_SIGNATURE                                                             \
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0," \
   " bool printed=False) -> Tensor"
+#define RTOPK_WHOLE_GENERAL_ROWS_SIGNATURE                                                                   \
+  "(Tensor input, SymInt k, int dim=-1, Tensor? lengths=None, Tensor? starts=None, Tensor? row_k=None, bool" \
+  " largest=True, bool magnitude=False, int max_iter=0, float epsilon=0.0, bool printed=False) -> Tensor"
 #define RTOPK_NORM_GRADIENTS " -> (Tensor grad_x, Tensor grad_gamma, Tensor grad_beta, Tensor? grad_bias)"
 
 // Every operator that can appear in a saved graph has a gradient (_registrations.py).
@@ -222,6 +181,21 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("compact" RTOPK_COMPACT_SIGNATURE);
+  // Rows that are more than those of a matrix.
+  library.def(
+      "topk_rows(Tensor input, SymInt k, int dim=-1, Tensor? lengths=None, Tensor? starts=None, Tensor? row_k=None,"
+      " Tensor? ids=None, bool largest=True, bool sorted=True, bool magnitude=False, bool threshold=False,"
+      " int max_iter=0, float epsilon=0.0, ScalarType index_dtype=long, bool printed=False)"
+      " -> (Tensor values, Tensor indices, Tensor thresholds)");
+  library.def(
+      "topk_segments(Tensor values, Tensor offsets, SymInt k, Tensor? row_k=None, Tensor? ids=None,"
+      " SymInt max_length=0, bool largest=True, bool sorted=True, bool magnitude=False, bool threshold=False,"
+      " ScalarType index_dtype=long) -> (Tensor values, Tensor indices, Tensor thresholds)");
+  library.def("maxk_rows" RTOPK_WHOLE_GENERAL_ROWS_SIGNATURE);
+  library.def("topk_mask_rows" RTOPK_WHOLE_GENERAL_ROWS_SIGNATURE);
+  library.def(
+      "topk_places_out(Tensor input, Tensor? lengths, Tensor? starts, Tensor? row_k, Tensor map, SymInt page_size,"
+      " Tensor? table_of, bool largest, bool sorted, bool magnitude, Tensor(a!) places) -> ()");
   // Only the gradient reads the transposed graph. Without one, every backward call computes it.
   library.def(
       "aggregate(Tensor row_starts, Tensor columns, Tensor? weights, Tensor values, Tensor selectors, SymInt cols,"
@@ -274,7 +248,12 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));                                \
   library.impl("maxk", TORCH_BOX(&rtopk::torch_binding::maxk));                                        \
   library.impl("topk_mask", TORCH_BOX(&rtopk::torch_binding::topk_mask));                              \
-  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact))
+  library.impl("compact", TORCH_BOX(&rtopk::torch_binding::compact));                                  \
+  library.impl("topk_rows", TORCH_BOX(&rtopk::torch_binding::topk_rows));                              \
+  library.impl("topk_segments", TORCH_BOX(&rtopk::torch_binding::topk_segments));                      \
+  library.impl("maxk_rows", TORCH_BOX(&rtopk::torch_binding::maxk_rows));                              \
+  library.impl("topk_mask_rows", TORCH_BOX(&rtopk::torch_binding::topk_mask_rows));                    \
+  library.impl("topk_places_out", TORCH_BOX(&rtopk::torch_binding::topk_places_out))
 
 #define RTOPK_PLAIN_TOPK(library, last, along) \
   library.impl("_plain_topk", last);           \

@@ -97,6 +97,22 @@ Rows rows_along(const Tensor& self, std::int64_t dim) {
   return seen;
 }
 
+Rows adjacent_rows(const char* name, const Tensor& tensor) {
+  Rows seen{.tensor = tensor};
+  if (tensor.numel() == 0) {
+    seen.rows = 0;
+    seen.cols = seen.row_stride = tensor.size(tensor.dim() - 1);
+    return seen;
+  }
+  if (!has_rows(tensor, seen) || seen.element_stride != 1 || seen.group_rows != 0) {
+    throw std::runtime_error("rtopk: " + std::string(name) +
+                             " has rows that cannot be read as they lie; accepted: elements side by side along the "
+                             "last dimension, and one stride from each row to the next, such as those of its "
+                             "contiguous()");
+  }
+  return seen;
+}
+
 std::int32_t dtype_of(const Tensor& tensor) {
   std::int32_t dtype = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
@@ -128,6 +144,12 @@ Tensor empty_of_type(std::int32_t dtype, const Tensor& like) { return empty_cont
 Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype) {
   Sizes sizes = sizes_of(rows.tensor);
   if (sizes.count > 0) sizes.each[sizes.count - 1] = count;
+  return empty_contiguous(sizes, dtype, rows.tensor);
+}
+
+Tensor empty_row_results(const Rows& rows, std::int32_t dtype) {
+  Sizes sizes = sizes_of(rows.tensor);
+  if (sizes.count > 0) --sizes.count;
   return empty_contiguous(sizes, dtype, rows.tensor);
 }
 

@@ -28,8 +28,15 @@ std::int64_t wrapped_dim(const Tensor& self, std::int64_t dim);
 /// The rows along `dim` >= 0. Copies only if the other dimensions do not merge into at most two strides.
 Rows rows_along(const Tensor& self, std::int64_t dim);
 
+/// The rows along the last dimension, if kernels can read them as they lie: elements side by side, and one stride, at
+/// least as long as a row, from each row to the next. Throws otherwise: nothing is copied. At least one dimension.
+Rows adjacent_rows(const char* name, const Tensor& tensor);
+
 /// An uninitialised contiguous tensor for `count` results per row, on the device of the rows.
 Tensor empty_results(const Rows& rows, std::int64_t count, std::int32_t dtype);
+
+/// The same for one result per row.
+Tensor empty_row_results(const Rows& rows, std::int32_t dtype);
 
 /// Moves the last dimension of results back to `dim`. The result is contiguous.
 Tensor results_along(const Tensor& results, std::int64_t dim);

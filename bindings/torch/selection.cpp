@@ -40,7 +40,7 @@ void check_selectable(const Tensor& tensor) {
       "uint8");
 }
 
-void select(const Rows& rows, Problem problem, const Results& results) {
+void select(const Rows& rows, Problem problem, const Results& results, const RowArrays& arrays) {
   const std::optional<DType> type = known_type(rows.tensor);
   if (!type) {
     select_integers(rows, problem, results);
@@ -57,11 +57,12 @@ void select(const Rows& rows, Problem problem, const Results& results) {
   const Output output{.values = pointer(results.values),
                       .indices = pointer(results.indices),
                       .dense = pointer(results.dense),
-                      .mask = static_cast<std::uint8_t*>(pointer(results.mask))};
+                      .mask = static_cast<std::uint8_t*>(pointer(results.mask)),
+                      .thresholds = pointer(results.thresholds)};
   Plan plan;
   check(make_plan(problem, traits_of(problem.device), plan));
   execute_on(problem.device, rows.tensor, plan.workspace_bytes, [&](Workspace workspace, const Launch& launch) {
-    check(run(plan, rows.tensor.const_data_ptr(), output, workspace, launch));
+    check(run(plan, rows.tensor.const_data_ptr(), output, workspace, launch, arrays));
   });
 }
 

@@ -21,9 +21,11 @@ struct Results {
   const Tensor* indices = nullptr;  ///< Of the problem's index type.
   const Tensor* dense = nullptr;
   const Tensor* mask = nullptr;
+  const Tensor* thresholds = nullptr;
 };
 
 /// Runs `problem` on these rows. Fills in sizes, strides, type and device. Throws the text of a status that is not ok.
-void select(const Rows& rows, Problem problem, const Results& results);
+/// `arrays`: those that the problem names.
+void select(const Rows& rows, Problem problem, const Results& results, const RowArrays& arrays = {});
 
 }  // namespace rtopk::torch_binding

@@ -7,19 +7,24 @@ tensor([[0, 2],
         [1, 2]])
 
 :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
-give the same selection in other forms; :mod:`rtopk.moe` routes tokens to experts; :func:`accelerate` brings the
-selection to code that calls torch.topk.
+give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from segments of a flat
+tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe` routes tokens to
+experts; :func:`accelerate` brings the selection to code that calls torch.topk.
 """
 
-from . import moe, nn
+from . import moe, nn, serving
 from ._accelerate import accelerate, is_accelerated, set_accelerated
 from ._compact import CBSR, compact, expand
 from ._info import __version__, info
 from ._maxk import maxk, topk_mask
+from ._paged import topk_paged
+from ._rows import TopKThreshold
+from ._segments import topk_segments
 from ._topk import topk
 
 __all__ = [
     "CBSR",
+    "TopKThreshold",
     "__version__",
     "accelerate",
     "compact",
@@ -29,7 +34,10 @@ __all__ = [
     "maxk",
     "moe",
     "nn",
+    "serving",
     "set_accelerated",
     "topk",
     "topk_mask",
+    "topk_paged",
+    "topk_segments",
 ]

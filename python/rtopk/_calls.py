@@ -63,6 +63,6 @@ def is_transformed(input):
     return in_forward_mode(input) or in_torch_func(input)
 
 
-def check_tensor(function, input):
+def check_tensor(function, input, name="input"):
     if not isinstance(input, torch.Tensor):
-        raise TypeError(f"{function}(): argument 'input' must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"{function}(): argument '{name}' must be Tensor, not {type(input).__name__}")

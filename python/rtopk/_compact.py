@@ -11,6 +11,7 @@ from torch.overrides import handle_torch_function
 from . import _onnx
 from ._calls import check_tensor, pairs, selected
 from ._operators import OPS, checked_shape, scattered, vmap_pairs
+from ._rows import compact_of_rows
 from ._rules import is_printed
 from ._torch_internals import is_overridden, selection_kernel
 
@@ -32,19 +33,23 @@ def compact(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    magnitude: bool = False,
 ) -> CBSR:
     """:func:`maxk` along the last dimension without its zeros: values and 8- or 16-bit column selectors.
 
     :func:`expand` makes the dense tensor again. Differentiable in the values. The arguments are those of :func:`topk`.
+    Rows with lengths of their own have no compact form.
 
     >>> rtopk.compact(torch.tensor([[3.0, 1.0, 2.0]]), 2)
     CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
     """
     if is_overridden(input):
-        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
+        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "magnitude": magnitude}
         return handle_torch_function(compact, (input,), input, k, largest, **options)
     check_tensor("compact", input)
     arguments = (k, largest, max_iter or 0, epsilon, is_printed(rule))
+    if magnitude:
+        return CBSR(*compact_of_rows(input, *arguments, selector_dtype(input.shape[-1] if input.dim() else 1)))
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
         return CBSR(values, indices.to(selector_dtype(input.shape[-1])))

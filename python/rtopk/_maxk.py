@@ -9,6 +9,7 @@ from torch.overrides import handle_torch_function
 from . import _onnx
 from ._calls import check_tensor, is_transformed, selected, wants_grad
 from ._operators import OPS, checked_shape, scattered, vmap_whole_rows, wrapped_dim
+from ._rows import check_arrays, maxk_of_rows, overridden
 from ._rules import is_printed
 from ._topk import topk
 from ._torch_internals import is_compiling, is_overridden, selection_kernel
@@ -25,15 +26,24 @@ def maxk(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    lengths: torch.Tensor | None = None,
+    starts: torch.Tensor | None = None,
+    row_k: torch.Tensor | None = None,
+    magnitude: bool = False,
 ) -> torch.Tensor:
     """The input with everything but the k largest (or smallest) elements along a dimension set to zero.
 
-    The gradient goes to the elements that were kept. The arguments are those of :func:`topk`.
+    The gradient goes to the elements that were kept. The arguments are those of :func:`topk`; what lies outside of a
+    row that has a length or start of its own is zero.
 
     >>> rtopk.maxk(torch.tensor([[3.0, 1.0, 2.0], [0.0, -1.0, -2.0]]), 2)
     tensor([[ 3.,  0.,  2.],
             [ 0., -1.,  0.]])
     """
+    if not (lengths is starts is row_k is None) or magnitude is not False:
+        early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
+        rows = {"lengths": lengths, "starts": starts, "row_k": row_k}
+        return _of_rows(maxk, input, k, dim, largest, early, rows, magnitude)
     if is_overridden(input):
         options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         return handle_torch_function(maxk, (input,), input, k, dim, largest, **options)
@@ -61,12 +71,20 @@ def topk_mask(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    lengths: torch.Tensor | None = None,
+    starts: torch.Tensor | None = None,
+    row_k: torch.Tensor | None = None,
+    magnitude: bool = False,
 ) -> torch.Tensor:
     """A boolean tensor that is True where :func:`topk` would select. The arguments are those of :func:`topk`.
 
     >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
     tensor([ True, False,  True, False])
     """
+    if not (lengths is starts is row_k is None) or magnitude is not False:
+        early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
+        rows = {"lengths": lengths, "starts": starts, "row_k": row_k}
+        return _of_rows(topk_mask, input, k, dim, largest, early, rows, magnitude)
     if is_overridden(input):
         options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
@@ -76,6 +94,19 @@ def topk_mask(
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         return _onnx.mask(input, k, dim, largest)
     return OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon, printed)
+
+
+def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
+    """maxk or topk_mask with arguments for general rows."""
+    if relevant := overridden(input, *rows.values()):
+        options = early | rows | {"magnitude": magnitude}
+        return handle_torch_function(function, relevant, input, k, dim, largest, **options)
+    check_tensor(function.__name__, input)
+    check_arrays(function.__name__, **rows)
+    wrapped_dim(input, dim)
+    max_iter, printed = early["max_iter"] or 0, is_printed(early["rule"])
+    arguments = (k, dim, *rows.values(), largest, magnitude, max_iter, early["epsilon"], printed)
+    return maxk_of_rows(input, *arguments) if function is maxk else OPS.topk_mask_rows.default(input, *arguments)
 
 
 # ---- The operators ----

@@ -22,6 +22,7 @@ from ._operators import (
     wrapped_dim,
     writing_operator,
 )
+from ._rows import TopKThreshold, check_arrays, overridden, topk_of_rows
 from ._rules import RULES, is_printed
 from ._torch_internals import (
     DERIVATIVE_THEN_SELECTION,
@@ -63,7 +64,13 @@ def topk(
     epsilon: float = 0.0,
     index_dtype: torch.dtype = torch.int64,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
-) -> torch.return_types.topk:
+    lengths: torch.Tensor | None = None,
+    starts: torch.Tensor | None = None,
+    row_k: torch.Tensor | None = None,
+    ids: torch.Tensor | None = None,
+    magnitude: bool = False,
+    return_threshold: bool = False,
+) -> torch.return_types.topk | TopKThreshold:
     """The k largest (or smallest) elements along a dimension, with their indices, as torch.topk gives them.
 
     Beyond torch.topk's promises, ties are settled: among elements equal to the kth value the lowest indices are
@@ -86,10 +93,28 @@ def topk(
         epsilon: stop when the search interval is this narrow, relative to the best value (the paper's Algorithm 1).
             0: exact.
         index_dtype: torch.int64 or torch.int32.
-        out: tensors for values and indices, as in torch.topk.
+        out: tensors for values and indices, as in torch.topk. Not with one of the arguments below.
+        lengths: how many elements each row has. Below 0 counts as 0, beyond the end as to the end.
+        starts: the column that each row begins at. None: 0.
+        row_k: k of each row, from 0 to `k`, which is the width of the results.
+        ids: a number beside every element. Results have these in the place of indices.
+        magnitude: True to compare absolute values. Results keep their sign.
+        return_threshold: True for the kth value of each row as a third result.
+
+    `lengths`, `starts` and `row_k` have the shape of the input without its last dimension, `ids` that of the input.
+    All are int32 or int64 on the device of the input, where the kernels read them: other contents need no other plan,
+    and nothing waits for a GPU. Where a row has fewer than k elements, indices end with -1, and values with the value
+    that loses against every element: -infinity for the largest, NaN for the smallest, 0 for the largest by magnitude.
+    Its threshold is that value too. What lies outside of a row is never selected.
+
+    With these four the dimension must be the last one, and memory is read as it lies: the elements of a row side by
+    side, and one stride from row to row (any slice of columns of a matrix). With any of the new arguments the input
+    is float32, float16, bfloat16, float64 or int32. Gradients of values go to the elements that were selected; the
+    threshold has none (with `sorted`, the last of a row's values is the same number with a gradient).
 
     Returns:
-        A named tuple (values, indices) of torch.topk's own type.
+        A named tuple (values, indices) of torch.topk's own type, or with `return_threshold` a named tuple (values,
+        indices, threshold).
 
     >>> x = torch.tensor([1.0, 7.0, 3.0, 7.0])
     >>> values, indices = rtopk.topk(x, 3)
@@ -97,12 +122,20 @@ def topk(
     (tensor([7., 7., 3.]), tensor([1, 3, 2]))
     >>> rtopk.topk(x, 2, largest=False, index_dtype=torch.int32).indices
     tensor([0, 2], dtype=torch.int32)
+    >>> rtopk.topk(torch.tensor([[1.0, 3.0, 9.0], [5.0, 9.0, 9.0]]), 2, lengths=torch.tensor([2, 1]))
+    torch.return_types.topk(
+    values=tensor([[3., 1.],
+            [5., -inf]]),
+    indices=tensor([[ 1,  0],
+            [ 0, -1]]))
+    >>> rtopk.topk(torch.tensor([1.0, -4.0, 3.0]), 2, magnitude=True).values
+    tensor([-4.,  3.])
     """
     # The usual call first, with as few questions as possible: each costs 1 to 3 % of a small call. is_compiling() comes
     # before all others, since it is the only one that torch.compile can see through.
     if (
-        max_iter is None
-        and out is None
+        max_iter is out is lengths is starts is row_k is ids is None
+        and magnitude is return_threshold is False
         and epsilon == 0.0
         and rule == _RULE
         and index_dtype is _INT64
@@ -125,13 +158,30 @@ def topk(
         except RuntimeError:
             pass  # tried again below in another way, or refused there as torch.topk would
     options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
-    if is_overridden(input):
+    is_general = not (lengths is starts is row_k is ids is None) or magnitude is not False or return_threshold
+    if is_general:
+        rows = {"lengths": lengths, "starts": starts, "row_k": row_k, "ids": ids}
+        options |= rows | {"magnitude": magnitude, "return_threshold": return_threshold}
+        if relevant := overridden(input, *rows.values()):
+            return handle_torch_function(topk, relevant, input, k, dim, largest, sorted, **options)
+    elif is_overridden(input):
         return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
     check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     _check_bool("largest", largest)
     _check_bool("sorted", sorted)
     arguments, printed = (k, dim, largest, sorted, max_iter or 0, epsilon), is_printed(rule)
+    if is_general:
+        check_arrays("topk", **rows)
+        _check_bool("magnitude", magnitude)
+        _check_bool("return_threshold", return_threshold)
+        if out is not None:
+            raise ValueError("out is given beside arguments for general rows; accepted: without out")
+        results = topk_of_rows(
+            input, k, dim, largest, sorted, **rows, magnitude=magnitude, threshold=return_threshold,
+            max_iter=max_iter or 0, epsilon=epsilon, index_dtype=index_dtype, printed=printed,
+        )  # fmt: skip
+        return TopKThreshold(*results) if return_threshold else _Result(results[:2])
     try:
         if out is not None:
             return _topk_out(input, arguments, index_dtype, out, printed)

@@ -81,6 +81,24 @@ class Maker:
     def indices(self, shape, most, dtype):
         return self.tensor(shape, dtype, torch.randint(max(most, 1), tuple(shape)).to(dtype))
 
+    def row_numbers(self, shape, most):
+        """Numbers for rows, a little beyond what is in range, contiguous; or none."""
+        if self.chance(0.4):
+            return None
+        dtype = self.pick((torch.int32, torch.int64))
+        numbers = torch.randint(-2, most + 3, tuple(shape)).to(dtype)
+        if self.chance(0.1):
+            numbers = torch.full_like(numbers, self.pick((torch.iinfo(dtype).min, torch.iinfo(dtype).max)))
+        return self.memory(math.prod(shape), dtype).view(tuple(shape)).copy_(numbers)
+
+    def general_rows(self):
+        """Rows that kernels read as they lie: contiguous, or columns of a wider matrix."""
+        shape = [self.random.randint(0, 6), self.columns()]
+        dtype = self.pick((*FLOATS, torch.int32))
+        wider = self.pick((0, 0, 3))
+        whole = self.memory(shape[0] * (shape[1] + wider), dtype).view(shape[0], shape[1] + wider)
+        return whole[:, wider:].copy_(self.content(shape, dtype))
+
     # ---- Parts of calls ----
 
     def rows(self):
@@ -149,6 +167,50 @@ def whole_rows(m):
 def compact(m):
     input = m.rows()
     return [input, m.k(input), m.chance(0.5), *m.limits(input), m.chance(0.5)]
+
+
+def topk_rows(m):
+    input = m.general_rows()
+    rows, cols = input.shape
+    k = m.random.randint(1, cols)
+    arrays = [m.row_numbers([rows], cols), m.row_numbers([rows], cols), m.row_numbers([rows], k)]
+    ids = m.row_numbers([rows, cols], 1000)
+    index = torch.int64 if ids is not None and ids.dtype == torch.int64 else m.pick((torch.int64, torch.int32))
+    options = [m.chance(0.5), m.chance(0.5), m.chance(0.3), m.chance(0.3), *m.limits(input), index, m.chance(0.5)]
+    return [input, k, -1, *arrays, ids, *options]
+
+
+def whole_general_rows(m):
+    input, k, dim, lengths, starts, row_k, _, largest, _, magnitude, _, max_iter, epsilon, _, printed = topk_rows(m)
+    return [input, k, dim, lengths, starts, row_k, largest, magnitude, max_iter, epsilon, printed]
+
+
+def topk_segments(m):
+    values = m.memory(m.size(300), m.pick((*FLOATS, torch.int32)))
+    values.copy_(m.content(values.shape, values.dtype))
+    rows, k = m.random.randint(0, 8), m.random.randint(0, 40)
+    offsets = m.memory(rows + 1, m.pick((torch.int32, torch.int64)))
+    offsets.copy_(torch.randint(-3, len(values) + 4, (rows + 1,)).sort().values)
+    ids = m.row_numbers([len(values)], 1000)
+    index = torch.int64 if ids is not None and ids.dtype == torch.int64 else m.pick((torch.int64, torch.int32))
+    options = [m.chance(0.5), m.chance(0.5), m.chance(0.3), k > 0 and m.chance(0.3), index]
+    return [values, offsets, k, m.row_numbers([rows], k), ids, m.size(300), *options]
+
+
+def topk_places_out(m):
+    input = m.general_rows()
+    rows, cols = input.shape
+    index, page_size = m.pick((torch.int32, torch.int64)), m.pick((0, 1, 4, 64))
+    arrays = [m.row_numbers([rows], cols), m.row_numbers([rows], cols), m.row_numbers([rows], cols)]
+    table_of = None
+    if page_size:
+        pages = m.random.randint(1, 9)
+        map = m.memory((rows + 1) * pages, index).view(rows + 1, pages).copy_(m.content((rows + 1, pages), index))
+        table_of = m.row_numbers([rows], rows)
+    else:
+        map = m.memory(rows, index).copy_(m.content((rows,), index))
+    places = m.memory(rows * min(cols, 7), index).view(rows, min(cols, 7))
+    return [input, *arrays, map, page_size, table_of, m.chance(0.5), m.chance(0.5), m.chance(0.5), places]
 
 
 def aggregate(m):
@@ -236,6 +298,11 @@ CALLS = {
     "maxk": whole_rows,
     "topk_mask": whole_rows,
     "compact": compact,
+    "topk_rows": topk_rows,
+    "topk_segments": topk_segments,
+    "maxk_rows": whole_general_rows,
+    "topk_mask_rows": whole_general_rows,
+    "topk_places_out": topk_places_out,
     "aggregate": aggregate,
     "aggregate_backward": aggregate_backward,
     "transpose_graph": transpose_graph,

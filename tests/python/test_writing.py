@@ -138,7 +138,18 @@ class AddProduct:
         return [torch.zeros(4, 5, device=device), values, selectors, torch.randn(9, 5, device=device)]
 
 
-WRITERS = [Topk, AddProduct]
+class Places:
+    operator = OPS.topk_places_out.default
+    written = (10,)
+
+    @staticmethod
+    def arguments(device):
+        table = torch.arange(8, dtype=torch.int32, device=device).view(4, 2)
+        out = torch.empty(4, 3, dtype=torch.int32, device=device)
+        return [torch.randn(4, 9, device=device), None, None, None, table, 8, None, True, False, False, out]
+
+
+WRITERS = [Topk, AddProduct, Places]
 writers = pytest.mark.parametrize("writer", WRITERS)
 
 
