@@ -28,8 +28,8 @@ inline constexpr float kMinusLog2E = -0x1.715476p0f;
   return approximate_inverse(1.0f + approximate_power_of_two(x * kMinusLog2E));
 }
 
-/// sqrt(log(1 + exp(x))), with a relative error of less than 2^-19. The steps are those of core::sqrt_of_softplus: small
-/// scores keep their precision.
+/// sqrt(log(1 + exp(x))), with a relative error of less than 2^-19. The steps are those of core::sqrt_of_softplus:
+/// small scores keep their precision.
 [[nodiscard]] __device__ inline float approximate_sqrt_of_softplus(float x) {
   const float a = approximate_power_of_two(fabsf(x) * kMinusLog2E);
   const float s = a * approximate_inverse(2.0f + a);

@@ -66,7 +66,8 @@ class FastRow {
   static constexpr int kParts = kPerLane / kPerPart;
   static constexpr int kVector = static_cast<int>(route_experts_per_load(sizeof(T), kPerPart));
   static constexpr int kVectors = kPerLane / kVector;
-  // The best of a lane that are kept in order. If more are selected the row is open: one in 500, if 16 lanes have k = 8.
+  // The best of a lane that are kept in order. If more are selected the row is open: of k = 8 in 16 lanes,
+  // one in 500.
   static constexpr int kDepth = 4;
 
   struct alignas(kVector * sizeof(T)) Vector {
