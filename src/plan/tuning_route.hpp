@@ -38,7 +38,7 @@ inline constexpr std::int64_t kRowsOfLanes = 32;  ///< RoutePlan::rows_per_worke
 /// warps fill the gaps. A plan launches no more: a warp goes on with further rows.
 [[nodiscard]] constexpr std::int32_t route_blocks(moe::Score score, std::int64_t experts_per_lane) noexcept {
   const bool softmax = score == moe::Score::softmax;
-  if (experts_per_lane <= 4) return softmax ? 9 : 10;
+  if (experts_per_lane <= 4) return 9;
   if (experts_per_lane <= 8) return softmax ? 6 : 8;
   if (experts_per_lane <= 16) return softmax ? 4 : 5;
   return softmax ? 2 : 3;

@@ -8,6 +8,8 @@
 // device. Where the approximation leaves the order open, exact.cuh decides.
 #pragma once
 
+#include <bit>
+
 #include "cuda/route/approximate.cuh"
 #include "cuda/route/row.cuh"
 #include "plan/tuning_route.hpp"
@@ -46,7 +48,6 @@ inline constexpr ScoreError kScoreError = kScore == moe::Score::sigmoid        ?
 struct FoundRoute {
   int key = kNoExpert;  ///< Its biased score.
   int next = kOpenKey;  ///< The greatest one of those that were not selected.
-  int owner = 0;        ///< The lane that had it.
   int expert = 0;
   SoftmaxRow softmax;
 };
@@ -69,6 +70,12 @@ class FastRow {
   // The best of a lane that are kept in order. If more are selected the row is open: of k = 8 in 16 lanes,
   // one in 500.
   static constexpr int kDepth = 4;
+  // The last bits of an approximate score are the expert's place in its lane, the lowest expert's the greatest. Scores of
+  // softmax may be exact, and have none.
+  static constexpr int kSlots = kIsSoftmax ? 1 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(kPerLane)));
+  // What the two scores of a comparison, and these bits, may be off by: twice that much.
+  static constexpr float kSlotError = static_cast<float>(kSlots - 1) * 0x1p-23f;
+  static constexpr float kRelativeError = kScoreError<kScore>.relative + 2.0f * kSlotError;
 
   struct alignas(kVector * sizeof(T)) Vector {
     T elements[kVector];
@@ -78,9 +85,7 @@ class FastRow {
   static constexpr bool kSeveralParts = kParts > 1;
 
   __device__ FastRow(const RouteArguments& args, int lane)
-      : args_(args),
-        lane_(lane),
-        vectors_(reinterpret_cast<const Vector*>(args.call.logits) + expert_of(lane, 0) / kVector) {
+      : args_(args), lane_(lane), logits_(static_cast<const char*>(args.call.logits) + expert_of(lane, 0) * sizeof(T)) {
     const auto exists = [&](int slot) { return expert_of(lane, slot) < args.experts; };
     float least = 0.0f;
 #pragma unroll
@@ -96,10 +101,12 @@ class FastRow {
     }
   }
 
-  /// Begins to load a row, the one that is searched next.
-  __device__ void load(std::int64_t number) {
-    if (number >= args_.rows) return;
-    const Vector* vectors = vectors_ + number * (args_.experts / kVector);
+  /// Begins to load the row that is searched next, which is so much further on.
+  __device__ void load(const RouteStep& further) {
+    number_ += further.rows;
+    logits_ += further.bytes;
+    if (number_ >= args_.rows) return;
+    const auto* vectors = reinterpret_cast<const Vector*>(logits_);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const int distance = expert_of(0, v * kVector);
@@ -122,10 +129,14 @@ class FastRow {
     }
     // Without a bias this adds zero, and -infinity to what is not an expert.
 #pragma unroll
-    for (int j = 0; j < kPerLane; ++j) keys_[j] = __float_as_int(core::rounded_sum(values[j], bias_[j]));
+    for (int j = 0; j < kPerLane; ++j) {
+      const int key = __float_as_int(core::rounded_sum(values[j], bias_[j]));
+      keys_[j] = kIsSoftmax ? key : (key & -kSlots) | (kSlots - 1 - j);
+    }
   }
 
-  /// Selects. The lanes that are `own` get the experts of their ranks in `found`. `places`: of the row's ranks, k.
+  /// Selects, and puts the row's experts by rank into k `places` of shared memory. Lanes for which the row is their own
+  /// get in `found` what no other row may change; take() does the rest for all rows.
   __device__ void select(TakenKey* places, int rank_of_lane, bool is_own, FoundRoute& found) {
     int lists[kParts][kDepth];
 #pragma unroll
@@ -153,26 +164,39 @@ class FastRow {
 #pragma unroll 1
     for (; rank < args_.k; ++rank) take_greatest(lists[0], places + rank);
     const int next = __reduce_max_sync(kFullWarp, lists[0][0]);
-    __syncwarp();
-    if (is_own && rank_of_lane < args_.k) {
-      found.key = places[rank_of_lane].key;
-      found.owner = places[rank_of_lane].owner;
-    }
-    int slot = 0;
+    if (is_own) found.next = next;
+    if constexpr (kIsSoftmax) {
+      __syncwarp();
+      int owner = 0;
+      if (is_own && rank_of_lane < args_.k) {
+        found.key = places[rank_of_lane].key;
+        owner = places[rank_of_lane].owner;
+      }
+      int slot = 0;
 #pragma unroll
-    for (int j = kPerLane - 1; j >= 0; --j) {
-      if (__shfl_sync(kFullWarp, keys_[j], found.owner) == found.key) slot = j;
+      for (int j = kPerLane - 1; j >= 0; --j) {
+        if (__shfl_sync(kFullWarp, keys_[j], owner) == found.key) slot = j;
+      }
+      if (is_own) {
+        found.expert = expert_of(owner, slot);
+        found.softmax = softmax_;
+      }
     }
-    if (is_own) {
-      found.next = next;
-      found.expert = expert_of(found.owner, slot);
-      if constexpr (kIsSoftmax) found.softmax = softmax_;
+  }
+
+  /// Gives the lane its expert, from the lane's place.
+  static __device__ void take(const TakenKey& place, bool has_route, FoundRoute& found) {
+    if constexpr (!kIsSoftmax) {
+      __syncwarp();
+      if (!has_route) return;
+      found.key = place.key;
+      found.expert = expert_of(place.owner, kSlots - 1 - (place.key & (kSlots - 1)));
     }
   }
 
   /// What the difference of two biased scores must exceed to be certain, if this is the greater of them.
   [[nodiscard]] __device__ float error(float score) const {
-    return is_exact() ? 0.0f : kScoreError<kScore>.absolute + kScoreError<kScore>.relative * (score + raised_);
+    return is_exact() ? 0.0f : kScoreError<kScore>.absolute + kRelativeError * (score + raised_);
   }
   /// Whether biased scores are the exact ones.
   [[nodiscard]] __device__ bool is_exact() const { return kIsSoftmax && args_.call.bias == nullptr; }
@@ -272,7 +296,7 @@ class FastRow {
       sums[p] = core::rounded_sum(__int_as_float(best), __int_as_float(second));
     }
     // Of a sum: both errors.
-    constexpr float kRelative = 2.0f * kScoreError<kScore>.relative;
+    constexpr float kRelative = 2.0f * kRelativeError;
     const float relative = is_exact() ? 0.0f : kRelative;
     const float absolute = is_exact() ? 0.0f : 2.0f * kScoreError<kScore>.absolute + 2.0f * kRelative * raised_;
     // Surely better groups are counted by ones, possibly better ones by this.
@@ -315,8 +339,9 @@ class FastRow {
 
   const RouteArguments& args_;
   int lane_;
-  const Vector* vectors_;  ///< The lane's first of the first row.
-  float raised_ = 0.0f;    ///< What was added to all biases.
+  std::int64_t number_ = 0;  ///< Of the row that was loaded.
+  const char* logits_;       ///< Where it begins for the lane.
+  float raised_ = 0.0f;      ///< What was added to all biases.
   float bias_[kPerLane];
   Vector loaded_[kVectors];
   int keys_[kPerLane];

@@ -22,14 +22,16 @@ __device__ unsigned write_found(const RouteArguments& args, const FastRow<T, kPe
   }
   // The rank before, and, behind the last rank, what was not selected.
   const int key_before = __shfl_up_sync(kFullWarp, found.key, 1);
-  const int owner_before = __shfl_up_sync(kFullWarp, found.owner, 1);
+  const int expert_before = __shfl_up_sync(kFullWarp, found.expert, 1);
   const float logit_before = __shfl_up_sync(kFullWarp, logit, 1);
   const float score = __int_as_float(found.key);
   const float score_before = __int_as_float(key_before);
-  // Experts with the same logit have the same exact score. Lanes that have one part were taken in ascending order.
-  const bool same_score = fast.is_exact() || (args.call.bias == nullptr && logit == logit_before);
-  const bool ties_well = key_before == found.key && same_score && !fast.kSeveralParts && owner_before != found.owner;
+  // Without a bias, experts with the same logit have the same exact score.
+  const bool same_score =
+      fast.is_exact() ? key_before == found.key : args.call.bias == nullptr && logit == logit_before;
+  const bool ties_well = same_score && expert_before < found.expert;
   const bool certain_before = rank == 0 || ties_well || score_before - score > fast.error(score_before);
+  // Lanes that have one part were taken in ascending order.
   const bool next_ties_well = fast.is_exact() && !fast.kSeveralParts && found.next == found.key;
   const bool certain_behind =
       rank + 1 < args.k || found.next < 0 || next_ties_well || score - __int_as_float(found.next) > fast.error(score);
@@ -56,7 +58,8 @@ __global__ void __launch_bounds__(kRouteThreads, route_blocks(kScore, kPerLane))
   // together, and does not prepare for a warp that is taken apart.
   const std::int64_t step = std::int64_t{gridDim.x} * kRouteWarps * rows_at_once;
   FastRow<T, kPerLane, kScore> fast(args, lane);
-  fast.load((std::int64_t{blockIdx.x} * kRouteWarps + warp) * rows_at_once);
+  const std::int64_t begin = (std::int64_t{blockIdx.x} * kRouteWarps + warp) * rows_at_once;
+  fast.load({begin, begin * args.next_row.bytes});
 #pragma unroll 1
   for (std::int64_t block_first = std::int64_t{blockIdx.x} * kRouteWarps * rows_at_once; block_first < args.rows;
        block_first += step) {
@@ -65,10 +68,11 @@ __global__ void __launch_bounds__(kRouteThreads, route_blocks(kScore, kPerLane))
 #pragma unroll 1
     for (int r = 0; r < rows_at_once; ++r) {
       fast.score();
-      fast.load(first + (r + 1 < rows_at_once ? r + 1 : step));
+      fast.load(r + 1 < rows_at_once ? args.next_row : args.next_turn);
       const int rank = lane - (r << log2_lanes);
       fast.select(places + (r << log2_lanes), rank, lane >> log2_lanes == r, found);
     }
+    fast.take(places[lane], (lane & ((1 << log2_lanes) - 1)) < args.k, found);
     const unsigned open = write_found(args, fast, first, lane, found);
     if (open == 0) continue;
 #pragma unroll 1

@@ -11,6 +11,12 @@
 
 namespace rtopk::cuda {
 
+/// A distance between rows.
+struct RouteStep {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;
+};
+
 struct RouteArguments {
   moe::RouteCall call;  ///< bias is null if there is none.
   std::int64_t rows = 0;
@@ -21,6 +27,8 @@ struct RouteArguments {
   std::int32_t log2_group_lanes = 0;  ///< If fast: lanes of a warp that have a group, as a power of two.
   std::int32_t rows_at_once = 1;      ///< Of a warp: a power of two, so that the lanes of a row are no fewer than k.
   std::int32_t log2_row_lanes = 5;    ///< The lanes of a row then.
+  RouteStep next_row{};               ///< To the next row of those at once.
+  RouteStep next_turn{};              ///< From the last of them to the first of the warp's next turn.
   float scale = 1.0f;
   moe::Score score = moe::Score::softmax;
   bool renormalize = true;

@@ -33,6 +33,10 @@ bool loads_quads(const moe::Route& p, const moe::RouteCall& call) {
   return p.experts % 4 == 0 && is_aligned(call.logits, 4 * size_of(p.dtype));
 }
 
+RouteStep step_of(const moe::Route& p, std::int64_t rows) {
+  return {rows, rows * p.experts * static_cast<std::int64_t>(size_of(p.dtype))};
+}
+
 /// The lanes of a group in registers, as a power of two.
 std::int32_t log2_group_lanes(const moe::Route& p) {
   const std::int64_t per_part = route_experts_per_part(p.score, route_experts_per_lane(p.experts));
@@ -55,6 +59,8 @@ Status run(const moe::RoutePlan& plan, const moe::RouteCall& call, void*, void* 
       .log2_group_lanes = log2_group_lanes(problem),
       .rows_at_once = static_cast<std::int32_t>(plan.rows_per_worker),
       .log2_row_lanes = 5 - std::countr_zero(static_cast<std::uint64_t>(plan.rows_per_worker)),
+      .next_row = step_of(problem, 1),
+      .next_turn = step_of(problem, (plan.blocks * kRouteWarps - 1) * plan.rows_per_worker + 1),
       .scale = problem.scale,
       .score = problem.score,
       .renormalize = problem.renormalize,
