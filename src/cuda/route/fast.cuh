@@ -70,8 +70,8 @@ class FastRow {
   // The best of a lane that are kept in order. If more are selected the row is open: of k = 8 in 16 lanes,
   // one in 500.
   static constexpr int kDepth = 4;
-  // The last bits of an approximate score are the expert's place in its lane, the lowest expert's the greatest. Scores of
-  // softmax may be exact, and have none.
+  // The last bits of an approximate score are the expert's place in its lane, the lowest expert's the greatest. Scores
+  // of softmax may be exact, and have none.
   static constexpr int kSlots = kIsSoftmax ? 1 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(kPerLane)));
   // What the two scores of a comparison, and these bits, may be off by: twice that much.
   static constexpr float kSlotError = static_cast<float>(kSlots - 1) * 0x1p-23f;
