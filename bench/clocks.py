@@ -80,6 +80,20 @@ class GpuClock(CpuClock):
         return medians_of([[a.elapsed_time(b) * 1e3 for a, b in zip(e, e[1:], strict=False)] for e in self.events])
 
 
+def host_time(function, calls, device):
+    """The host's microseconds for one call of many in a row. A first call after others, as in interleaved(), takes
+    several times as long: its code and data are in no cache."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    elapsed = time.perf_counter() - start
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return elapsed / calls * 1e6
+
+
 def medians_of(spans):
     return [statistics.median(part) for part in zip(*spans, strict=True)]
 

@@ -30,22 +30,9 @@ import torch
 import librtopk
 import rtopk
 from checkout import command_line, commit
-from clocks import interleaved
+from clocks import host_time, interleaved
 
 # ---- Small calls ----
-
-
-def host_time(function, calls, device):
-    """The host's microseconds for one call."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(calls):
-        function()
-    elapsed = time.perf_counter() - start
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return elapsed / calls * 1e6
 
 
 def small_calls(device, quick):

@@ -6,15 +6,19 @@
 
 The floor is a copy that moves the same bytes: logits read once, weights and ids written once. The PyTorch code is what
 models have today: scores, bias, groups, torch.topk, gather and division. Times are medians; the compared functions
-alternate. On a GPU the caches are overwritten before every repetition, and times are the GPU's alone.
+alternate, and so do several logits. On a GPU the caches are overwritten before every repetition, and the GPU waits
+until the host has made a call: times are the GPU's alone. The host's time is that of one call of many in a row.
 
 Before anything is timed, weights and ids are compared with those of the CPU, bit for bit, and the experts with those of
-the PyTorch code. Where 16-bit logits are equal torch.topk takes any of them, so only a share of its tokens is the same.
+the PyTorch code, for all logits. Where 16-bit logits are equal torch.topk takes any of them, so only a share of its
+tokens is the same.
 """
 
 import argparse
+import itertools
 import json
 import platform
+import statistics
 import sys
 import time
 from dataclasses import dataclass, field
@@ -24,7 +28,7 @@ import torch
 
 import rtopk
 from checkout import command_line, commit
-from clocks import interleaved
+from clocks import host_time, interleaved
 
 SCORES = {
     "softmax": lambda x: x.softmax(-1),
@@ -33,6 +37,10 @@ SCORES = {
 }
 # Of float32 logits. Scores differ in the last bit, so experts that nearly tie may differ.
 LEAST_SHARE = 0.999
+# Logits that take turns.
+INPUTS = 3
+# Calls in a row for the host's time: fewer than a GPU's queue takes, of functions with ten kernels.
+HOST_CALLS, HOST_TURNS = 40, 9
 
 
 @dataclass
@@ -97,51 +105,72 @@ def copy_of(total_bytes, device):
     return lambda: target.copy_(source)
 
 
-def check(case, logits, bias, plain):
+def check(case, logits, bias, arguments):
     """The share of tokens that have the same experts in the PyTorch code. Ends the program if a result is wrong."""
     ours = rtopk.moe.route(logits, case.k, bias=bias, **case.options)
     on_cpu = rtopk.moe.route(logits.cpu(), case.k, bias=None if bias is None else bias.cpu(), **case.options)
     if not torch.equal(ours.ids.cpu(), on_cpu.ids) or not torch.equal(ours.weights.cpu(), on_cpu.weights):
         sys.exit(f"{case.name}: weights or ids are not those of the CPU")
-    theirs = plain()[1].sort(-1).values
+    theirs = plain_route(logits, bias, *arguments)[1].sort(-1).values
     share = (ours.ids.long().sort(-1).values == theirs).all(-1).float().mean().item()
     if case.dtype == torch.float32 and share < LEAST_SHARE:
         sys.exit(f"{case.name}: {share:.2%} of the tokens have the experts of the PyTorch code")
     return share
 
 
+def host_medians(functions, device):
+    """The host's median microseconds for a call of each function."""
+    times = {name: [] for name in functions}
+    for _ in range(HOST_TURNS):
+        for name, function in functions.items():
+            times[name].append(host_time(function, HOST_CALLS, device))
+    return {name: statistics.median(samples) for name, samples in times.items()}
+
+
 def measured(case, device, repeats, compiles):
     torch.manual_seed(0)
-    logits = torch.randn(case.rows, case.experts, device=device).to(case.dtype)
+    inputs = [torch.randn(case.rows, case.experts, device=device).to(case.dtype) for _ in range(INPUTS)]
     bias = 0.1 * torch.randn(case.experts, device=device) if case.biased else None
     arguments = (case.k, case.score, case.groups, case.group_k)
-
-    def plain():
-        return plain_route(logits, bias, *arguments)
-
-    def ours():
-        return rtopk.moe.route(logits, case.k, bias=bias, **case.options)
-
-    share = check(case, logits, bias, plain)
-    functions = {"floor": copy_of(case.bytes, device), "route": ours, "eager": plain}
+    shares = [check(case, logits, bias, arguments) for logits in inputs]
+    copy = copy_of(case.bytes, device)
+    functions = {
+        "floor": lambda _: copy(),
+        "route": lambda logits: rtopk.moe.route(logits, case.k, bias=bias, **case.options),
+        "eager": lambda logits: plain_route(logits, bias, *arguments),
+    }
     if compiles:
         torch.compiler.reset()
         compiled = torch.compile(plain_route, dynamic=False)
-        functions["compiled"] = lambda: compiled(logits, bias, *arguments)
-    times, host_times = interleaved(device, {name: lambda f=f: [f] for name, f in functions.items()}, repeats)
-    record = case.record | {"bytes": case.bytes, "same_experts": share}
+        functions["compiled"] = lambda logits: compiled(logits, bias, *arguments)
+
+    def in_turn(function):
+        turns = itertools.cycle(inputs)
+
+        def parts():
+            logits = next(turns)
+            return [lambda: function(logits)]
+
+        return parts
+
+    times, _ = interleaved(device, {name: in_turn(function) for name, function in functions.items()}, repeats)
+    record = case.record | {"bytes": case.bytes, "same_experts": min(shares)}
     record |= {f"{name}_us": times[name][0] for name in functions}
-    record |= {f"{name}_host_us": host_times[name][0] for name in functions}
+    if device == "cuda":
+        calls = {name: lambda f=function: f(inputs[0]) for name, function in functions.items()}
+        record |= {f"{name}_host_us": time for name, time in host_medians(calls, device).items()}
     return record | {"to_floor": record["route_us"] / record["floor_us"]}
 
 
 def print_header(compiles):
     compiled = f" {'compiled us':>12} {'ratio':>6}" if compiles else ""
-    print(f"\n{'router':<24} {'floor us':>9} {'route us':>9} {'to floor':>9} {'eager us':>9} {'ratio':>6}{compiled}")
+    head = f"{'router':<24} {'floor us':>9} {'route us':>9} {'to floor':>9} {'host us':>8}"
+    print(f"\n{head} {'eager us':>9} {'ratio':>6}{compiled}")
 
 
 def print_row(row):
     text = f"{row['name']:<24} {row['floor_us']:9.1f} {row['route_us']:9.1f} {row['to_floor']:9.2f}"
+    text += f" {row['route_host_us']:8.1f}" if "route_host_us" in row else f" {'-':>8}"
     for name, width in (("eager", 9), ("compiled", 12)):
         if f"{name}_us" in row:
             text += f" {row[f'{name}_us']:{width}.1f} {row[f'{name}_us'] / row['route_us']:6.1f}"

@@ -240,10 +240,13 @@ class Routing : public OnDevice {
       ASSERT_TRUE(got.weights[i] == want.weights[i] || (std::isnan(got.weights[i]) && std::isnan(want.weights[i])))
           << "weight " << i << ": " << got.weights[i] << ", expected " << want.weights[i];
     }
-    if (GetParam() != rtopk::DeviceKind::cuda || p.k > 16) return;
-    Options in_pairs = options;  // as with many rows
-    in_pairs.change = [](moe::RoutePlan& plan) { plan.rows_per_worker = 2; };
-    EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, in_pairs), got)) << "two rows of a warp at a time";
+    if (GetParam() != rtopk::DeviceKind::cuda) return;
+    for (const std::int64_t rows : {1, 2, 4}) {
+      if (rows * p.k > 32) continue;
+      Options at_once = options;  // 4 as with many rows, 1 as with few
+      at_once.change = [&](moe::RoutePlan& plan) { plan.rows_per_worker = rows; };
+      EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, at_once), got)) << rows << " rows of a warp at a time";
+    }
   }
 };
 
@@ -347,7 +350,7 @@ TEST_P(Routing, IsTheSameWithAnyNumberOfThreadsOrBlocks) {
     }
   } else {
     for (const std::int64_t blocks : {1, 7, 5000}) {
-      for (const std::int64_t rows : {1, 2}) {
+      for (const std::int64_t rows : {1, 2, 4}) {
         const auto change = [&](moe::RoutePlan& plan) {
           plan.blocks = blocks;
           plan.rows_per_worker = rows;
@@ -452,7 +455,7 @@ TEST(RoutePlans, FitGpusThatAreNotHere) {
       ASSERT_TRUE(status.ok()) << status.text();
       EXPECT_LE(plan.shared_bytes, static_cast<std::size_t>(48 * 1024));
       EXPECT_EQ(plan.workspace_bytes, 0u);
-      EXPECT_EQ(plan.rows_per_worker, rows >= 65536 ? 2 : 1);
+      EXPECT_EQ(plan.rows_per_worker, experts == 1 ? 32 : rows >= 65536 ? 4 : 1);
       EXPECT_GE(plan.blocks, 1);
       if (rows > 0) {
         EXPECT_NE(std::string(moe::run(plan, {}).text()).find("is null"), std::string::npos);

@@ -12,6 +12,13 @@
 #include "tensor_checks.hpp"
 
 namespace rtopk::torch_binding {
+namespace {
+
+/// The tensor itself if it is contiguous. Asking torch for that goes through its dispatcher by the name of the operator,
+/// which takes longer than all else that a small call does on the host.
+Tensor held(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor); }
+
+}  // namespace
 
 std::tuple<Tensor, Tensor> expert_routes(const Tensor& logits, const MaybeTensor& bias, std::int64_t k,
                                          std::int64_t score, std::int64_t groups, std::int64_t group_k,
@@ -44,7 +51,7 @@ std::tuple<Tensor, Tensor> expert_routes(const Tensor& logits, const MaybeTensor
   if (bias) {
     check_floats("bias", *bias, 1, logits, "logits");
     check_size("bias", *bias, 0, problem.experts, "the number of experts");
-    held_bias = torch::stable::contiguous(*bias);
+    held_bias = held(*bias);
   }
   Sizes sizes;
   sizes.count = dims;
@@ -59,7 +66,7 @@ std::tuple<Tensor, Tensor> expert_routes(const Tensor& logits, const MaybeTensor
   Tensor weights = empty_contiguous(sizes, aoti_torch_dtype_float32(), logits);
   Tensor ids = empty_contiguous(sizes, aoti_torch_dtype_int32(), logits);
   if (problem.rows == 0) return {weights, ids};
-  const Tensor held_logits = torch::stable::contiguous(logits);
+  const Tensor held_logits = held(logits);
   const moe::RouteCall call{.logits = held_logits.const_data_ptr(),
                             .bias = held_bias ? floats(*held_bias) : nullptr,
                             .weights = mutable_floats(weights),

@@ -16,9 +16,17 @@ import torch
 from torch.library import register_autograd, register_fake, register_vmap
 from torch.overrides import handle_torch_function
 
-from ._calls import is_transformed, selected, wants_grad
+from ._calls import is_transformed
 from ._operators import OPS, scattered
-from ._torch_internals import check, is_overridden, is_unwatched, selection_kernel
+from ._torch_internals import (
+    PLAIN_TYPES,
+    SELECTION,
+    check,
+    in_forward_mode,
+    is_overridden,
+    is_unwatched,
+    selection_kernel,
+)
 
 __all__ = ["ExpertGroups", "Router", "Routes", "group_by_expert", "route"]
 
@@ -87,6 +95,20 @@ def route(
     >>> rtopk.moe.route(logits, 2, score="sigmoid", bias=torch.tensor([9.0, 0.0, 0.0, 0.0])).ids
     tensor([[0, 3]], dtype=torch.int32)
     """
+    # The usual call first, with as few questions as possible.
+    if (
+        is_unwatched(logits)
+        and not (logits.requires_grad and torch.is_grad_enabled())
+        and not in_forward_mode(logits)
+        and (bias is None or (type(bias) in PLAIN_TYPES and not bias.is_neg()))
+        and score in SCORES
+    ):
+        try:
+            return Routes._make(
+                _route_kernel(SELECTION, logits, bias, k, SCORES.index(score), groups, group_k, renormalize, scale)
+            )
+        except RuntimeError:
+            pass  # tried again below in another way, or refused there
     if is_overridden(logits):
         options = {"score": score, "bias": bias, "groups": groups, "group_k": group_k}
         options |= {"renormalize": renormalize, "scale": scale}
@@ -99,9 +121,7 @@ def route(
         weights, ids = OPS.route.default(logits.detach(), *arguments)
         again = _weights(logits, ids, _score_number(score), renormalize, scale)
         return Routes(weights + (again - again.detach()), ids)
-    if wants_grad(logits) or (bias is not None and not is_unwatched(bias)):
-        return Routes(*OPS.route.default(logits, *arguments))
-    return Routes(*selected(_route_kernel, OPS.route.default, logits, *arguments))
+    return Routes(*OPS.route.default(logits, *arguments))
 
 
 def group_by_expert(ids: torch.Tensor, experts: int) -> ExpertGroups:

@@ -1,7 +1,9 @@
 // Picks the config of expert routing on a GPU. Host code only.
 #include <algorithm>
+#include <bit>
 
 #include "core/checks.hpp"
+#include "core/sizes.hpp"
 #include "plan/cuda.hpp"
 #include "plan/derived_plan.hpp"
 #include "plan/tuning_route.hpp"
@@ -10,6 +12,14 @@ namespace rtopk::cuda {
 namespace {
 
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
+
+[[nodiscard]] bool lanes_may_have_rows(const moe::Route& p) { return p.experts <= kMaxFewExperts && p.groups == 1; }
+
+/// A power of two. Every row needs a lane for each route.
+[[nodiscard]] std::int64_t max_rows_at_once(const moe::Route& p) {
+  return std::min<std::int64_t>(kMaxRowsAtOnce,
+                                32 / static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(p.k))));
+}
 
 /// Sets the fields that follow from the problem.
 void derive(moe::RoutePlan& plan) {
@@ -30,11 +40,20 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
   }
   moe::RoutePlan made{.problem = problem};
   const std::int64_t most =
-      std::int64_t{traits.multiprocessors} * route_blocks(route_experts_per_lane(problem.experts));
-  // Two rows at once take fewer instructions, but the second waits for the first: only where there are rows for all warps.
-  const bool pairs = problem.k <= kMaxPairedRoutes && problem.rows >= most * kRouteWarps * 2;
-  made.rows_per_worker = pairs ? 2 : 1;
-  made.blocks = std::max<std::int64_t>(1, std::min(most, problem.rows / kRouteWarps + 1));
+      std::int64_t{traits.multiprocessors} * route_blocks(problem.score, route_experts_per_lane(problem.experts));
+  if (lanes_may_have_rows(problem)) {
+    made.rows_per_worker = kRowsOfLanes;
+    made.blocks = std::min(most, core::ceil_div(problem.rows, std::int64_t{kRouteThreads}));
+  } else {
+    // Several rows at once take fewer instructions, but each waits for those before: only where there are rows for all
+    // warps.
+    while (2 * made.rows_per_worker <= max_rows_at_once(problem) &&
+           problem.rows >= most * kRouteWarps * 2 * made.rows_per_worker) {
+      made.rows_per_worker *= 2;
+    }
+    made.blocks = std::min(most, core::ceil_div(problem.rows, kRouteWarps * made.rows_per_worker));
+  }
+  made.blocks = std::max<std::int64_t>(1, made.blocks);
   derive(made);
   plan = made;
   return {};
@@ -42,8 +61,11 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
 
 Status check_plan(const moe::RoutePlan& plan) noexcept {
   if (plan.blocks < 1 || plan.blocks > kMaxBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2^20");
-  if (plan.rows_per_worker != 1 && (plan.rows_per_worker != 2 || plan.problem.k > kMaxPairedRoutes)) {
-    return core::invalid("plan.rows_per_worker", plan.rows_per_worker, "1, or 2 if k is at most 16");
+  const bool lanes_have_rows = plan.rows_per_worker == kRowsOfLanes && lanes_may_have_rows(plan.problem);
+  if (!lanes_have_rows && (plan.rows_per_worker < 1 || plan.rows_per_worker > max_rows_at_once(plan.problem) ||
+                           !std::has_single_bit(static_cast<std::uint64_t>(plan.rows_per_worker)))) {
+    return core::invalid("plan.rows_per_worker", plan.rows_per_worker,
+                         "1, 2 if k is at most 16, 4 if k is at most 8, or 32 for up to 16 experts in one group");
   }
   moe::RoutePlan derived = plan;
   derive(derived);

@@ -12,24 +12,43 @@ namespace rtopk::cuda {
 inline constexpr std::int32_t kRouteThreads = 128;
 inline constexpr std::int32_t kRouteWarps = kRouteThreads / 32;
 
-/// Two rows share the lanes of a warp at the end of their ways, if a half has a lane for each route.
-inline constexpr std::int64_t kMaxPairedRoutes = 16;
+/// Rows that share the lanes of a warp for their exact scores, sums and results: as many as have a lane for each route.
+inline constexpr std::int64_t kMaxRowsAtOnce = 4;
 
-/// Experts that each lane of a warp has in registers. They come in fours, 128 of a warp side by side.
+/// Up to this many experts, without groups, a lane has a row of its own.
+inline constexpr std::int64_t kMaxFewExperts = 16;
+inline constexpr std::int64_t kRowsOfLanes = 32;  ///< RoutePlan::rows_per_worker then.
+
+/// Experts that each lane of a warp has in registers.
 [[nodiscard]] constexpr std::int64_t route_experts_per_lane(std::int64_t experts) noexcept {
-  return experts <= 128 ? 4 : experts <= 256 ? 8 : experts <= 512 ? 16 : 32;
+  return experts <= 128 ? 4 : experts <= 256 ? 8 : experts <= 384 ? 12 : experts <= 512 ? 16 : 32;
+}
+
+/// Those of a lane that are neighbours.
+[[nodiscard]] constexpr std::int64_t route_experts_per_part(moe::Score score, std::int64_t per_lane) noexcept {
+  return score == moe::Score::softmax ? 4 : per_lane;
+}
+
+/// Those that a lane loads at once: 16 bytes of neighbours, or four of them.
+[[nodiscard]] constexpr std::int64_t route_experts_per_load(std::size_t element_bytes, std::int64_t per_part) noexcept {
+  return element_bytes == 2 && per_part % 8 == 0 ? 8 : 4;
 }
 
 /// Blocks on a multiprocessor at a time, as many as registers allow: a row is a long chain of short steps, and other
 /// warps fill the gaps. A plan launches no more: a warp goes on with further rows.
-[[nodiscard]] constexpr std::int32_t route_blocks(std::int64_t experts_per_lane) noexcept {
-  return experts_per_lane <= 4 ? 10 : experts_per_lane <= 8 ? 9 : experts_per_lane <= 16 ? 8 : 4;
+[[nodiscard]] constexpr std::int32_t route_blocks(moe::Score score, std::int64_t experts_per_lane) noexcept {
+  const bool softmax = score == moe::Score::softmax;
+  if (experts_per_lane <= 4) return 9;
+  if (experts_per_lane <= 8) return softmax ? 6 : 8;
+  if (experts_per_lane <= 16) return softmax ? 4 : 5;
+  return softmax ? 2 : 3;
 }
 
-/// Words of shared memory of a warp: a key for every expert and every group, for rows that are routed exactly, and 32
-/// places for candidates with their scores.
+/// Words of shared memory of a warp: two for each of 32 routes; and a key for every expert and every group, for rows
+/// that are routed exactly.
+inline constexpr std::int64_t kRoutePlaceWords = 64;
 [[nodiscard]] constexpr std::int64_t route_words_per_warp(const moe::Route& problem) noexcept {
-  return problem.experts + problem.groups + 64;
+  return kRoutePlaceWords + problem.experts + problem.groups;
 }
 
 }  // namespace rtopk::cuda

@@ -7,6 +7,21 @@
 
 namespace rtopk::cuda {
 
+/// A row for one warp, and the warp's shared memory.
+template <class T>
+struct RouteRow {
+  const RouteArguments& args;
+  const T* logits;
+  int lane;
+  std::uint32_t* keys;  ///< experts, then groups.
+};
+
+template <class T>
+[[nodiscard]] __device__ RouteRow<T> exact_row(const RouteArguments& args, std::int64_t number, int lane,
+                                               std::uint32_t* memory) {
+  return {args, static_cast<const T*>(args.call.logits) + number * args.experts, lane, memory};
+}
+
 /// The greatest logit, and the inverse of the sum of powers, in the order of core/moe/score.hpp: a lane has every 32nd
 /// of 128 experts.
 template <class T>

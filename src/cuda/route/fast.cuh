@@ -1,306 +1,351 @@
 // Routes a row in the registers of a warp: the way of nearly all rows.
 //
-//   logits -> biased scores, approximate for sigmoid -> the groups that stay -> a threshold that k experts reach
-//          -> the few candidates at or above it, one for each lane -> their exact scores -> their ranks -> results
+//   logits -> biased scores, approximate -> each lane's best in order -> the groups that stay
+//          -> k times the greatest of all lanes -> are its neighbours in rank further away than the error?
+//          -> exact scores of the selected -> weights
 //
-// Only candidates have exact scores. Those take many instructions, because they must have the bits of every other
-// device; approximate ones take a few, and leave out most experts before. Whatever the error of the approximation
-// leaves open (a group at the limit, more candidates than lanes) is decided by exact.cuh.
+// Only selected experts have exact scores. Those take many instructions, because they must have the bits of every other
+// device. Where the approximation leaves the order open, exact.cuh decides.
 #pragma once
+
+#include <bit>
 
 #include "cuda/route/approximate.cuh"
 #include "cuda/route/row.cuh"
+#include "plan/tuning_route.hpp"
 
 namespace rtopk::cuda {
 
-// The error of approximate scores. exp, the sum with 1, and the reciprocal of the hardware are together off by less than
-// 2^-22, and exact scores by less than 2^-23; the sum with a bias is rounded twice, to within 2^-23 of its value. The
-// bounds below are twice as wide as two such errors.
-inline constexpr float kScoreError = 0x1p-19f;
-inline constexpr float kBiasError = 0x1p-21f;
+// Biased scores are compared as integers. Biases are raised so that none is negative, and the bits of floating-point
+// numbers that are not negative have their order. NaN is the greatest.
+inline constexpr int kNoExpert = -1;             // less than every score, as -infinity is
+inline constexpr int kInfiniteKey = 0x7f800000;  // from here on a row is open
+inline constexpr int kOpenKey = 0x7fffffff;
 
-/// The experts of a lane: in slot q the four from 128 q + 4 lane on.
-template <class T, int kPerLane>
-class FastRow {
-  static constexpr int kQuads = kPerLane / 4;
-
- public:
-  __device__ FastRow(const RouteRow<T>& row) : row_(row), args_(row.args) {}
-
-  /// Lists the experts that may be among the k best, and returns their number: 0 if the row must be routed exactly.
-  __device__ int list() {
-    load();
-    const bool approximate = args_.score == moe::Score::sigmoid;
-    score();
-    bool is_open = false;
-#pragma unroll
-    for (int j = 0; j < kPerLane; ++j) is_open = is_open || values_[j] != values_[j];
-    if (__any_sync(kFullWarp, is_open)) return 0;
-    if (args_.groups > 1 && !keep_groups(approximate)) return 0;
-    const int count = list_candidates(approximate);
-    return count < args_.k || count > row_.max_candidates ? 0 : count;
+template <class T>
+[[nodiscard]] __device__ T minus_infinity() {
+  if constexpr (sizeof(T) == 4) {
+    return -INFINITY;
+  } else {
+    return T{static_cast<std::uint16_t>(0x8000u | core::ElementTraits<T>::infinity_bits)};
   }
+}
 
-  [[nodiscard]] __device__ const SoftmaxRow& softmax() const { return softmax_; }
+/// How far a biased score may be from the exact one, for two of them together, twice over: absolute + relative * (score
+/// + what biases were raised by). exp, the sum with 1, and the reciprocal of the hardware are together off by less than
+/// 2^-22, and exact scores by less than 2^-23. The sums with a bias are rounded to within 2^-24 of their values, three
+/// of them here and one in the exact score.
+struct ScoreError {
+  float absolute;
+  float relative;
+};
+template <moe::Score kScore>
+inline constexpr ScoreError kScoreError = kScore == moe::Score::sigmoid        ? ScoreError{0x1p-19f, 0x1p-20f}
+                                          : kScore == moe::Score::sqrtsoftplus ? ScoreError{0x1p-40f, 0x1p-17f}
+                                                                               : ScoreError{0.0f, 0x1p-20f};
 
- private:
-  struct alignas(4 * sizeof(T)) Quad {
-    T elements[4];
-  };
-
-  __device__ void load() {
-    const Quad* quads = reinterpret_cast<const Quad*>(row_.logits) + row_.lane;
-    allowed_ = 0;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      if (128 * q + 4 * row_.lane < args_.experts) {
-        const Quad quad = quads[32 * q];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) values_[4 * q + i] = as_float(quad.elements[i]);
-        allowed_ |= 0xfu << (4 * q);
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) values_[4 * q + i] = -INFINITY;
-      }
-    }
-  }
-
-  /// Logits become biased scores.
-  __device__ void score() {
-    if (args_.score == moe::Score::sigmoid) {
-#pragma unroll
-      for (float& x : values_) x = approximate_sigmoid(x);
-    } else if (args_.score == moe::Score::sqrtsoftplus) {
-#pragma unroll
-      for (float& x : values_) x = core::sqrt_of_softplus(x);
-    } else {
-      float greatest = -INFINITY;
-#pragma unroll
-      for (const float x : values_) greatest = fmaxf(greatest, x);
-      softmax_.greatest = greatest_of_lanes(greatest);
-      float sums[4] = {};
-#pragma unroll
-      for (int j = 0; j < kPerLane; ++j) {
-        values_[j] = core::softmax_power(values_[j], softmax_.greatest);
-        sums[j % 4] = core::rounded_sum(sums[j % 4], values_[j]);
-      }
-      const float sum = sum_of_neighbours(
-          core::rounded_sum(core::rounded_sum(sums[0], sums[1]), core::rounded_sum(sums[2], sums[3])));
-      softmax_.inverse_sum = core::rounded_quotient(1.0f, sum);
-#pragma unroll
-      for (float& x : values_) x = core::rounded_product(x, softmax_.inverse_sum);
-    }
-    if (args_.call.bias == nullptr) return;
-    const float4* biases = reinterpret_cast<const float4*>(args_.call.bias) + row_.lane;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      if (128 * q + 4 * row_.lane < args_.experts) {
-        const float4 bias = biases[32 * q];
-        values_[4 * q] = core::rounded_sum(values_[4 * q], bias.x);
-        values_[4 * q + 1] = core::rounded_sum(values_[4 * q + 1], bias.y);
-        values_[4 * q + 2] = core::rounded_sum(values_[4 * q + 2], bias.z);
-        values_[4 * q + 3] = core::rounded_sum(values_[4 * q + 3], bias.w);
-      }
-    }
-  }
-
-  /// Takes away the experts of groups that do not stay. False if scores are too close to tell which do.
-  ///
-  /// A group has `lanes` neighbouring lanes in one slot, and every slot has 32 / lanes groups. Each lane compares the
-  /// groups of its own slots with one other group; together the lanes of a group see all.
-  __device__ bool keep_groups(bool approximate) {
-    // Shifts and masks: a division takes longer than all comparisons here.
-    const int log2_lanes = args_.log2_group_lanes;
-    const int lanes = 1 << log2_lanes;
-    const int log2_groups_per_slot = 5 - log2_lanes;
-    float best[kQuads];
-    float second[kQuads];
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const float* v = values_ + 4 * q;
-      const float greater = fmaxf(v[0], v[1]);
-      const float other_greater = fmaxf(v[2], v[3]);
-      best[q] = fmaxf(greater, other_greater);
-      second[q] = fmaxf(fminf(greater, other_greater), fmaxf(fminf(v[0], v[1]), fminf(v[2], v[3])));
-    }
-    for (int distance = 1; distance < lanes; distance *= 2) {
-#pragma unroll
-      for (int q = 0; q < kQuads; ++q) {
-        const float other_best = __shfl_xor_sync(kFullWarp, best[q], distance);
-        const float other_second = __shfl_xor_sync(kFullWarp, second[q], distance);
-        second[q] = fmaxf(fminf(best[q], other_best), fmaxf(second[q], other_second));
-        best[q] = fmaxf(best[q], other_best);
-      }
-    }
-    float low[kQuads];  // the exact score of the group is between these
-    float high[kQuads];
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const float sum = core::rounded_sum(best[q], second[q]);
-      const float error = approximate ? kScoreError + kBiasError * (fabsf(best[q]) + fabsf(second[q])) : 0.0f;
-      low[q] = sum - error;
-      high[q] = sum + error;
-    }
-    // The other group, and its limits.
-    const int other = row_.lane & (lanes - 1);
-    const int source = (other << log2_lanes) & 31;
-    float other_low = 0.0f;
-    float other_high = 0.0f;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const float its_low = __shfl_sync(kFullWarp, low[q], source);
-      const float its_high = __shfl_sync(kFullWarp, high[q], source);
-      if (other >> log2_groups_per_slot == q) {
-        other_low = its_low;
-        other_high = its_high;
-      }
-    }
-    const unsigned of_group = (kFullWarp >> (32 - lanes)) << (row_.lane - other);
-    bool is_open = false;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const int own = (q << log2_groups_per_slot) + (row_.lane >> log2_lanes);
-      const bool compares = other < args_.groups && other != own;
-      // Written so that NaN, from infinities, leaves the row open.
-      const unsigned surely_better = __ballot_sync(kFullWarp, compares && other_low > high[q]) & of_group;
-      const unsigned surely_not = __ballot_sync(kFullWarp, !compares || other_high < low[q]) & of_group;
-      const bool goes = __popc(surely_better) >= args_.group_k;
-      const bool stays = lanes - __popc(surely_not) < args_.group_k;
-      is_open = is_open || (own < args_.groups && !goes && !stays);
-      if (!stays) allowed_ &= ~(0xfu << (4 * q));
-#pragma unroll
-      for (int i = 0; i < 4; ++i) values_[4 * q + i] = stays ? values_[4 * q + i] : -INFINITY;
-    }
-    return !__any_sync(kFullWarp, is_open);
-  }
-
-  /// Returns the number of candidates, or a number above max_candidates if they do not fit.
-  __device__ int list_candidates(bool approximate) {
-    float threshold = -INFINITY;
-    if (args_.experts > 32) {
-      threshold = kth_of_lanes();
-      if (approximate) threshold -= kScoreError + kBiasError * fabsf(threshold);
-    }
-    unsigned mask = 0;
-#pragma unroll
-    for (int j = 0; j < kPerLane; ++j) mask |= values_[j] >= threshold ? 1u << j : 0u;
-    mask &= allowed_;
-    const unsigned lanes_before = (1u << row_.lane) - 1u;
-    int count = 0;
-    for (;;) {
-      const unsigned have_one = __ballot_sync(kFullWarp, mask != 0);
-      if (have_one == 0) break;
-      const int place = count + __popc(have_one & lanes_before);
-      count += __popc(have_one);
-      if (count > row_.max_candidates) break;
-      if (mask != 0) {
-        const unsigned j = static_cast<unsigned>(__ffs(static_cast<int>(mask))) - 1u;
-        row_.candidates[place] = static_cast<int>((j & ~3u) * 32u + (j & 3u)) + 4 * row_.lane;
-        mask &= mask - 1;
-      }
-    }
-    __syncwarp();
-    return count;
-  }
-
-  /// A value that at least k experts reach: the kth greatest of the lanes' greatest. Equal ones count once, so it may be
-  /// lower than that, or NaN where there are fewer than k.
-  __device__ float kth_of_lanes() {
-    float greatest = values_[0];
-#pragma unroll
-    for (int j = 1; j < kPerLane; ++j) greatest = fmaxf(greatest, values_[j]);
-    // Signed integers in the order of the values.
-    constexpr int kTaken = -0x7fffffff - 1;
-    const auto in_order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
-    int key = in_order(__float_as_int(greatest));
-    int kth = key;
-    const auto take_greatest = [&] {
-      kth = __reduce_max_sync(kFullWarp, key);
-      if (key == kth) key = kTaken;
-    };
-    int left = args_.k;
-#pragma unroll 1
-    for (; left >= 8; left -= 8) {  // k is 8 more often than anything else
-#pragma unroll
-      for (int i = 0; i < 8; ++i) take_greatest();
-    }
-#pragma unroll 1
-    for (; left > 0; --left) take_greatest();
-    return __int_as_float(in_order(kth));
-  }
-
-  const RouteRow<T>& row_;
-  const RouteArguments& args_;
-  float values_[kPerLane];
-  unsigned allowed_ = 0;  ///< A bit for every expert of the lane that exists and whose group stays.
-  SoftmaxRow softmax_;
+/// What one lane of a row that was searched knows: the expert of its rank.
+struct FoundRoute {
+  int key = kNoExpert;  ///< Its biased score.
+  int next = kOpenKey;  ///< The greatest one of those that were not selected.
+  int expert = 0;
+  SoftmaxRow softmax;
 };
 
-/// The candidates of one row, or of two with half of the lanes each: exact scores, ranks, results.
-template <class T>
-class Candidates {
+/// A place in shared memory, for the expert of one rank.
+struct alignas(8) TakenKey {
+  int key;
+  int owner;
+};
+
+/// The experts of a lane. They come in parts of neighbours, and a part of all lanes is side by side. Softmax has parts
+/// of four, because of the order in which its sum is made.
+template <class T, int kPerLane, moe::Score kScore>
+class FastRow {
+  static constexpr bool kIsSoftmax = kScore == moe::Score::softmax;
+  static constexpr int kPerPart = static_cast<int>(route_experts_per_part(kScore, kPerLane));
+  static constexpr int kParts = kPerLane / kPerPart;
+  static constexpr int kVector = static_cast<int>(route_experts_per_load(sizeof(T), kPerPart));
+  static constexpr int kVectors = kPerLane / kVector;
+  // The best of a lane that are kept in order. If more are selected the row is open: of k = 8 in 16 lanes,
+  // one in 500.
+  static constexpr int kDepth = 4;
+  // The last bits of an approximate score are the expert's place in its lane, the lowest expert's the greatest. Scores
+  // of softmax may be exact, and have none.
+  static constexpr int kSlots = kIsSoftmax ? 1 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(kPerLane)));
+  // What the two scores of a comparison, and these bits, may be off by: twice that much.
+  static constexpr float kSlotError = static_cast<float>(kSlots - 1) * 0x1p-23f;
+  static constexpr float kRelativeError = kScoreError<kScore>.relative + 2.0f * kSlotError;
+
+  struct alignas(kVector * sizeof(T)) Vector {
+    T elements[kVector];
+  };
+
  public:
-  /// `first`: the number of the first row. `count`: the candidates of the lane's own row; without any, nothing is
-  /// written for it. `experts` and `scores`: 32 places in shared memory, of which `experts` has the candidates.
-  __device__ Candidates(const RouteArguments& args, std::int64_t first, int lane, std::int32_t* experts, float* scores)
-      : args_(args), lanes_(args.rows_at_once == 1 ? 32 : 16) {
-    const int own = args.rows_at_once == 1 ? 0 : lane / 16;
-    place_ = lane - own * lanes_;
-    number_ = first + own;
-    experts_ = experts + own * lanes_;
-    scores_ = scores + own * lanes_;
+  static constexpr bool kSeveralParts = kParts > 1;
+
+  __device__ FastRow(const RouteArguments& args, int lane)
+      : args_(args), lane_(lane), logits_(static_cast<const char*>(args.call.logits) + expert_of(lane, 0) * sizeof(T)) {
+    const auto exists = [&](int slot) { return expert_of(lane, slot) < args.experts; };
+    float least = 0.0f;
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      bias_[j] = args.call.bias != nullptr && exists(j) ? args.call.bias[expert_of(lane, j)] : 0.0f;
+      if (bias_[j] > -INFINITY) least = fminf(least, bias_[j]);
+    }
+    raised_ = greatest_of_lanes(-least);
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      bias_[j] = exists(j) ? bias_[j] + raised_ : -INFINITY;
+      loaded_[j / kVector].elements[j % kVector] = minus_infinity<T>();
+    }
   }
 
-  __device__ void write(int count, const SoftmaxRow& softmax) {
-    const bool has_one = place_ < count;
-    int expert = 0;
-    float score = 0.0f;
-    std::uint32_t key = 0;
-    if (has_one) {
-      expert = experts_[place_];
-      const auto* logits = static_cast<const T*>(args_.call.logits) + number_ * args_.experts;
-      score = score_of(args_.score, as_float(logits[expert]), softmax);
-      key = biased_key(args_, score, expert);
+  /// Begins to load the row that is searched next, which is so much further on.
+  __device__ void load(const RouteStep& further) {
+    number_ += further.rows;
+    logits_ += further.bytes;
+    if (number_ >= args_.rows) return;
+    const auto* vectors = reinterpret_cast<const Vector*>(logits_);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int distance = expert_of(0, v * kVector);
+      if (expert_of(lane_, v * kVector) < args_.experts) loaded_[v] = vectors[distance / kVector];
     }
-    __syncwarp();
-    const int most = __reduce_max_sync(kFullWarp, count);
-    int rank = has_one ? 0 : 32;
-#pragma unroll 4
-    for (int i = 0; i < most; ++i) rank += __shfl_sync(kFullWarp, key, i, lanes_) > key ? 1 : 0;
-    if (!place_by_rank(rank, score, expert)) {
-      // Equal ones have the same rank, and one has taken the other's place: now with the lower expert first.
-#pragma unroll 1
-      for (int i = 0; i < most; ++i) {
-        const std::uint32_t other = __shfl_sync(kFullWarp, key, i, lanes_);
-        const int its_expert = __shfl_sync(kFullWarp, expert, i, lanes_);
-        rank += i < count && other == key && its_expert < expert ? 1 : 0;
-      }
-      place_by_rank(rank, score, expert);
-    }
-    const bool has_route = place_ < args_.k && count > 0;
-    write_routes(args_, number_, place_, has_route, has_route ? scores_[place_] : 0.0f,
-                 has_route ? experts_[place_] : 0);
-    __syncwarp();
   }
+
+  /// Makes biased scores of the row that was loaded.
+  __device__ void score() {
+    float values[kPerLane];
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) values[j] = as_float(loaded_[j / kVector].elements[j % kVector]);
+    if constexpr (kIsSoftmax) {
+      make_softmax(values);
+    } else {
+#pragma unroll
+      for (float& x : values) {
+        x = kScore == moe::Score::sigmoid ? approximate_sigmoid(x) : approximate_sqrt_of_softplus(x);
+      }
+    }
+    // Without a bias this adds zero, and -infinity to what is not an expert.
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      const int key = __float_as_int(core::rounded_sum(values[j], bias_[j]));
+      keys_[j] = kIsSoftmax ? key : (key & -kSlots) | (kSlots - 1 - j);
+    }
+  }
+
+  /// Selects, and puts the row's experts by rank into k `places` of shared memory. Lanes for which the row is their own
+  /// get in `found` what no other row may change; take() does the rest for all rows.
+  __device__ void select(TakenKey* places, int rank_of_lane, bool is_own, FoundRoute& found) {
+    int lists[kParts][kDepth];
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) sort_part(p, lists[p]);
+    if (args_.groups > 1) {
+      switch (args_.log2_group_lanes) {
+        case 0: keep_groups<1>(lists); break;
+        case 1: keep_groups<2>(lists); break;
+        case 2: keep_groups<4>(lists); break;
+        case 3: keep_groups<8>(lists); break;
+        case 4: keep_groups<16>(lists); break;
+        default: keep_groups<32>(lists); break;
+      }
+    }
+#pragma unroll
+    for (int p = 1; p < kParts; ++p) merge(lists[0], lists[p]);
+
+    __syncwarp();  // what was at these places has been read
+    int rank = 0;
+#pragma unroll 1
+    for (; rank + 4 <= args_.k; rank += 4) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) take_greatest(lists[0], places + rank + i);
+    }
+#pragma unroll 1
+    for (; rank < args_.k; ++rank) take_greatest(lists[0], places + rank);
+    const int next = __reduce_max_sync(kFullWarp, lists[0][0]);
+    if (is_own) found.next = next;
+    if constexpr (kIsSoftmax) {
+      __syncwarp();
+      int owner = 0;
+      if (is_own && rank_of_lane < args_.k) {
+        found.key = places[rank_of_lane].key;
+        owner = places[rank_of_lane].owner;
+      }
+      int slot = 0;
+#pragma unroll
+      for (int j = kPerLane - 1; j >= 0; --j) {
+        if (__shfl_sync(kFullWarp, keys_[j], owner) == found.key) slot = j;
+      }
+      if (is_own) {
+        found.expert = expert_of(owner, slot);
+        found.softmax = softmax_;
+      }
+    }
+  }
+
+  /// Gives the lane its expert, from the lane's place.
+  static __device__ void take(const TakenKey& place, bool has_route, FoundRoute& found) {
+    if constexpr (!kIsSoftmax) {
+      __syncwarp();
+      if (!has_route) return;
+      found.key = place.key;
+      found.expert = expert_of(place.owner, kSlots - 1 - (place.key & (kSlots - 1)));
+    }
+  }
+
+  /// What the difference of two biased scores must exceed to be certain, if this is the greater of them.
+  [[nodiscard]] __device__ float error(float score) const {
+    return is_exact() ? 0.0f : kScoreError<kScore>.absolute + kRelativeError * (score + raised_);
+  }
+  /// Whether biased scores are the exact ones.
+  [[nodiscard]] __device__ bool is_exact() const { return kIsSoftmax && args_.call.bias == nullptr; }
 
  private:
-  /// Puts the k best candidates into the places of their ranks. False if two have the same.
-  __device__ bool place_by_rank(int rank, float score, int expert) {
-    __syncwarp();  // all have read what was there
-    if (rank < args_.k) {
-      experts_[rank] = expert;
-      scores_[rank] = score;
+  [[nodiscard]] static __device__ int expert_of(int lane, int slot) {
+    return slot / kPerPart * (32 * kPerPart) + lane * kPerPart + slot % kPerPart;
+  }
+
+  __device__ void make_softmax(float (&values)[kPerLane]) {
+    float greatest = -INFINITY;
+#pragma unroll
+    for (const float x : values) greatest = fmaxf(greatest, x);
+    // Signed integers in the order of the values.
+    const auto in_order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+    softmax_.greatest = __int_as_float(in_order(__reduce_max_sync(kFullWarp, in_order(__float_as_int(greatest)))));
+    float sums[4] = {};
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      values[j] = core::softmax_power(values[j], softmax_.greatest);
+      sums[j % 4] = core::rounded_sum(sums[j % 4], values[j]);
     }
-    __syncwarp();
-    return !__any_sync(kFullWarp, rank < args_.k && experts_[rank] != expert);
+    const float sum =
+        sum_of_neighbours(core::rounded_sum(core::rounded_sum(sums[0], sums[1]), core::rounded_sum(sums[2], sums[3])));
+    softmax_.inverse_sum = core::rounded_quotient(1.0f, sum);
+#pragma unroll
+    for (float& x : values) x = core::rounded_product(x, softmax_.inverse_sum);
+  }
+
+  /// Takes the greatest of all lanes out of its list. Of equal ones the lowest lane's, which has the lowest experts if
+  /// lanes have one part.
+  __device__ void take_greatest(int (&list)[kDepth], TakenKey* place) const {
+    const int best = __reduce_max_sync(kFullWarp, list[0]);
+    const bool has_it = list[0] == best;
+    const unsigned lanes_below = (1u << lane_) - 1u;
+    if ((__ballot_sync(kFullWarp, has_it) & lanes_below) != 0 || !has_it) return;
+    *place = {best, lane_};
+#pragma unroll
+    for (int i = 0; i + 1 < kDepth; ++i) list[i] = list[i + 1];
+    list[kDepth - 1] = kPerLane > kDepth ? kOpenKey : kNoExpert;
+  }
+
+  static __device__ void order(int& first, int& second) {
+    const int greater = max(first, second);
+    second = min(first, second);
+    first = greater;
+  }
+
+  /// The greatest of both lists, in order.
+  static __device__ void merge(int (&list)[kDepth], const int (&other)[kDepth]) {
+#pragma unroll
+    for (int i = 0; i < kDepth; ++i) list[i] = max(list[i], other[kDepth - 1 - i]);
+    order(list[0], list[2]);
+    order(list[1], list[3]);
+    order(list[0], list[1]);
+    order(list[2], list[3]);
+  }
+
+  __device__ void sort_part(int part, int (&list)[kDepth]) const {
+#pragma unroll
+    for (int quad = 0; quad < kPerPart / 4; ++quad) {
+      int four[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) four[i] = keys_[part * kPerPart + 4 * quad + i];
+      order(four[0], four[1]);
+      order(four[2], four[3]);
+      order(four[0], four[2]);
+      order(four[1], four[3]);
+      order(four[1], four[2]);
+      if (quad == 0) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) list[i] = four[i];
+      } else {
+        merge(list, four);
+      }
+    }
+  }
+
+  /// Empties the lists of groups that do not stay. Scores that are too close to tell leave the row open.
+  ///
+  /// A group has kLanes neighbouring lanes in one part. Each of them compares the group with some of the others.
+  template <int kLanes>
+  __device__ void keep_groups(int (&lists)[kParts][kDepth]) const {
+    constexpr int kGroupsOfPart = 32 / kLanes;
+    float sums[kParts];
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      int best = lists[p][0];
+      int second = lists[p][1];
+#pragma unroll
+      for (int distance = 1; distance < kLanes; distance *= 2) {
+        const int other_best = __shfl_xor_sync(kFullWarp, best, distance);
+        const int other_second = __shfl_xor_sync(kFullWarp, second, distance);
+        second = max(min(best, other_best), max(second, other_second));
+        best = max(best, other_best);
+      }
+      sums[p] = core::rounded_sum(__int_as_float(best), __int_as_float(second));
+    }
+    // Of a sum: both errors.
+    constexpr float kRelative = 2.0f * kRelativeError;
+    const float relative = is_exact() ? 0.0f : kRelative;
+    const float absolute = is_exact() ? 0.0f : 2.0f * kScoreError<kScore>.absolute + 2.0f * kRelative * raised_;
+    // Surely better groups are counted by ones, possibly better ones by this.
+    constexpr int kPossibly = 1 << 16;
+    int counts[kParts] = {};
+#pragma unroll 1
+    for (int first = 0; first < args_.groups; first += kLanes) {
+      const int other = first + lane_ % kLanes;
+      float its = __shfl_sync(kFullWarp, sums[0], other * kLanes);
+#pragma unroll
+      for (int p = 1; p < kParts; ++p) {
+        const float of_part = __shfl_sync(kFullWarp, sums[p], other * kLanes);
+        if (other / kGroupsOfPart == p) its = of_part;
+      }
+#pragma unroll
+      for (int p = 0; p < kParts; ++p) {
+        const int own = p * kGroupsOfPart + lane_ / kLanes;
+        const float difference = its - sums[p];
+        const float error = absolute + relative * (its + sums[p]);
+        const bool counts_at_all = other < args_.groups && other != own;
+        // Written so that NaN is possibly better.
+        if (counts_at_all && !(difference < -error)) counts[p] += kPossibly;
+        if (counts_at_all && difference > error) counts[p] += 1;
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+#pragma unroll
+      for (int distance = 1; distance < kLanes; distance *= 2) {
+        counts[p] += __shfl_xor_sync(kFullWarp, counts[p], distance);
+      }
+      const bool stays = counts[p] < args_.group_k * kPossibly;
+      const bool goes = (counts[p] & (kPossibly - 1)) >= args_.group_k;
+      const bool exists = p * kGroupsOfPart + lane_ / kLanes < args_.groups;
+      const int instead = exists && !goes ? kOpenKey : kNoExpert;
+#pragma unroll
+      for (int i = 0; i < kDepth; ++i) lists[p][i] = stays ? lists[p][i] : i == 0 ? instead : kNoExpert;
+    }
   }
 
   const RouteArguments& args_;
-  std::int64_t number_;
-  std::int32_t* experts_;
-  float* scores_;
-  int place_;  ///< Of the lane among those of its row.
-  int lanes_;
+  int lane_;
+  std::int64_t number_ = 0;  ///< Of the row that was loaded.
+  const char* logits_;       ///< Where it begins for the lane.
+  float raised_ = 0.0f;      ///< What was added to all biases.
+  float bias_[kPerLane];
+  Vector loaded_[kVectors];
+  int keys_[kPerLane];
+  SoftmaxRow softmax_;
 };
 
 }  // namespace rtopk::cuda

@@ -11,6 +11,12 @@
 
 namespace rtopk::cuda {
 
+/// A distance between rows.
+struct RouteStep {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;
+};
+
 struct RouteArguments {
   moe::RouteCall call;  ///< bias is null if there is none.
   std::int64_t rows = 0;
@@ -19,11 +25,14 @@ struct RouteArguments {
   std::int32_t groups = 0;
   std::int32_t group_k = 0;
   std::int32_t log2_group_lanes = 0;  ///< If fast: lanes of a warp that have a group, as a power of two.
-  std::int32_t rows_at_once = 1;      ///< 1, or 2 if k is at most 16.
+  std::int32_t rows_at_once = 1;      ///< Of a warp: a power of two, so that the lanes of a row are no fewer than k.
+  std::int32_t log2_row_lanes = 5;    ///< The lanes of a row then.
+  RouteStep next_row{};               ///< To the next row of those at once.
+  RouteStep next_turn{};              ///< From the last of them to the first of the warp's next turn.
   float scale = 1.0f;
   moe::Score score = moe::Score::softmax;
   bool renormalize = true;
-  bool fast = false;  ///< Rows may be tried in registers first.
+  bool fast = false;  ///< Rows are tried in registers first; if a lane has a row, loads are of four logits.
 };
 
 /// Enqueues the kernel of a plan.

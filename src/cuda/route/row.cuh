@@ -1,4 +1,4 @@
-// What both ways to route a row share: loads, the exact score of one expert, the order of biased scores, the result.
+// What the ways to route a row share: loads, the exact score of one expert, the order of biased scores, the result.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,6 @@
 #include "cuda/runtime/lanes.cuh"
 
 namespace rtopk::cuda {
-
-/// A row for one warp, and the warp's shared memory.
-template <class T>
-struct RouteRow {
-  const RouteArguments& args;
-  const T* logits;
-  int lane;
-  std::uint32_t* keys;       ///< experts, then groups.
-  std::int32_t* candidates;  ///< The experts that fast.cuh lists.
-  int max_candidates;
-};
 
 /// What the scores of a row have in common; only softmax has any.
 struct SoftmaxRow {

@@ -7,6 +7,7 @@
 #include "cuda/route/launch.hpp"
 #include "cuda/runtime/device_guard.hpp"
 #include "cuda/runtime/errors.hpp"
+#include "plan/tuning_route.hpp"
 
 namespace rtopk::cuda {
 namespace {
@@ -15,15 +16,31 @@ bool is_aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-/// True if registers can be tried: four neighbours of every row can be loaded at once, enough lanes have experts for a
-/// threshold of rank k, and each group belongs to lanes of its own, no fewer than there are groups.
+/// True if registers can be tried: every row can be loaded by vectors, and each group belongs to lanes of its own.
 bool is_fast(const moe::Route& p, const moe::RouteCall& call) {
-  if (p.experts % 4 != 0 || !is_aligned(call.logits, 4 * size_of(p.dtype))) return false;
-  if (p.biased && !is_aligned(call.bias, 4 * sizeof(float))) return false;
-  if (p.experts > 32 && p.k > p.experts / 4) return false;
+  const std::int64_t per_part = route_experts_per_part(p.score, route_experts_per_lane(p.experts));
+  const std::int64_t per_load = route_experts_per_load(size_of(p.dtype), per_part);
+  if (p.experts % per_load != 0) return false;
+  if (!is_aligned(call.logits, static_cast<std::size_t>(per_load) * size_of(p.dtype))) return false;
   if (p.groups == 1) return true;
-  const auto size = static_cast<std::uint64_t>(p.experts / p.groups);
-  return std::has_single_bit(size) && size >= 4 && size <= 128 && p.groups <= static_cast<std::int64_t>(size) / 4;
+  const std::int64_t size = p.experts / p.groups;
+  return size % per_part == 0 && size / per_part <= 32 &&
+         std::has_single_bit(static_cast<std::uint64_t>(size / per_part));
+}
+
+/// True if a lane, which has a row of its own, can load four logits at once.
+bool loads_quads(const moe::Route& p, const moe::RouteCall& call) {
+  return p.experts % 4 == 0 && is_aligned(call.logits, 4 * size_of(p.dtype));
+}
+
+RouteStep step_of(const moe::Route& p, std::int64_t rows) {
+  return {rows, rows * p.experts * static_cast<std::int64_t>(size_of(p.dtype))};
+}
+
+/// The lanes of a group in registers, as a power of two.
+std::int32_t log2_group_lanes(const moe::Route& p) {
+  const std::int64_t per_part = route_experts_per_part(p.score, route_experts_per_lane(p.experts));
+  return std::countr_zero(static_cast<std::uint64_t>(p.experts / p.groups / per_part));
 }
 
 }  // namespace
@@ -39,11 +56,15 @@ Status run(const moe::RoutePlan& plan, const moe::RouteCall& call, void*, void* 
       .k = static_cast<std::int32_t>(problem.k),
       .groups = static_cast<std::int32_t>(problem.groups),
       .group_k = static_cast<std::int32_t>(problem.group_k),
-      .log2_group_lanes = std::countr_zero(static_cast<std::uint64_t>(problem.experts / problem.groups)) - 2,
+      .log2_group_lanes = log2_group_lanes(problem),
+      .rows_at_once = static_cast<std::int32_t>(plan.rows_per_worker),
+      .log2_row_lanes = 5 - std::countr_zero(static_cast<std::uint64_t>(plan.rows_per_worker)),
+      .next_row = step_of(problem, 1),
+      .next_turn = step_of(problem, (plan.blocks * kRouteWarps - 1) * plan.rows_per_worker + 1),
       .scale = problem.scale,
       .score = problem.score,
       .renormalize = problem.renormalize,
-      .fast = is_fast(problem, call)};
+      .fast = plan.rows_per_worker == kRowsOfLanes ? loads_quads(problem, call) : is_fast(problem, call)};
   if (!problem.biased) arguments.call.bias = nullptr;
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
