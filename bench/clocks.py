@@ -48,6 +48,7 @@ class GpuClock(CpuClock):
     """
 
     flushed = None
+    rehearses = False  # runs everything once before, so that the GPU has the code of the kernels at hand
     sleep_cycles = 20_000_000  # 10 ms on a GPU of 2 GHz
 
     def __init__(self):
@@ -58,6 +59,8 @@ class GpuClock(CpuClock):
 
     def measure(self, *parts):
         while True:
+            if self.rehearses:
+                self._run(parts)
             events = [torch.cuda.Event(enable_timing=True) for _ in range(len(parts) + 1)]
             torch.cuda._sleep(GpuClock.sleep_cycles)
             self.flushed.zero_()
@@ -98,11 +101,13 @@ def medians_of(spans):
     return [statistics.median(part) for part in zip(*spans, strict=True)]
 
 
-def interleaved(device, functions, repeats, warm_up=3):
+def interleaved(device, functions, repeats, warm_up=3, rehearses=False):
     """Two dictionaries with the median microseconds of each function's parts: on the device, and on the host. The
-    functions alternate."""
+    functions alternate. `rehearses`: see GpuClock."""
     clock = GpuClock if device == "cuda" else CpuClock
     clocks = {name: clock() for name in functions}
+    for each in clocks.values():
+        each.rehearses = rehearses
     # First calls load and compile code, during which the host could not get ahead of the GPU.
     for parts in functions.values():
         for part in parts():

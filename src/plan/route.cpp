@@ -51,7 +51,10 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
            problem.rows >= most * kRouteWarps * 2 * made.rows_per_worker) {
       made.rows_per_worker *= 2;
     }
-    made.blocks = std::min(most, core::ceil_div(problem.rows, kRouteWarps * made.rows_per_worker));
+    // More than fit at a time, so that none has to wait for the last of many rows of another. Measured, microseconds,
+    // 65536 tokens, once and four times as many as fit: DeepSeek-V3 51.9, 46.3; Kimi K2 60.9, 51.1; Qwen3 37.2, 35.0.
+    constexpr std::int64_t kTurns = 4;
+    made.blocks = std::min(kTurns * most, core::ceil_div(problem.rows, kRouteWarps * made.rows_per_worker));
   }
   made.blocks = std::max<std::int64_t>(1, made.blocks);
   derive(made);

@@ -35,7 +35,7 @@ inline constexpr std::int64_t kRowsOfLanes = 32;  ///< RoutePlan::rows_per_worke
 }
 
 /// Blocks on a multiprocessor at a time, as many as registers allow: a row is a long chain of short steps, and other
-/// warps fill the gaps. A plan launches no more: a warp goes on with further rows.
+/// warps fill the gaps.
 [[nodiscard]] constexpr std::int32_t route_blocks(moe::Score score, std::int64_t experts_per_lane) noexcept {
   const bool softmax = score == moe::Score::softmax;
   if (experts_per_lane <= 4) return 9;

@@ -141,7 +141,7 @@ def test_poolings(theirs, name, options, device):
         outcomes.append([each for each in results if each is not None] + [leaf.grad, *weights])
     assert len(outcomes[0]) >= 7
     for one, other in zip(*outcomes, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)  # PyG adds in any order on a GPU
         if not one.is_floating_point():
             assert torch.equal(one, other)
 

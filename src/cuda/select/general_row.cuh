@@ -51,6 +51,7 @@ struct GeneralRow {
       if (own.length != all.cols || own.k != all.k) adjust(args);
     }
     __syncthreads();
+    if (rules.map.kind == IndexKind::pages) prefetch_pages(rules, number);
   }
 
   /// The first element of a row.
@@ -62,6 +63,18 @@ struct GeneralRow {
   }
 
  private:
+  /// The row's page table will be needed at the end, at once.
+  static __device__ void prefetch_pages(const RowRules& rules, std::int64_t number) {
+    const std::int64_t table =
+        core::exists(rules.map.table_of) ? core::number_at(rules.arrays.table_of, rules.map.table_of, number) : number;
+    if (table < 0 || table >= rules.map.tables) return;
+    constexpr int kLine = 128;
+    const int bytes = rules.map.type == ArrayType::i64 ? 8 : 4;
+    const char* entries = static_cast<const char*>(rules.arrays.map) + table * rules.map.stride * bytes;
+    for (std::int64_t at = std::int64_t{kLine} * threadIdx.x; at < rules.map.pages * bytes; at += kLine * blockDim.x) {
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(entries + at));
+    }
+  }
   static __device__ int index_bytes(IndexType type) {
     return type == IndexType::i64 ? 8 : type == IndexType::i32 ? 4 : type == IndexType::u16 ? 2 : 1;
   }
@@ -113,10 +126,11 @@ __device__ void write_threshold(const SelectArguments& all, const RowRules& rule
 
 /// Finishes a row whose results are written, and visible to these threads.
 template <class T>
-__device__ __noinline__ void finish_row(const SelectArguments& all, const RowRules& rules, std::int64_t number,
+__device__ void finish_row(const SelectArguments& all, const RowRules& rules, std::int64_t number,
                                         const core::RowShape& shape, FinishingThreads threads) {
   const T* row = GeneralRow<SelectArguments>::row_of<T>(all, rules, number, shape);
   const bool is_flat = core::exists(rules.ragged.offsets);
+  if (shape.k == 0 && all.passes != nullptr && threads.thread == 0) all.passes[number] = 0;
   if (all.form == Form::dense || all.form == Form::mask) {
     // What the matrix has outside of the row is not selected.
     for (std::int64_t i = threads.thread; i < all.cols; i += threads.number) {
@@ -131,16 +145,28 @@ __device__ __noinline__ void finish_row(const SelectArguments& all, const RowRul
   }
   const ResultRow<T> result(all, number);
   const bool keeps_indices = rules.map.kind == IndexKind::column && shape.start == 0;
-  for (std::int64_t i = threads.thread; i < all.k; i += threads.number) {
-    if (i >= shape.k) {
-      result.write(i, std::bit_cast<T>(static_cast<core::KeyOf<T>>(rules.losing_bits)), -1);
-      continue;
-    }
-    if (keeps_indices && !all.magnitude) continue;
-    const std::int64_t place = result.index(i);
-    if (all.magnitude && result.values != nullptr) result.values[i] = row[place];
+  const bool keeps_values = !all.magnitude || result.values == nullptr;
+  const T loses = std::bit_cast<T>(static_cast<core::KeyOf<T>>(rules.losing_bits));
+  const auto k = static_cast<int>(shape.k);
+  for (int i = k + threads.thread; i < static_cast<int>(all.k); i += threads.number) result.write(i, loses, -1);
+  if (keeps_indices && keeps_values) return;
+  // Several at once: each waits for the place, and then for what is there.
+  constexpr int kAtOnce = 2;
+  for (int first = threads.thread; first < k; first += kAtOnce * threads.number) {
+    int places[kAtOnce];
+    const auto for_each = [&](auto&& f) {
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = first + j * threads.number;
+        if (i < k) f(i, places[j]);
+      }
+    };
+    for_each([&](int i, int& place) { place = static_cast<int>(result.index(i)); });
+    if (!keeps_values) for_each([&](int i, int place) { result.values[i] = row[place]; });
     if (!keeps_indices) {
-      result.write_index(i, core::written_index(rules.map, rules.arrays, is_flat, number, shape.start, place));
+      for_each([&](int i, int place) {
+        result.write_index(i, core::written_index(rules.map, rules.arrays, is_flat, number, shape.start, place));
+      });
     }
   }
 }

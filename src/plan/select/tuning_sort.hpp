@@ -79,6 +79,19 @@ struct BlockSortConfig {
   }
 };
 
+/// Config of the sort of general rows with more results than a block sorts in registers.
+struct MergeSortConfig {
+  static constexpr int kThreads = 512;
+  static constexpr std::int64_t kMaxBlocks = 528;  ///< Some for each multiprocessor.
+  static constexpr std::size_t kResultBytes = 16;  ///< Or less.
+  static constexpr std::int64_t blocks(std::int64_t rows) { return std::clamp(rows, std::int64_t{1}, kMaxBlocks); }
+  /// Of the workspace: two buffers for each block. A merge reads one and writes the other.
+  static constexpr std::size_t bytes(std::int64_t rows, std::int64_t k) {
+    if (k <= BlockSortConfig::kMaxItems) return 0;
+    return core::times(core::bytes_of(2 * blocks(rows), kResultBytes), static_cast<std::size_t>(k));
+  }
+};
+
 struct SortLaunch {
   bool wide;
   std::int64_t tiles;  ///< Of a row. If 1, a block sorts the whole row.

@@ -198,12 +198,14 @@ constexpr bool for_unaligned_variants(F&& f) {
 template <class T, class F>
 constexpr bool for_ragged_variants(F&& f) {
   if constexpr (sizeof(T) == 2) {
-    return f.template operator()<2, 28>() || f.template operator()<4, 28>() || f.template operator()<8, 28>() ||
-           f.template operator()<8, 60>() || f.template operator()<16, 60>() || f.template operator()<32, 60>();
+    return f.template operator()<2, 28>() || f.template operator()<4, 28>() || f.template operator()<4, 44>() ||
+           f.template operator()<8, 44>() || f.template operator()<8, 60>() || f.template operator()<16, 60>() ||
+           f.template operator()<32, 60>();
   } else {
     const bool found = f.template operator()<2, 14>() || f.template operator()<4, 14>() ||
-                       f.template operator()<8, 14>() || f.template operator()<8, 30>() ||
-                       f.template operator()<16, 30>() || f.template operator()<32, 30>();
+                       f.template operator()<8, 14>() || f.template operator()<8, 22>() ||
+                       f.template operator()<16, 22>() || f.template operator()<16, 30>() ||
+                       f.template operator()<32, 30>();
     if constexpr (sizeof(T) == 4) {
       return found || f.template operator()<32, 62>();
     } else {

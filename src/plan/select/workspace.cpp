@@ -29,6 +29,7 @@ std::size_t family_bytes(const Plan& plan) {
 }
 
 std::size_t sort_bytes(const Problem& problem) {
+  if (core::is_general(problem)) return MergeSortConfig::bytes(problem.rows, problem.k);
   switch (size_of(problem.dtype)) {
     case 2: return sort_launch<2>(problem.rows, problem.cols, problem.k).workspace_bytes;
     case 4: return sort_launch<4>(problem.rows, problem.cols, problem.k).workspace_bytes;

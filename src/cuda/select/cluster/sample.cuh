@@ -129,7 +129,7 @@ class RowSample {
 
 /// Sets the ranks of the sample for a row of another length or k than the plan's.
 template <class T>
-__device__ __noinline__ void sample_again(ClusterArguments& args) {
+__device__ void sample_again(ClusterArguments& args) {
   const ClusterSample sample = cluster_sample<float>(args.cols, args.k, sizeof(T));
   args.log_draws = sample.log_draws;
   args.threshold_rank = sample.rank;

@@ -200,8 +200,10 @@ class ClusterSelect {
         Vector<T> loaded;
         loaded.bits = *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
         if constexpr (kGeneral) {
+          if (args_.magnitude) {
 #pragma unroll
-          for (int j = 0; j < Config::kVector; ++j) loaded.raw[j] = comparable(loaded.raw[j]);
+            for (int j = 0; j < Config::kVector; ++j) loaded.raw[j] = compared(loaded.raw[j], true);
+          }
         }
         return loaded.bits;
       };

@@ -65,6 +65,9 @@ struct RaggedRow {
     return expectation_for(static_cast<float>(cols()), static_cast<float>(k()));
   }
 
+  /// What is written as the number of passes.
+  __device__ int passes_of(int passes) const { return results == 0 ? 0 : passes; }
+
   // ------------------------------------------------------------------------------------------------------------------
   // Elements, as they compare.
 

@@ -6,6 +6,7 @@
 #include "cuda/select/launch.hpp"
 #include "cuda/select/sort/block.cuh"
 #include "cuda/select/sort/digits.cuh"
+#include "cuda/select/sort/general.cuh"
 #include "cuda/select/sort/kernels.cuh"
 #include "cuda/select/sort/warp.cuh"
 
@@ -124,12 +125,24 @@ cudaError_t launch_block_sort(const SelectArguments& args, const RowRules* rules
   }
 }
 
+template <class T>
+cudaError_t launch_merge_sort(const SelectArguments& args, const RowRules& rules, Grid grid) {
+  static std::atomic<std::uint64_t> allowed;
+  grid.threads = MergeSortConfig::kThreads;
+  grid.shared_bytes = 0;
+  grid.blocks = MergeSortConfig::blocks(args.rows);
+  return launch(&general_merge_sort_kernel<T>, allowed, grid, args, rules);
+}
+
 /// Sorts the k results of each row by value. They are in `args.indices`, which must not be null, in ascending order of
 /// the index, and in `args.values` if that is not null.
 template <class T>
 cudaError_t launch_sort(const Plan&, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   if (args.rows == 0) return cudaSuccess;
-  if (rules != nullptr) return launch_block_sort<T>(args, rules, grid);  // a plan has no more than it sorts
+  if (rules != nullptr) {
+    return args.k <= BlockSortConfig::kMaxItems ? launch_block_sort<T>(args, rules, grid)
+                                                : launch_merge_sort<T>(args, *rules, grid);
+  }
   if (args.k <= BlockSortConfig::kMaxItems && args.cols <= std::int64_t{1} << 32) {
     const bool by_warps = args.k <= WarpSortConfig::kMaxItems && args.rows > BlockSortConfig::kFewRows;
     return by_warps ? launch_warp_sort<T>(args, grid) : launch_block_sort<T>(args, nullptr, grid);

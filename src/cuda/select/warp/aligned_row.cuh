@@ -39,6 +39,7 @@ struct AlignedRow {
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int k() const { return static_cast<int>(args.k); }
   __device__ const Expectation& expectation() const { return args.expectation; }
+  static __device__ int passes_of(int passes) { return passes; }
 
   // ------------------------------------------------------------------------------------------------------------------
   // Rows in shared memory. A lane's elements are neighbours, so that one prefix sum gives their places among the

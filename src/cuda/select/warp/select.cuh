@@ -106,7 +106,7 @@ class WarpSelect {
     }
     learn<T>(learnt_, kth, first_off, passes, unlike);
     if (ignore_history_) learnt_.known = false;
-    if (row.args.passes != nullptr && Group::lane() == 0) row.args.passes[row.row] = passes;
+    if (row.args.passes != nullptr && Group::lane() == 0) row.args.passes[row.row] = row.passes_of(passes);
     return chosen;
   }
 

@@ -58,6 +58,7 @@ struct UnalignedRow {
   __device__ int cols() const { return static_cast<int>(args.cols); }
   __device__ int k() const { return static_cast<int>(args.k); }
   __device__ const Expectation& expectation() const { return args.expectation; }
+  static __device__ int passes_of(int passes) { return passes; }
 
   // ------------------------------------------------------------------------------------------------------------------
   // Elements.
