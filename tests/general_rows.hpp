@@ -22,8 +22,8 @@ struct ArrayBytes {
   }
 };
 
-/// A number for an array whose sensible numbers are 0 to `most`: usually one of those, with the ends and their neighbours
-/// more often; sometimes one out of range, up to the limits of the type.
+/// A number for an array whose sensible numbers are 0 to `most`: usually one of those, with the ends and their
+/// neighbours more often; sometimes one out of range, up to the limits of the type.
 std::int64_t any_number(std::int64_t most, rtopk::ArrayType type, Random& random);
 
 rtopk::ArrayType any_type(Random& random);
@@ -43,8 +43,8 @@ void fill_map(const rtopk::Problem& problem, RowNumbers& numbers, Random& random
 /// Gives a problem an index map of this kind, with its content.
 void map_indices(rtopk::Problem& problem, rtopk::IndexKind kind, RowNumbers& numbers, Random& random);
 
-/// Turns a problem with any form and order into one with a random choice of the options of general rows that are allowed
-/// for it.
+/// Turns a problem with any form and order into one with a random choice of the options of general rows that are
+/// allowed for it.
 void generalise(rtopk::Problem& problem, RowNumbers& numbers, Random& random);
 
 /// The input of a problem: its matrix, or the flat input, with every pattern.

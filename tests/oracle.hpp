@@ -27,8 +27,8 @@ struct RowSelection {
   bool is_short = false;    ///< It has fewer elements than it should have results, or should have none.
 };
 
-/// Selects from every row of `input` by the problem's k, direction, search, max_iter, rule, epsilon, magnitude and ragged.
-/// Ignores the form, the order, the index type and the index map.
+/// Selects from every row of `input` by the problem's k, direction, search, max_iter, rule, epsilon, magnitude and
+/// ragged. Ignores the form, the order, the index type and the index map.
 std::vector<RowSelection> select(const rtopk::Problem& problem, const void* input, const RowNumbers& numbers = {});
 
 /// What the problem writes for the element with this index, in a row that starts at `start`.

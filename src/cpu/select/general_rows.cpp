@@ -24,10 +24,10 @@
 namespace rtopk::cpu {
 namespace {
 
-/// Elements of a tile of short rows. Its sorting network is made anew for every tile: up to 3 us, against at least 2 ns an
-/// element to sort.
+/// Elements of a tile of short rows. Its sorting network is made anew for every tile: up to 3 us, against at least 2 ns
+/// an element to sort.
 constexpr std::int64_t kTileElements = 4096;
-/// Elements of neighbouring rows of the same length that are selected from at once. A row learns from the one before it.
+/// Elements of neighbouring rows of the same length that are selected from at once: a row learns from the one before.
 constexpr std::int64_t kElementsAtOnce = 32768;
 /// Widths of tiles are powers of two. Narrower ones would gain nothing: most of the time goes to writing results.
 constexpr std::int64_t kMinTileWidth = 8;

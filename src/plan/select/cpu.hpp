@@ -22,7 +22,8 @@ Status make_plan(const Problem& problem, const Traits& traits, std::optional<Fam
 /// True if sorting the rows of a problem in vector lanes beats searching one after the other.
 [[nodiscard]] bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) noexcept;
 
-/// The family for one row of general rows whose plan has the family `planned`: that one, unless the row is too short for it.
+/// The family for one row of general rows whose plan has the family `planned`: that one, unless the row is too short for
+/// it.
 [[nodiscard]] Family family_of_row(Family planned, const Problem& row, std::int64_t vector_bytes) noexcept;
 
 /// Checks that run() can execute a plan: plans are plain values that the caller may have changed.

@@ -79,6 +79,27 @@ void add_selection_flags(CLI::App& app, SelectionFlags& flags) {
       "paper, with the same results"));
 }
 
+void add_row_flags(CLI::App& app, RowFlags& flags) {
+  const auto add = [&app](const char* flag, std::string& file, const char* help) {
+    return app.add_option(flag, file, help)->type_name("FILE.npy")->group("Rows");
+  };
+  CLI::Option* lengths =
+      add("--lengths", flags.lengths, "How many elements each row has; what comes behind them is not selected");
+  CLI::Option* starts = add("--starts", flags.starts, "The column in which each row begins");
+  add("--offsets", flags.offsets,
+      "The input is flat, and row i is its elements from number i of this file to number i + 1 (CPU only). Indices are "
+      "then places in the input")
+      ->excludes(lengths)
+      ->excludes(starts);
+  add("--row-k", flags.row_k, "How many elements to select from each row, at most -k");
+  add("--ids", flags.ids, "An id beside every element of the input: results have these instead of indices");
+  app.add_flag("--magnitude", flags.magnitude, "Compare absolute values; results keep their signs")->group("Rows");
+  app.add_option("--thresholds", flags.thresholds,
+                 "Also write the last selected value of each row, in the order by value, to a .npy file")
+      ->type_name("OUT.npy")
+      ->group("Rows");
+}
+
 void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help) {
   const auto read = [&device](const std::string& text) {
     device = device_from(text);

@@ -8,6 +8,7 @@
 #include <rtopk/select.hpp>
 
 #include "matrix/random.hpp"
+#include "selection/row_files.hpp"
 
 namespace CLI {
 class App;  // declared, not included: CLI11's header takes seconds to compile
@@ -50,6 +51,7 @@ struct RandomFlags {
 
 void add_selection_flags(CLI::App& app, SelectionFlags& flags);
 void add_k_flag(CLI::App& app, SelectionFlags& flags);
+void add_row_flags(CLI::App& app, RowFlags& flags);
 void add_machine_flags(CLI::App& app, MachineFlags& flags);
 void add_device_flag(CLI::App& app, std::optional<Device>& device, const std::string& help);
 void add_family_flag(CLI::App& app, std::optional<Family>& family);

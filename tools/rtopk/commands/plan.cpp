@@ -27,6 +27,8 @@ namespace {
 struct PlanOptions {
   std::string shape;
   SelectionFlags selection;
+  bool ragged = false;
+  bool magnitude = false;
   std::optional<Family> family;
   MachineFlags machine;
   int compute_capability = 0;  // 0: use a device of this machine
@@ -90,6 +92,8 @@ int plan(const PlanOptions& options) {
                   .dtype = options.selection.dtype.value_or(DType::f32),
                   .device = traits.device};
   apply(options.selection, problem);
+  if (options.ragged) problem.ragged.lengths = ArrayType::i32;
+  problem.magnitude = options.magnitude;
   Plan made;
   require(plan_for(problem, traits, options.family, made));
   if (options.json) {
@@ -117,6 +121,9 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->type_name("ROWSxCOLSxK")
       ->required();
   add_selection_flags(*command, options->selection);
+  command->add_flag("--ragged", options->ragged, "Rows have lengths of their own; COLS is the greatest")
+      ->group("Selection");
+  command->add_flag("--magnitude", options->magnitude, "Compare absolute values")->group("Selection");
   add_family_flag(*command, options->family);
   add_machine_flags(*command, options->machine);
   CLI::Option* capability =
@@ -139,6 +146,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "  rtopk plan --shape 65536x768x32\n"
       "  rtopk plan --shape 256x65536x64 --dtype bf16 --sorted --device cpu --threads 4 --json\n"
       "  rtopk plan --shape 65536x768x32 --compute-capability 80\n"
+      "  rtopk plan --shape 256x131072x2048 --ragged --compute-capability 90\n"
       "  rtopk plan --shape 65536x768x32 --compute-capability 90 --family cuda_radix\n"
       "\n"
       "Families:\n  " +

@@ -11,12 +11,14 @@
 
 #include "command_line/options.hpp"
 #include "commands/commands.hpp"
+#include "files/npy.hpp"
 #include "files/npz_writer.hpp"
 #include "files/output_file.hpp"
 #include "matrix/source.hpp"
 #include "selection/chunked.hpp"
 #include "selection/elements.hpp"
 #include "selection/result_buffers.hpp"
+#include "selection/row_files.hpp"
 #include "selection/saved.hpp"
 #include "system/cuda_device.hpp"
 #include "terminal/failure.hpp"
@@ -32,6 +34,7 @@ struct SelectOptions {
   SelectionFlags selection;
   MachineFlags machine;
   RandomFlags random;
+  RowFlags rows;
   std::int64_t chunk_rows = 0;
   bool quiet = false;
 };
@@ -43,10 +46,10 @@ constexpr std::int64_t preview_elements = 8;
 class SelectionFile {
  public:
   SelectionFile(const std::string& path, const MatrixSource& source, const Problem& problem,
-                const Provenance& provenance)
+                const std::vector<std::int64_t>& leading_shape, const Provenance& provenance)
       : file_(path, source.identity()), writer_(file_) {
     for (const ArraySpec& spec : arrays_of(problem)) {
-      numbers_.push_back(writer_.add(spec.name, spec.descr, spec.item_bytes, spec.shape(source.leading_shape())));
+      numbers_.push_back(writer_.add(spec.name, spec.descr, spec.item_bytes, spec.shape(leading_shape)));
     }
     const std::string meta = meta_text(problem, provenance);
     const std::size_t meta_number = writer_.add(meta_name, fmt::format("<U{}", meta.size()), 4 * meta.size(), {});
@@ -56,7 +59,7 @@ class SelectionFile {
     writer_.write(meta_number, std::as_bytes(std::span<const char>(wide)));
   }
 
-  /// The buffers may have one more array than the file, at the end: the passes, for the summary.
+  /// The buffers may have more arrays than the file, at the end: the passes, for the summary, and the thresholds.
   void write(const ResultBuffers& buffers, std::int64_t rows) {
     for (std::size_t i = 0; i < numbers_.size(); ++i) writer_.write(numbers_[i], buffers.part(i, rows));
   }
@@ -72,6 +75,27 @@ class SelectionFile {
   OutputFile file_;
   NpzWriter writer_;
   std::vector<std::size_t> numbers_;
+};
+
+/// The file of --thresholds that is being written.
+class ThresholdsFile {
+ public:
+  ThresholdsFile(const std::string& path, const MatrixSource& source, const ArraySpec& spec,
+                 const std::vector<std::int64_t>& leading_shape)
+      : file_(path, source.identity()) {
+    const std::string header = format_npy_header(spec.descr, spec.shape(leading_shape));
+    file_.write_at(0, header);
+    written_ = header.size();
+  }
+  void write(std::span<const std::byte> thresholds) {
+    file_.write_at(written_, thresholds);
+    written_ += thresholds.size();
+  }
+  void commit() { file_.commit(); }
+
+ private:
+  OutputFile file_;
+  std::uint64_t written_ = 0;
 };
 
 /// Prints the first results of the first rows, for a selection that is not saved.
@@ -107,7 +131,10 @@ struct Timing {
 void print_summary(const SelectOptions& options, const Problem& problem, const Plan& plan, const Timing& timing,
                    std::uint64_t file_bytes) {
   const double rows = static_cast<double>(problem.rows);
-  const double bytes = rows * static_cast<double>(problem.cols) * static_cast<double>(size_of(problem.dtype));
+  const bool is_flat = problem.ragged.offsets != ArrayType::none;
+  const double elements =
+      is_flat ? static_cast<double>(problem.ragged.elements) : rows * static_cast<double>(problem.cols);
+  const double bytes = elements * static_cast<double>(size_of(problem.dtype));
   const std::string mode = problem.max_iter > 0
                                ? fmt::format(", max_iter {} ({})", problem.max_iter, name(problem.rule))
                            : problem.epsilon > 0.0 ? fmt::format(", epsilon {}", problem.epsilon)
@@ -116,14 +143,16 @@ void print_summary(const SelectOptions& options, const Problem& problem, const P
       problem.device.kind == DeviceKind::cuda
           ? fmt::format("{}, {}", device_text(problem.device), gpu::info(problem.device.ordinal).name)
           : fmt::format("cpu on {} {}", plan.threads, plan.threads == 1 ? "thread" : "threads");
-  fmt::print("{} {} of {} in each of {} rows, {}{} ({}, {})\n", problem.k, name(problem.direction), problem.cols,
-             problem.rows, name(problem.dtype), mode, name(plan.family), where);
+  fmt::print("{} {} {}of {}{} in each of {} {}, {}{} ({}, {})\n", problem.k, name(problem.direction),
+             problem.magnitude ? "by magnitude " : "", problem.ragged == Ragged{} ? "" : "up to ", problem.cols,
+             problem.rows, is_flat ? "segments" : "rows", name(problem.dtype), mode, name(plan.family), where);
   fmt::print("select {}  {:.2f} GB/s  {:.2f} passes per row  total {}\n", seconds_text(timing.select_s),
              timing.select_s > 0.0 ? bytes / timing.select_s * 1e-9 : 0.0, rows > 0.0 ? timing.passes / rows : 0.0,
              seconds_text(timing.total_s));
   if (!options.output.empty()) {
     fmt::print("wrote {}  {}\n", printable(options.output), bytes_text(static_cast<double>(file_bytes)));
   }
+  if (!options.rows.thresholds.empty()) fmt::print("wrote {}\n", printable(options.rows.thresholds));
 }
 
 Provenance provenance_of(const SelectOptions& options) {
@@ -140,7 +169,18 @@ int select(const SelectOptions& options) {
   };
   const Clock::time_point start = Clock::now();
   if (!options.selection.k) fail("-k is needed: how many elements of each row");
-  const Machine machine = resolve(options.machine);
+  if (!options.output.empty() && options.output == options.rows.thresholds) {
+    fail("--thresholds and --output are both '{}'; accepted: two files", options.output);
+  }
+  RowFiles row_files(options.rows);
+  MachineFlags flags = options.machine;
+  if (row_files.is_flat()) {
+    if (flags.device && flags.device->kind != DeviceKind::cpu) {
+      fail("--offsets is given and --device is {}; accepted with --offsets: cpu", device_text(*flags.device));
+    }
+    flags.device = Device{};
+  }
+  const Machine machine = resolve(flags);
   const Traits& traits = machine.traits;
   const Provenance provenance = provenance_of(options);
   ThreadPool pool(provenance.random || machine.is_gpu() ? machine.cpu_threads : 1);
@@ -153,13 +193,20 @@ int select(const SelectOptions& options) {
 
   Problem asked{.rows = source->rows(), .cols = source->cols(), .dtype = source->dtype(), .device = traits.device};
   apply(options.selection, asked);
+  row_files.describe(asked);
+  const std::vector<std::int64_t> leading_shape =
+      row_files.is_flat() ? std::vector<std::int64_t>{asked.rows} : source->leading_shape();
   Problem problem = asked;
-  problem.passes = true;  // for the summary, even if they are not saved
+  problem.passes = true;     // for the summary, even if they are not saved
+  asked.thresholds = false;  // these have a file of their own
   Plan plan;
   require(make_plan(problem, traits, plan));  // throws for a bad problem before any file is created
 
   std::optional<SelectionFile> file;
-  if (!options.output.empty()) file.emplace(options.output, *source, asked, provenance);
+  if (!options.output.empty()) file.emplace(options.output, *source, asked, leading_shape, provenance);
+  std::optional<ThresholdsFile> thresholds;
+  const std::vector<ArraySpec> results = arrays_of(problem);
+  if (problem.thresholds) thresholds.emplace(options.rows.thresholds, *source, results.back(), leading_shape);
   RowProgress progress("select", problem.rows, static_cast<double>(source->row_bytes()), !options.quiet);
   Timing timing;
   std::string first_rows;
@@ -167,14 +214,17 @@ int select(const SelectOptions& options) {
     const ResultBuffers& buffers = *chunk.results;
     for (std::int64_t i = 0; i < chunk.rows; ++i) timing.passes += buffers.output().passes[i];
     if (file) file->write(buffers, chunk.rows);
+    if (thresholds) thresholds->write(buffers.part(results.size() - 1, chunk.rows));
     if (chunk.first == 0 && !file) first_rows = preview(asked, buffers.output(), chunk.rows);
     progress.update(chunk.first + chunk.rows);
     return true;
   };
-  const ChunkedRun done = select_in_chunks(*source, problem, traits, options.chunk_rows, take);
+  const ChunkedRun done = select_in_chunks(*source, problem, traits, options.chunk_rows, take, &row_files);
   timing.select_s = done.select_s;
   source->require_unchanged();
+  row_files.require_unchanged();
   if (file) file->commit();
+  if (thresholds) thresholds->commit();
   progress.clear();
   timing.total_s = seconds_since(start);
   if (!options.quiet) {
@@ -201,6 +251,7 @@ void add_select_command(CLI::App& app, Action& chosen) {
       ->type_name("OUT.npz");
   add_k_flag(*command, options->selection);
   add_selection_flags(*command, options->selection);
+  add_row_flags(*command, options->rows);
   add_random_flags(*command, options->random);
   add_machine_flags(*command, options->machine);
   add_chunk_flag(*command, options->chunk_rows);
@@ -215,12 +266,20 @@ void add_select_command(CLI::App& app, Action& chosen) {
       "chunks. On a GPU, one chunk is read while others are copied, selected from and written. In the\n"
       "summary, `select` is the time of the selection alone and `total` the time of everything.\n"
       "\n"
+      "Rows: the files of --lengths, --starts, --offsets, --row-k and --ids have int32 or int64 numbers.\n"
+      "Numbers out of range count as the nearest in range. A row with fewer than k elements has fewer\n"
+      "results; behind them, indices are -1 and values those that lose against every other: -infinity,\n"
+      "with --smallest NaN, with --magnitude 0 or NaN. `rtopk verify` does not check such files.\n"
+      "\n"
       "Examples:\n"
       "  rtopk select scores.npy -k 32 -o top.npz\n"
       "  rtopk select scores.npy -k 10 --sorted --index-type i32 -o top.npz\n"
       "  rtopk select features.npy -k 64 --form cbsr --max-iter 8 -o features.npz\n"
       "  rtopk select --random 65536x768 --dist lognormal --seed 7 -k 32\n"
       "  rtopk select scores.npy -k 32 --device cuda:1 -o top.npz\n"
+      "  rtopk select padded.npy -k 32 --lengths lengths.npy -o top.npz\n"
+      "  rtopk select flat.npy -k 8 --offsets offsets.npy --sorted -o best_of_segments.npz\n"
+      "  rtopk select gradients.npy -k 64 --magnitude --thresholds kth.npy -o sparse.npz\n"
       "\n"
       "  >>> top = numpy.load('top.npz'); top['values'], top['indices']");
   command->callback([options, &chosen] { chosen = [options] { return select(*options); }; });

@@ -8,6 +8,7 @@
 
 #include "matrix/source.hpp"
 #include "selection/result_buffers.hpp"
+#include "selection/row_files.hpp"
 
 namespace rtopk::tool {
 
@@ -29,15 +30,16 @@ struct ChunkedRun {
 };
 
 /// `problem` describes the whole matrix, `traits` are those of its device. `chunk_rows`: rows in a chunk; 0: as
-/// suits the device. Throws Failure, or whatever `take` throws.
+/// suits the device. `files` are those of general rows, if they are. Segments of a flat input, which only the CPU takes,
+/// are one chunk. Throws Failure, or whatever `take` throws.
 ChunkedRun select_in_chunks(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
-                            const TakeChunk& take);
+                            const TakeChunk& take, const RowFiles* files = nullptr);
 
 /// The same for one kind of device.
 ChunkedRun select_on_cpu(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
-                         const TakeChunk& take);
+                         const TakeChunk& take, const RowFiles* files);
 ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
-                         const TakeChunk& take);
+                         const TakeChunk& take, const RowFiles* files);
 
 /// The same problem for fewer rows.
 [[nodiscard]] Plan plan_for_rows(const Problem& problem, const Traits& traits, std::int64_t rows);

@@ -62,8 +62,10 @@ Cut cut_into(std::int64_t chunk_rows, const Problem& problem, const Traits& trai
 }
 
 /// Uses `asked_rows` if it is not 0. Otherwise a chunk has chunk_bytes, or less if two chunks do not fit on the GPU.
-Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& traits, std::uint64_t row_bytes) {
-  const std::uint64_t bytes_per_row = row_bytes + result_bytes_per_row(problem);
+Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& traits, std::uint64_t row_bytes,
+               const std::vector<RowFiles::Array>& arrays) {
+  std::uint64_t bytes_per_row = row_bytes + result_bytes_per_row(problem);
+  for (const RowFiles::Array& array : arrays) bytes_per_row += array.row_bytes;
   const std::uint64_t free_bytes = gpu::free_memory();
   const auto good_rows = static_cast<std::int64_t>(chunk_bytes / bytes_per_row);
   std::int64_t rows = std::clamp<std::int64_t>(asked_rows > 0 ? asked_rows : good_rows, 1, problem.rows);
@@ -83,16 +85,21 @@ Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& tr
 
 /// The memory and the stream that one chunk uses.
 struct Slot {
-  Slot(const Problem& problem, const Cut& cut, std::uint64_t row_bytes)
+  Slot(const Problem& problem, const Cut& cut, std::uint64_t row_bytes, const std::vector<RowFiles::Array>& of_rows)
       : host_input(gpu::pinned_bytes(static_cast<std::size_t>(cut.chunk_rows()) * row_bytes)),
         device_input(gpu::device_bytes(static_cast<std::size_t>(cut.chunk_rows()) * row_bytes)),
         workspace(gpu::device_bytes(cut.workspace_bytes())),
         host_results(problem, cut.chunk_rows(), gpu::pinned_bytes),
-        device_results(problem, cut.chunk_rows(), gpu::device_bytes) {}
+        device_results(problem, cut.chunk_rows(), gpu::device_bytes) {
+    for (const RowFiles::Array& array : of_rows) {
+      arrays.push_back(gpu::device_bytes(static_cast<std::size_t>(cut.chunk_rows()) * array.row_bytes));
+    }
+  }
 
   OwnedBytes host_input;
   OwnedBytes device_input;
   OwnedBytes workspace;
+  std::vector<OwnedBytes> arrays;  ///< Those of general rows.
   ResultBuffers host_results;
   ResultBuffers device_results;
   gpu::Event select_begin;
@@ -153,13 +160,21 @@ class Turns {
 
 /// Reads a chunk into its slot and queues all of its work on the GPU. `untried`: this is the first chunk with this
 /// plan. Its kernel runs once more beforehand, since the first launch loads the kernel's code, which must not be timed.
-void send_off(Slot& slot, const Plan& plan, bool untried, MatrixSource& source, std::int64_t first) {
+void send_off(Slot& slot, const Plan& plan, bool untried, MatrixSource& source,
+              const std::vector<RowFiles::Array>& of_rows, std::int64_t first) {
   const std::int64_t rows = plan.problem.rows;
   source.read(first, rows, slot.host_input.get());
   slot.stream.copy(slot.device_input.get(), slot.host_input.get(), static_cast<std::size_t>(rows) * source.row_bytes());
+  RowArrays arrays;
+  for (std::size_t i = 0; i < of_rows.size(); ++i) {
+    const RowFiles::Array& array = of_rows[i];
+    slot.stream.copy(slot.arrays[i].get(), array.data + static_cast<std::size_t>(first) * array.row_bytes,
+                     static_cast<std::size_t>(rows) * array.row_bytes);
+    arrays.*array.member = slot.arrays[i].get();
+  }
   const auto select = [&] {
     require(run(plan, slot.device_input.get(), slot.device_results.output(),
-                {slot.workspace.get(), plan.workspace_bytes}, {.stream = slot.stream.handle()}));
+                {slot.workspace.get(), plan.workspace_bytes}, {.stream = slot.stream.handle()}, arrays));
   };
   if (untried) select();
   slot.select_begin.record(slot.stream);
@@ -175,14 +190,15 @@ void send_off(Slot& slot, const Plan& plan, bool untried, MatrixSource& source, 
 }  // namespace
 
 ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
-                         const TakeChunk& take) {
+                         const TakeChunk& take, const RowFiles* files) {
   if (problem.rows == 0) return {.plan = plan_for_rows(problem, traits, 0)};
   const int ordinal = problem.device.ordinal;
   gpu::use(ordinal);
-  const Cut cut = choose_cut(chunk_rows, problem, traits, source.row_bytes());
+  const std::vector<RowFiles::Array> of_rows = files == nullptr ? std::vector<RowFiles::Array>{} : files->arrays();
+  const Cut cut = choose_cut(chunk_rows, problem, traits, source.row_bytes(), of_rows);
   std::vector<std::unique_ptr<Slot>> slots;
   for (std::int64_t i = 0; i < cut.slots; ++i) {
-    slots.push_back(std::make_unique<Slot>(problem, cut, source.row_bytes()));
+    slots.push_back(std::make_unique<Slot>(problem, cut, source.row_bytes(), of_rows));
   }
   const auto slot_of = [&](std::int64_t chunk) -> Slot& { return *slots[static_cast<std::size_t>(chunk % cut.slots)]; };
   const auto plan_of = [&](std::int64_t chunk) -> const Plan& {
@@ -196,7 +212,7 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
       gpu::use(ordinal);
       for (std::int64_t chunk = 0; chunk < cut.chunks && turns.wait_until_free(chunk); ++chunk) {
         const bool untried = chunk == 0 || chunk + 1 == cut.chunks;
-        send_off(slot_of(chunk), plan_of(chunk), untried, source, chunk * cut.chunk_rows());
+        send_off(slot_of(chunk), plan_of(chunk), untried, source, of_rows, chunk * cut.chunk_rows());
         turns.one_was_queued();
       }
     } catch (...) {

@@ -20,6 +20,7 @@ ResultBuffers::ResultBuffers(const Problem& problem, std::int64_t rows, Allocate
       case Part::dense: output_.dense = data; break;
       case Part::mask: output_.mask = static_cast<std::uint8_t*>(data); break;
       case Part::passes: output_.passes = static_cast<std::int32_t*>(data); break;
+      case Part::thresholds: output_.thresholds = data; break;
     }
   }
 }

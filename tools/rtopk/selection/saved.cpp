@@ -80,6 +80,10 @@ Meta meta_from(const Json& json) {
   problem.rule = known(value_named<Rule>(text("rule")), "rule");
   problem.epsilon = json.at("epsilon").get<double>();  // the library checks its range
   problem.search = known(value_named<Search>(text("search")), "search");
+  if (json.contains("general_rows")) {
+    fail("it was made with {}, which `rtopk verify` does not know; accepted: selections by value from whole rows",
+         json.at("general_rows").get<std::string>());
+  }
   const Json& input = json.at("input");
   if (input.contains("file")) {
     meta.provenance.file = input.at("file").get<std::string>();
@@ -93,6 +97,23 @@ Meta meta_from(const Json& json) {
                     .seed = seed.get<std::uint64_t>()};
   }
   return meta;
+}
+
+/// The options that `rtopk select` was given for general rows.
+std::string general_options(const Problem& problem) {
+  std::string options;
+  const auto add = [&](bool given, const char* option) {
+    if (!given) return;
+    if (!options.empty()) options += ' ';
+    options += option;
+  };
+  add(problem.ragged.lengths != ArrayType::none, "--lengths");
+  add(problem.ragged.starts != ArrayType::none, "--starts");
+  add(problem.ragged.offsets != ArrayType::none, "--offsets");
+  add(problem.ragged.k != ArrayType::none, "--row-k");
+  add(problem.index_map.kind == IndexKind::ids, "--ids");
+  add(problem.magnitude, "--magnitude");
+  return options;
 }
 
 void check_sum(const std::string& array_name, const NpzArray& array) {
@@ -110,7 +131,7 @@ std::vector<std::int64_t> ArraySpec::shape(const std::vector<std::int64_t>& lead
 std::vector<ArraySpec> arrays_of(const Problem& problem) {
   std::vector<ArraySpec> arrays;
   const auto add = [&](Part part, const char* name, const char* descr, std::size_t item_bytes, std::int64_t items) {
-    arrays.push_back({part, name, descr, item_bytes, items, part == Part::passes});
+    arrays.push_back({part, name, descr, item_bytes, items, part == Part::passes || part == Part::thresholds});
   };
   const auto add_elements = [&](Part part, const char* name, std::int64_t items) {
     add(part, name, npy_descr(problem.dtype), size_of(problem.dtype), items);
@@ -131,6 +152,7 @@ std::vector<ArraySpec> arrays_of(const Problem& problem) {
     case Form::mask: add(Part::mask, "mask", "|u1", 1, problem.cols); break;
   }
   if (problem.passes) add(Part::passes, "passes", "<i4", sizeof(std::int32_t), 1);
+  if (problem.thresholds) add_elements(Part::thresholds, "thresholds", 1);
   return arrays;
 }
 
@@ -154,6 +176,7 @@ std::string meta_text(const Problem& problem, const Provenance& provenance) {
   json["rule"] = name(problem.rule);
   json["epsilon"] = problem.epsilon;
   json["search"] = name(problem.search);
+  if (const std::string options = general_options(problem); !options.empty()) json["general_rows"] = options;
   if (provenance.random) {
     json["input"] = {{"random", name(provenance.random->distribution)}, {"seed", provenance.random->seed}};
   } else {
@@ -238,6 +261,7 @@ Results find_results(const NpzArrays& arrays, const Problem& problem, const std:
       case Part::dense: results.dense = data; break;
       case Part::mask: results.mask = data; break;
       case Part::passes: results.passes = data; break;
+      case Part::thresholds: break;  // in a file of their own
     }
   }
   return results;

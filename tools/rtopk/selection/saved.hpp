@@ -17,7 +17,7 @@ namespace rtopk::tool {
 
 inline constexpr const char* meta_name = "meta";
 
-enum class Part : std::uint8_t { values, indices, dense, mask, passes };
+enum class Part : std::uint8_t { values, indices, dense, mask, passes, thresholds };
 
 /// One array of the result.
 struct ArraySpec {
@@ -40,6 +40,7 @@ struct Provenance {
   std::optional<RandomInput> random;
 };
 
+/// Of general rows it has what they are, not their arrays.
 [[nodiscard]] std::string meta_text(const Problem& problem, const Provenance& provenance);
 
 struct Meta {

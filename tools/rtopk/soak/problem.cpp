@@ -16,6 +16,7 @@ constexpr std::int64_t max_cols = std::int64_t{1} << 18;
 constexpr std::int64_t max_elements = std::int64_t{1} << 19;
 constexpr std::int64_t max_elements_of_large = std::int64_t{1} << 24;
 constexpr std::int64_t large_one_in = 16;
+constexpr std::int64_t general_one_in = 3;
 constexpr std::int64_t max_cbsr_cols = 65536;
 constexpr std::int64_t max_offset = 16;  // elements: more than the widest vector of a GPU has
 constexpr std::int32_t max_threads = 4;
@@ -70,7 +71,11 @@ SoakProblem soak_problem(std::uint64_t seed, std::int64_t number) {
   problem.passes = random.one_in(8);
   draw_form(problem, random);
   draw_search(problem, random);
-  draw_layout(problem, random);
+  if (random.one_in(general_one_in)) {
+    soak.arrays = draw_general_rows(problem, random);
+  } else {
+    draw_layout(problem, random);
+  }
   soak.input_offset = random.one_in(2) ? 0 : random.between(1, max_offset);
   soak.output_offset = random.one_in(2) ? 0 : random.between(1, max_offset);
   soak.workspace_offset = static_cast<std::size_t>(random.between(0, 15));
@@ -93,7 +98,7 @@ std::string text(const SoakProblem& soak) {
   if (problem.max_iter > 0) result += fmt::format(", max_iter {} ({})", problem.max_iter, name(problem.rule));
   if (problem.epsilon > 0.0) result += fmt::format(", epsilon {}", problem.epsilon);
   if (problem.search != Search::fast) result += fmt::format(", {}", name(problem.search));
-  return result;
+  return result + general_text(problem);
 }
 
 }  // namespace rtopk::tool

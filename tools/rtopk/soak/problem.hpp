@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <rtopk/select.hpp>
 
 #include "matrix/rows.hpp"
+#include "soak/general_rows.hpp"
 
 namespace rtopk::tool {
 
 struct SoakProblem {
-  Problem problem;  ///< For the CPU; the caller may set another device.
+  Problem problem;               ///< For the CPU; the caller may set another device.
+  std::vector<RowArray> arrays;  ///< Those of general rows.
   RowKind rows = RowKind::normal;
   std::uint64_t seed = 0;            ///< Seed of the rows.
   std::int32_t threads = 1;          ///< Threads on the CPU.
@@ -22,7 +25,7 @@ struct SoakProblem {
   std::size_t workspace_offset = 0;  ///< Bytes.
 };
 
-/// Draws sizes, k, types, form, order, early stopping, strides, alignment and rows.
+/// Draws sizes, k, types, form, order, early stopping, strides or general rows, alignment and elements.
 [[nodiscard]] SoakProblem soak_problem(std::uint64_t seed, std::int64_t number);
 
 /// A summary: "f32 17x300 k=5 largest pairs by_value, ties rows, stride 304, offset 1".
