@@ -36,8 +36,9 @@ class TopKThreshold(NamedTuple):
 
 
 def overridden(*tensors: Any) -> tuple:
-    """Those of the tensors of a call that want the function as a whole."""
-    return tuple(each for each in tensors if isinstance(each, torch.Tensor) and is_overridden(each))
+    """Those of the arguments of a call that want the function as a whole. They need not be tensors: torch.fx records
+    with objects of its own."""
+    return tuple(each for each in tensors if each is not None and is_overridden(each))
 
 
 def check_arrays(function: str, **arrays: Any) -> None:
