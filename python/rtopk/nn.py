@@ -157,22 +157,20 @@ class TopK(torch.nn.Module):
                 input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype, printed
             )
         else:
-            return topk(
-                input,
-                self.k,
-                self.dim,
-                self.largest,
-                self.sorted,
-                max_iter=self.max_iter,
-                rule=self.rule,
-                epsilon=self.epsilon,
-                index_dtype=self.index_dtype,
-                magnitude=self.magnitude,
-            )
+            return _topk(self, input)
 
     def extra_repr(self) -> str:
         defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "rule": "threshold_first"}
         return _described(self, k=None, **defaults, epsilon=0.0, index_dtype=torch.int64, magnitude=False)
+
+
+def _topk(module: TopK, input: torch.Tensor) -> torch.return_types.topk:
+    """What a module selects. A function of its own, as torch.jit.script does not know **."""
+    options = {"max_iter": module.max_iter, "rule": module.rule, "epsilon": module.epsilon}
+    if module.magnitude:
+        options["magnitude"] = True
+    order = (module.k, module.dim, module.largest, module.sorted)
+    return topk(input, *order, **options, index_dtype=module.index_dtype)
 
 
 def _described(module: torch.nn.Module, **defaults: object) -> str:
