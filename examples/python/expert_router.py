@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Trains a router of a mixture-of-experts layer, which sends every token to k of many experts.
 
-A load-balancing loss teaches it to spread tokens evenly over the experts. It is trained with torch.topk and with
-rtopk.topk: both choose the same experts, and the table compares their times.
+A load-balancing loss teaches it to spread tokens evenly over the experts. It is trained with torch.topk, with
+rtopk.topk, and with rtopk.moe.route, which makes weights of logits in one step: all choose the same experts, and the
+table compares their times.
 
     python examples/python/expert_router.py [--tokens 8192] [--experts 256] [--k 8]
 """
@@ -18,15 +19,25 @@ import rtopk
 class Router(torch.nn.Module):
     """Scores for every token and expert; the k best experts, and their weights."""
 
-    def __init__(self, width, experts, k, topk):
+    def __init__(self, width, experts, k, select):
         super().__init__()
         self.score = torch.nn.Linear(width, experts, bias=False)
-        self.k, self.topk = k, topk
+        self.k, self.select = k, select
 
     def forward(self, tokens):
         scores = self.score(tokens)
-        values, experts = self.topk(scores, self.k, dim=-1)
-        return scores, values.softmax(dim=-1), experts
+        return scores, *self.select(scores, self.k)
+
+
+def by(topk):
+    def select(scores, k):
+        values, experts = topk(scores, k, dim=-1)
+        return values.softmax(dim=-1), experts
+
+    return select
+
+
+SELECTIONS = {"torch.topk": by(torch.topk), "rtopk.topk": by(rtopk.topk), "rtopk.moe": rtopk.moe.route}
 
 
 def balance_loss(scores, experts):
@@ -43,10 +54,10 @@ def now(device):
     return time.perf_counter()
 
 
-def trained(topk, arguments):
+def trained(select, arguments):
     """(load of the busiest expert before and after, milliseconds of forward and backward, chosen experts)"""
     torch.manual_seed(arguments.seed)
-    router = Router(arguments.width, arguments.experts, arguments.k, topk).to(arguments.device)
+    router = Router(arguments.width, arguments.experts, arguments.k, select).to(arguments.device)
     optimizer = torch.optim.Adam(router.parameters(), lr=3e-3)
     # Similar tokens, which an untrained router sends to the same experts.
     shift = torch.randn(arguments.width, device=arguments.device)
@@ -80,11 +91,13 @@ def main():
     print("the busiest expert's load, as a multiple of an even share\n")
     print(f"{'selection':<12} {'at first':>9} {'at last':>9} {'ms a step':>10}")
     chosen = {}
-    for name, topk in (("torch.topk", torch.topk), ("rtopk.topk", rtopk.topk)):
-        first, last, milliseconds, chosen[name] = trained(topk, arguments)
+    for name, select in SELECTIONS.items():
+        first, last, milliseconds, chosen[name] = trained(select, arguments)
         print(f"{name:<12} {first:9.2f} {last:9.2f} {milliseconds:10.2f}")
-    same = (chosen["torch.topk"] == chosen["rtopk.topk"]).float().mean()
-    print(f"\n{same:.2%} of the last step's choices are the same")
+    print()
+    for name in ("rtopk.topk", "rtopk.moe"):
+        same = (chosen["torch.topk"] == chosen[name]).float().mean()
+        print(f"{same:.2%} of the last step's choices are the same by {name} and torch.topk")
 
 
 if __name__ == "__main__":

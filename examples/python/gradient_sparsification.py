@@ -43,9 +43,10 @@ class Worker:
 
     def message(self, gradient):
         self.unsent += gradient
-        # The largest by magnitude. int32 indices take half the bandwidth of int64.
-        indices = rtopk.topk(self.unsent.abs(), self.k, sorted=False, index_dtype=torch.int32).indices.long()
-        values = self.unsent[indices]
+        # int32 indices take half the bandwidth of int64.
+        options = {"sorted": False, "magnitude": True, "index_dtype": torch.int32}
+        values, indices = rtopk.topk(self.unsent, self.k, **options)
+        indices = indices.long()
         self.unsent[indices] = 0
         return values, indices
 

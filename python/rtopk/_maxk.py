@@ -40,7 +40,7 @@ def maxk(
     tensor([[ 3.,  0.,  2.],
             [ 0., -1.,  0.]])
     """
-    if not (lengths is starts is row_k is None) or magnitude is not False:
+    if lengths is not None or starts is not None or row_k is not None or magnitude:
         early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         rows = {"lengths": lengths, "starts": starts, "row_k": row_k}
         return _of_rows(maxk, input, k, dim, largest, early, rows, magnitude)
@@ -81,7 +81,7 @@ def topk_mask(
     >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
     tensor([ True, False,  True, False])
     """
-    if not (lengths is starts is row_k is None) or magnitude is not False:
+    if lengths is not None or starts is not None or row_k is not None or magnitude:
         early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         rows = {"lengths": lengths, "starts": starts, "row_k": row_k}
         return _of_rows(topk_mask, input, k, dim, largest, early, rows, magnitude)
@@ -102,6 +102,8 @@ def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
         options = early | rows | {"magnitude": magnitude}
         return handle_torch_function(function, relevant, input, k, dim, largest, **options)
     check_tensor(function.__name__, input)
+    if not isinstance(magnitude, bool):
+        raise TypeError(f"{function.__name__}(): argument 'magnitude' must be bool, not {type(magnitude).__name__}")
     check_arrays(function.__name__, **rows)
     wrapped_dim(input, dim)
     max_iter, printed = early["max_iter"] or 0, is_printed(early["rule"])

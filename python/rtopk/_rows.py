@@ -7,7 +7,7 @@ read by the kernels: nothing waits for a GPU to know them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch.library import register_autograd, register_fake, register_vmap
@@ -32,12 +32,24 @@ class TopKThreshold(NamedTuple):
     threshold: torch.Tensor  #: the kth value of each row, without a gradient
 
 
+class RowOptions(TypedDict, total=False):
+    """The arguments of topk() for general rows."""
+
+    lengths: torch.Tensor | None
+    starts: torch.Tensor | None
+    row_k: torch.Tensor | None
+    ids: torch.Tensor | None
+    magnitude: bool
+    return_threshold: bool
+
+
 # ---- Arguments ----
 
 
 def overridden(*tensors: Any) -> tuple:
-    """Those of the tensors of a call that want the function as a whole."""
-    return tuple(each for each in tensors if isinstance(each, torch.Tensor) and is_overridden(each))
+    """Those of the arguments of a call that want the function as a whole. They need not be tensors: torch.fx records
+    with objects of its own."""
+    return tuple(each for each in tensors if each is not None and is_overridden(each))
 
 
 def check_arrays(function: str, **arrays: Any) -> None:
@@ -134,7 +146,7 @@ def _select(input, arguments, dim, is_ragged):
 
 
 def topk_of_rows(
-    input, k, dim, largest, sorted, lengths, starts, row_k, ids, magnitude, threshold, max_iter, epsilon, index_dtype,
+    input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, max_iter, epsilon, index_dtype,
     printed,
 ):  # fmt: skip
     """Values, indices and thresholds, by arguments that were checked, but for those that the operator checks."""

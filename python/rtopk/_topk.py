@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from inspect import Parameter, signature
 from operator import index as operator_index
+from typing import TYPE_CHECKING
 
 import torch
 from torch.library import register_autograd, register_fake, register_vmap
@@ -22,7 +24,7 @@ from ._operators import (
     wrapped_dim,
     writing_operator,
 )
-from ._rows import TopKThreshold, check_arrays, overridden, topk_of_rows
+from ._rows import RowOptions, TopKThreshold, check_arrays, overridden, topk_of_rows
 from ._rules import RULES, is_printed
 from ._torch_internals import (
     DERIVATIVE_THEN_SELECTION,
@@ -38,6 +40,9 @@ from ._torch_internals import (
     schema,
     selection_kernel,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _INT64 = torch.int64
 _RULE = RULES[0]
@@ -64,12 +69,7 @@ def topk(
     epsilon: float = 0.0,
     index_dtype: torch.dtype = torch.int64,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
-    lengths: torch.Tensor | None = None,
-    starts: torch.Tensor | None = None,
-    row_k: torch.Tensor | None = None,
-    ids: torch.Tensor | None = None,
-    magnitude: bool = False,
-    return_threshold: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> torch.return_types.topk | TopKThreshold:
     """The k largest (or smallest) elements along a dimension, with their indices, as torch.topk gives them.
 
@@ -131,11 +131,13 @@ def topk(
     >>> rtopk.topk(torch.tensor([1.0, -4.0, 3.0]), 2, magnitude=True).values
     tensor([-4.,  3.])
     """
-    # The usual call first, with as few questions as possible: each costs 1 to 3 % of a small call. is_compiling() comes
-    # before all others, since it is the only one that torch.compile can see through.
+    # The usual call first, with as few questions as possible: each costs 1 to 3 % of a small call. So do arguments with
+    # names, and those for general rows are one for that reason. is_compiling() comes before all others, since it is the
+    # only one that torch.compile can see through.
     if (
-        max_iter is out is lengths is starts is row_k is ids is None
-        and magnitude is return_threshold is False
+        max_iter is None
+        and out is None
+        and not rows
         and epsilon == 0.0
         and rule == _RULE
         and index_dtype is _INT64
@@ -158,30 +160,15 @@ def topk(
         except RuntimeError:
             pass  # tried again below in another way, or refused there as torch.topk would
     options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
-    is_general = not (lengths is starts is row_k is ids is None) or magnitude is not False or return_threshold
-    if is_general:
-        rows = {"lengths": lengths, "starts": starts, "row_k": row_k, "ids": ids}
-        options |= rows | {"magnitude": magnitude, "return_threshold": return_threshold}
-        if relevant := overridden(input, *rows.values()):
-            return handle_torch_function(topk, relevant, input, k, dim, largest, sorted, **options)
-    elif is_overridden(input):
+    if rows:
+        return _topk_of_rows(input, k, dim, largest, sorted, options, **rows)
+    if is_overridden(input):
         return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
     check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     _check_bool("largest", largest)
     _check_bool("sorted", sorted)
     arguments, printed = (k, dim, largest, sorted, max_iter or 0, epsilon), is_printed(rule)
-    if is_general:
-        check_arrays("topk", **rows)
-        _check_bool("magnitude", magnitude)
-        _check_bool("return_threshold", return_threshold)
-        if out is not None:
-            raise ValueError("out is given beside arguments for general rows; accepted: without out")
-        results = topk_of_rows(
-            input, k, dim, largest, sorted, **rows, magnitude=magnitude, threshold=return_threshold,
-            max_iter=max_iter or 0, epsilon=epsilon, index_dtype=index_dtype, printed=printed,
-        )  # fmt: skip
-        return TopKThreshold(*results) if return_threshold else _Result(results[:2])
     try:
         if out is not None:
             return _topk_out(input, arguments, index_dtype, out, printed)
@@ -193,6 +180,56 @@ def topk(
         if input.dtype in _DTYPES:
             raise
         raise _unsupported(input) from None
+
+
+def _topk_of_rows(
+    input,
+    k,
+    dim,
+    largest,
+    sorted,
+    options,
+    /,
+    lengths: torch.Tensor | None = None,
+    starts: torch.Tensor | None = None,
+    row_k: torch.Tensor | None = None,
+    ids: torch.Tensor | None = None,
+    magnitude: bool = False,
+    return_threshold: bool = False,
+    **unknown,
+):
+    """topk() with arguments for general rows. `options`: the other arguments that have names."""
+    if unknown:
+        raise TypeError(f"topk() got an unexpected keyword argument {next(iter(unknown))!r}")
+    rows = {"lengths": lengths, "starts": starts, "row_k": row_k, "ids": ids}
+    if all(each is None for each in rows.values()) and magnitude is return_threshold is False:
+        return topk(input, k, dim, largest, sorted, **options)
+    if relevant := overridden(input, *rows.values()):
+        options |= rows | {"magnitude": magnitude, "return_threshold": return_threshold}
+        return handle_torch_function(topk, relevant, input, k, dim, largest, sorted, **options)
+    check_tensor("topk", input)
+    k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
+    for name, value in (("largest", largest), ("sorted", sorted), ("magnitude", magnitude)):
+        _check_bool(name, value)
+    _check_bool("return_threshold", return_threshold)
+    check_arrays("topk", **rows)
+    if options["out"] is not None:
+        raise ValueError("out is given beside arguments for general rows; accepted: without out")
+    early = {"max_iter": options["max_iter"] or 0, "epsilon": options["epsilon"]}
+    early |= {"index_dtype": options["index_dtype"], "printed": is_printed(options["rule"])}
+    order = {"largest": largest, "sorted": sorted, "magnitude": magnitude, "threshold": return_threshold}
+    results = topk_of_rows(input, k, dim, **rows, **order, **early)
+    return TopKThreshold(*results) if return_threshold else _Result(results[:2])
+
+
+def _shown_parameters():
+    """The parameters of topk() with those for general rows by their names, for help() and the reference."""
+    plain = [each for each in signature(topk).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    rows = [each for each in signature(_topk_of_rows).parameters.values() if each.name in RowOptions.__annotations__]
+    return [*plain, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in rows)]
+
+
+topk.__signature__ = signature(topk).replace(parameters=_shown_parameters())
 
 
 def _topk_out(input, arguments, index_dtype, out, printed):

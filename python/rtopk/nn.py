@@ -69,6 +69,7 @@ class MaxK(torch.nn.Module):
         max_iter: int | None = None,
         rule: str = "threshold_first",
         epsilon: float = 0.0,
+        magnitude: bool = False,
     ) -> None:
         super().__init__()
         self.k = _integer("k", k, 0)
@@ -76,11 +77,16 @@ class MaxK(torch.nn.Module):
         self.largest = _boolean("largest", largest)
         self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
         self.rule = check_rule(rule)
+        self.magnitude = _boolean("magnitude", magnitude)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
             printed = self.rule == "printed"
+            if self.magnitude:
+                return torch.ops.rtopk.maxk_rows(
+                    input, self.k, self.dim, None, None, None, self.largest, True, passes, self.epsilon, printed
+                )
             return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon, printed)
         else:  # torch.jit.script skips this branch
             return maxk(
@@ -91,10 +97,12 @@ class MaxK(torch.nn.Module):
                 max_iter=self.max_iter,
                 rule=self.rule,
                 epsilon=self.epsilon,
+                magnitude=self.magnitude,
             )
 
     def extra_repr(self) -> str:
-        return _described(self, k=None, dim=-1, largest=True, max_iter=None, rule="threshold_first", epsilon=0.0)
+        defaults = {"dim": -1, "largest": True, "max_iter": None, "rule": "threshold_first", "epsilon": 0.0}
+        return _described(self, k=None, **defaults, magnitude=False)
 
 
 class TopK(torch.nn.Module):
@@ -121,6 +129,7 @@ class TopK(torch.nn.Module):
         rule: str = "threshold_first",
         epsilon: float = 0.0,
         index_dtype: torch.dtype = torch.int64,
+        magnitude: bool = False,
     ) -> None:
         super().__init__()
         self.k = _integer("k", k, 0)
@@ -132,30 +141,36 @@ class TopK(torch.nn.Module):
         if index_dtype not in (torch.int64, torch.int32):
             raise ValueError(f"index_dtype is {index_dtype!r}; accepted: torch.int64 or torch.int32")
         self.index_dtype = index_dtype
+        self.magnitude = _boolean("magnitude", magnitude)
 
     def forward(self, input: torch.Tensor) -> _Pairs:
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
             printed = self.rule == "printed"
+            if self.magnitude:
+                values, indices, _ = torch.ops.rtopk.topk_rows(
+                    input, self.k, self.dim, None, None, None, None, self.largest, self.sorted, True, False, passes,
+                    self.epsilon, self.index_dtype, printed,
+                )  # fmt: skip
+                return values, indices
             return torch.ops.rtopk.topk(
                 input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype, printed
             )
         else:
-            return topk(
-                input,
-                self.k,
-                self.dim,
-                self.largest,
-                self.sorted,
-                max_iter=self.max_iter,
-                rule=self.rule,
-                epsilon=self.epsilon,
-                index_dtype=self.index_dtype,
-            )
+            return _topk(self, input)
 
     def extra_repr(self) -> str:
         defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "rule": "threshold_first"}
-        return _described(self, k=None, **defaults, epsilon=0.0, index_dtype=torch.int64)
+        return _described(self, k=None, **defaults, epsilon=0.0, index_dtype=torch.int64, magnitude=False)
+
+
+def _topk(module: TopK, input: torch.Tensor) -> torch.return_types.topk:
+    """What a module selects. A function of its own, as torch.jit.script does not know **."""
+    options = {"max_iter": module.max_iter, "rule": module.rule, "epsilon": module.epsilon}
+    if module.magnitude:
+        options["magnitude"] = True
+    order = (module.k, module.dim, module.largest, module.sorted)
+    return topk(input, *order, **options, index_dtype=module.index_dtype)
 
 
 def _described(module: torch.nn.Module, **defaults: object) -> str:

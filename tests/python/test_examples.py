@@ -16,6 +16,9 @@ SMALL = {
     "sparse_autoencoder.py": ["--steps", "3", "--latents", "512", "--batch", "64"],
     "expert_router.py": ["--steps", "3", "--tokens", "500"],
     "gradient_sparsification.py": ["--steps", "12"],
+    "sparse_attention.py": ["--steps", "3", "--tokens", "500", "--k", "32"],
+    "nearest_neighbours.py": ["--vectors", "2000", "--queries", "20", "--lists", "16"],
+    "graph_pooling.py": ["--steps", "10"],
 }
 
 

@@ -18,14 +18,15 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 # Tests of what comes out, not of how it comes about, which is what the names change.
 BRIEF = (
-    ["test_topk.py", "test_forms.py", "test_writing.py"],
-    "with_ties or nan_infinities or test_errors or test_forms or test_out",
+    ["test_topk.py", "test_forms.py", "test_writing.py", "test_rows.py", "test_serving.py"],
+    "with_ties or nan_infinities or test_errors or test_forms or test_out or test_thresholds",
 )
 # Gradients of every kind, vmap, a compiled call, and layers: for one name of each public way. Most names have the same.
 THOROUGH = (
-    [*BRIEF[0], "test_autograd.py", "test_transforms.py", "test_gnn_layers.py"],
+    [*BRIEF[0], "test_autograd.py", "test_transforms.py", "test_rows_recorded.py", "test_gnn_layers.py"],
     f"{BRIEF[1]} or (test_gradcheck and (maxk or compact)) or test_forward_mode or test_topk_keeps_its_indices_alone"
-    " or test_vmap or test_functional_transforms or test_compiled_out or (test_layers and plain-cpu-7)",
+    " or test_vmap or test_functional_transforms or test_torch_func or test_compiled_out"
+    " or (test_layers and plain-cpu-7)",
 )
 ONE_OF_EACH = (
     "_C._are_functorch_transforms_active",

@@ -19,6 +19,8 @@ MODULES = [
     (rtopk.nn.MaxK(4, 0, False, max_iter=3), "MaxK(k=4, dim=0, largest=False, max_iter=3)"),
     (rtopk.nn.MaxK(4, max_iter=1, rule="printed"), "MaxK(k=4, max_iter=1, rule='printed')"),
     (rtopk.nn.MaxK(4, epsilon=0.1), "MaxK(k=4, epsilon=0.1)"),
+    (rtopk.nn.MaxK(4, magnitude=True), "MaxK(k=4, magnitude=True)"),
+    (rtopk.nn.TopK(4, magnitude=True), "TopK(k=4, magnitude=True)"),
     (rtopk.nn.TopK(4), "TopK(k=4)"),
     (
         rtopk.nn.TopK(4, 0, sorted=False, index_dtype=torch.int32),
@@ -69,6 +71,7 @@ def test_modules_copy_pickle_and_describe_themselves(module, text, device):
         ),
         (lambda: rtopk.nn.TopK(2, rule=None), TypeError, "rule is None; accepted: 'threshold_first' or 'printed'"),
         (lambda: rtopk.nn.TopK([2]), TypeError, r"k is \[2\]; accepted: an integer"),
+        (lambda: rtopk.nn.MaxK(2, magnitude=1), TypeError, "magnitude is 1; accepted: True or False"),
         (lambda: rtopk.nn.TopK(2, sorted=1), TypeError, "sorted is 1; accepted: True or False"),
         (lambda: rtopk.nn.TopK(2, index_dtype=torch.float32), ValueError, "index_dtype is torch.float32; accepted"),
     ],
@@ -171,6 +174,8 @@ TRACED = {
     "MaxK, half": rtopk.nn.MaxK(32),
     "TopK": rtopk.nn.TopK(4),
     "MaxK, printed": rtopk.nn.MaxK(32, max_iter=3, rule="printed"),
+    "MaxK, magnitude": rtopk.nn.MaxK(5, magnitude=True),
+    "TopK, magnitude": rtopk.nn.TopK(5, magnitude=True),
     "TopK, unsorted and early": rtopk.nn.TopK(4, sorted=False, max_iter=3, index_dtype=torch.int32),
 }
 

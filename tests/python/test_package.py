@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import rtopk
-from rtopk import _accelerate, _compact, _info, _library, _maxk, _topk, moe, nn
+from rtopk import _accelerate, _compact, _info, _library, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving
 from stable_symbols import by_owner, owner_of, undefined_symbols
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,7 @@ def test_public_names_are_documented_and_typed():
     assert (Path(rtopk.__file__).parent / "py.typed").exists()
 
 
-MODULES = [rtopk, _accelerate, _compact, _info, _maxk, _topk, moe, nn]
+MODULES = [rtopk, _accelerate, _compact, _info, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

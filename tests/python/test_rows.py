@@ -300,6 +300,14 @@ def test_k_of_zero(device):
         rtopk.topk(x, 0, lengths=lengths, return_threshold=True)
 
 
+def test_no_option_is_the_plain_call(device):
+    x = random_tensor((3, 8), device=device, ties=True)
+    plain = rtopk.topk(x, 2, 0, False)
+    nothing = {"lengths": None, "starts": None, "row_k": None, "ids": None, "magnitude": False}
+    result = rtopk.topk(x, 2, 0, False, **nothing, return_threshold=False)
+    assert same_bits(result.values, plain.values) and torch.equal(result.indices, plain.indices)
+
+
 # ---- Segments ----
 
 OFFSETS = {
@@ -402,6 +410,9 @@ REFUSED_BY_KIND = {
     "a list": (lambda: rtopk.topk(X, 2, lengths=[2, 2, 2]), TypeError, "'lengths' is list; accepted: a tensor"),
     "a list of ids": (lambda: rtopk.topk_segments(X[0], TWO, 2, ids=[1]), TypeError, "'ids' is list; accepted: a"),
     "magnitude": (lambda: rtopk.topk(X, 2, magnitude=1), TypeError, "'magnitude' must be bool"),
+    "magnitude of maxk": (lambda: rtopk.maxk(X, 2, magnitude=1), TypeError, "'magnitude' must be bool"),
+    "a name": (lambda: rtopk.topk(X, 2, length=TWO), TypeError, "unexpected keyword argument 'length'"),
+    "a name of ours": (lambda: rtopk.topk(X, 2, options={}), TypeError, "unexpected keyword argument 'options'"),
     "out": (lambda: rtopk.topk(X, 2, lengths=TWO, out=(X, TWO)), ValueError, "out is given .* accepted: without out"),
     "max_length": (lambda: rtopk.topk_segments(X[0], TWO, 2, max_length=0), ValueError, "max_length is 0; accepted"),
 }

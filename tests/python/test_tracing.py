@@ -38,6 +38,11 @@ class FirstOf(torch.nn.Module):
         return self.module(x)[0]
 
 
+def of_rows(x):
+    numbers = x.detach().gt(0).sum(-1).clamp(min=3)  # another length for each row
+    return rtopk.topk(x, 3, lengths=numbers, ids=x.detach().long()).values
+
+
 MODULES = {
     "topk": Function(lambda x: rtopk.topk(x, 3).values),
     "topk, all arguments": Function(lambda x: rtopk.topk(x, 2, 0, False, False, max_iter=3, rule="printed").values),
@@ -46,6 +51,12 @@ MODULES = {
     "maxk, few": Function(lambda x: rtopk.maxk(x, 1)),
     "topk_mask": Function(lambda x: rtopk.topk_mask(x, 3) * x),
     "compact": Expanded(),
+    "topk, rows": Function(of_rows),
+    "topk, magnitude": Function(lambda x: rtopk.topk(x, 3, 0, magnitude=True).values),
+    "maxk, magnitude": Function(lambda x: rtopk.maxk(x, 3, magnitude=True)),
+    "topk_mask, magnitude": Function(lambda x: rtopk.topk_mask(x, 3, magnitude=True) * x),
+    "compact, magnitude": Function(lambda x: rtopk.compact(x, 3, magnitude=True).values),
+    "topk_segments": Function(lambda x: rtopk.topk_segments(x.flatten(), torch.tensor([0, 4, 9, 20]), 3).values),
     "nn.MaxK": rtopk.nn.MaxK(3, max_iter=4),
     "nn.MaxK, printed": rtopk.nn.MaxK(3, max_iter=2, rule="printed"),
     "nn.TopK": FirstOf(rtopk.nn.TopK(3)),
@@ -116,6 +127,8 @@ def test_saved_graphs_hold_operators_that_have_derivatives():
         rtopk.nn.MaxK(2, 0, False, max_iter=3),
         rtopk.nn.MaxK(4, max_iter=2, rule="printed"),
         rtopk.nn.TopK(4, max_iter=2, rule="printed"),
+        rtopk.nn.MaxK(3, 0, magnitude=True),
+        rtopk.nn.TopK(4, largest=False, max_iter=2, magnitude=True, index_dtype=torch.int32),
         rtopk.nn.TopK(3),
         rtopk.nn.TopK(2, 0, False, False, epsilon=0.1, index_dtype=torch.int32),
     ],
