@@ -210,7 +210,7 @@ std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Ten
     call.problem.index_map = {.kind = IndexKind::ids, .type = type};
     call.arrays.map = ids->const_data_ptr();
   }
-  // No segment is longer than all values. A bound below k would be refused, and segments may have fewer than k elements.
+  // No segment is longer than all values. A bound below k would be refused, though segments may have fewer elements.
   const std::int64_t bound = max_length == 0 ? values.numel() : std::min(max_length, values.numel());
   call.rows = {.tensor = values, .rows = rows, .cols = std::max<std::int64_t>({bound, k, 1}), .row_stride = 0};
   call.dim = 1;

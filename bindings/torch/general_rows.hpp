@@ -13,7 +13,7 @@
 namespace rtopk::torch_binding {
 
 /// Values, indices and thresholds; no thresholds, a tensor without elements, unless `threshold`. With an index dtype of
-/// uint8 or uint16 the form is CBSR. `dim` may be another one than the last for rows without lengths, starts, k and ids.
+/// uint8 or uint16 the form is CBSR. `dim` may be another one than the last if there are no lengths, starts, k and ids.
 std::tuple<Tensor, Tensor, Tensor> topk_rows(const Tensor& self, std::int64_t k, std::int64_t dim,
                                              const MaybeTensor& lengths, const MaybeTensor& starts,
                                              const MaybeTensor& row_k, const MaybeTensor& ids, bool largest,

@@ -11,6 +11,8 @@ from ._maxk import maxk
 from ._rules import check_rule
 from ._topk import topk
 
+__all__ = ["MaxK", "TopK"]
+
 if TYPE_CHECKING:
     _Pairs = torch.return_types.topk
 else:

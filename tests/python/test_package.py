@@ -62,6 +62,16 @@ def test_public_names_are_documented_and_typed():
     assert (Path(rtopk.__file__).parent / "py.typed").exists()
 
 
+def test_the_reference_has_the_signature_of_topk():
+    """Written down there: Sphinx does not read one that a function was given."""
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    (written,) = re.findall(r"autofunction:: topk\((.*)\)", page)
+    shown = inspect.signature(rtopk.topk)
+    parameters = [each.replace(annotation=inspect.Parameter.empty) for each in shown.parameters.values()]
+    shown = shown.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+    assert written == str(shown)[1:-1].replace("'", '"')
+
+
 MODULES = [rtopk, _accelerate, _compact, _info, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving]
 
 
