@@ -50,8 +50,8 @@ auto fields_of(rtopk::Plan& plan) {
                   p.ragged.k, p.ragged.elements, p.index_map.kind, p.index_map.type, p.index_map.stride,
                   p.index_map.pages, p.index_map.page_size, p.index_map.tables, p.index_map.table_of, p.device.kind,
                   p.device.ordinal, plan.family, plan.threads, plan.rows_per_block, plan.candidate_capacity,
-                  plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts, plan.rows_per_cluster,
-                  plan.shared_bytes, plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
+                  plan.lanes_per_row, plan.elements_per_lane, plan.blocks, plan.parts, plan.shared_bytes,
+                  plan.chunk_rows, plan.scratch_bytes, plan.workspace_bytes);
 }
 
 /// True if the problem is valid, its device exists, and it is small enough to allocate its memory.

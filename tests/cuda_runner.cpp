@@ -285,8 +285,7 @@ void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& trait
     plan.shared_bytes += kBytesOfMoreThreads;
   }
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
-  if (plan.parts > 1) plan.rows_per_cluster = 1;
-  plan.blocks = (rows + plan.rows_per_cluster - 1) / plan.rows_per_cluster * plan.rows_per_cluster * plan.parts;
+  plan.blocks = rows * plan.parts;
 }
 
 /// Makes three chunks, the last one shorter, from what would be one.

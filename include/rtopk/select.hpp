@@ -111,10 +111,9 @@ struct Plan {
   std::int64_t parts = 0;              ///< CPU: parts of a row that tasks select from, for rows fewer than threads; the
                                        ///< other fields then describe the selection from parts. 0: rows are whole.
                                        ///< cuda_block, cuda_cluster, cuda_radix: blocks that share a row.
-  std::int64_t rows_per_cluster = 1;  ///< cuda_cluster, rows with lengths: blocks that share their rows if one is long.
-  std::size_t shared_bytes = 0;       ///< CUDA: shared memory of a block.
-  std::int64_t chunk_rows = 0;        ///< CUDA: rows copied to the workspace at a time; the other fields then describe
-                                      ///< the selection from one such chunk. 0: rows are read in place.
+  std::size_t shared_bytes = 0;        ///< CUDA: shared memory of a block.
+  std::int64_t chunk_rows = 0;         ///< CUDA: rows copied to the workspace at a time; the other fields then describe
+                                       ///< the selection from one such chunk. 0: rows are read in place.
 
   std::size_t scratch_bytes = 0;    ///< CPU: scratch memory of one task.
   std::size_t workspace_bytes = 0;  ///< Workspace that run() needs. Any alignment. May be 0.

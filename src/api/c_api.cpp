@@ -126,7 +126,6 @@ struct SavedPlan {
   std::int32_t elements_per_lane;
   std::int64_t blocks;
   std::int64_t parts;
-  std::int64_t rows_per_cluster;
   std::uint64_t shared_bytes;
   std::int64_t chunk_rows;
   std::uint64_t scratch_bytes;
@@ -136,7 +135,7 @@ static_assert(sizeof(SavedPlan) <= sizeof(rtopk_plan));
 static_assert(alignof(SavedPlan) <= alignof(rtopk_plan));
 static_assert(std::is_trivially_copyable_v<SavedPlan>);
 // If this fails, a field was added to Plan: save and load it here, then update the size.
-static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 248);
+static_assert(sizeof(void*) != 8 || sizeof(rtopk::Plan) == 240);
 
 constexpr std::uint64_t kMagic = 0x6e616c704b706f54;  // "TopKplan"
 constexpr std::uint32_t kVersion = RTOPK_VERSION_MAJOR << 20 | RTOPK_VERSION_MINOR << 10 | RTOPK_VERSION_PATCH;
@@ -154,7 +153,6 @@ void save(const rtopk::Plan& plan, rtopk_plan& opaque) {
                         .elements_per_lane = plan.elements_per_lane,
                         .blocks = plan.blocks,
                         .parts = plan.parts,
-                        .rows_per_cluster = plan.rows_per_cluster,
                         .shared_bytes = plan.shared_bytes,
                         .chunk_rows = plan.chunk_rows,
                         .scratch_bytes = plan.scratch_bytes,
@@ -177,7 +175,6 @@ bool load(const rtopk_plan& opaque, rtopk::Plan& plan) {
           .elements_per_lane = saved.elements_per_lane,
           .blocks = saved.blocks,
           .parts = saved.parts,
-          .rows_per_cluster = saved.rows_per_cluster,
           .shared_bytes = saved.shared_bytes,
           .chunk_rows = saved.chunk_rows,
           .scratch_bytes = saved.scratch_bytes,

@@ -100,7 +100,6 @@ std::string to_string(const Plan& plan) {
     if (plan.elements_per_lane != 0) lines.add("elements_per_lane", std::int64_t{plan.elements_per_lane});
     lines.add("blocks", plan.blocks);
     if (plan.parts != 0) lines.add("parts", plan.parts);
-    if (plan.rows_per_cluster != 1) lines.add("rows_per_cluster", plan.rows_per_cluster);
     lines.add("shared_bytes", plan.shared_bytes);
     if (plan.chunk_rows != 0) lines.add("chunk_rows", plan.chunk_rows);
   } else {

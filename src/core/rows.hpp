@@ -81,11 +81,14 @@ struct RowShape {
     case IndexKind::shifted: return wrapped_sum(number_at(arrays.map, map.type, row), place);
     case IndexKind::pages: {
       const std::int64_t table = exists(map.table_of) ? number_at(arrays.table_of, map.table_of, row) : row;
-      const std::int64_t page = place / map.page_size;
+      // Divisions of 32 bits are much faster on a GPU.
+      const bool is_small = ((place | map.page_size) >> 32) == 0;
+      const std::int64_t page = is_small ? static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(map.page_size)
+                                         : place / map.page_size;
       if (table < 0 || table >= map.tables || page >= map.pages) return -1;
       const std::int64_t entry = number_at(arrays.map, map.type, table * map.stride + page);
       if (entry < 0) return -1;
-      return wrapped_sum(wrapped_product(entry, map.page_size), place % map.page_size);
+      return wrapped_sum(wrapped_product(entry, map.page_size), place - page * map.page_size);
     }
   }
   return start + place;

@@ -36,12 +36,6 @@ __device__ void copy_async_once(std::uint32_t shared, const void* global) {
   }
 }
 
-/// Copies the first `bytes` bytes, at most 16, and zeros behind them. `global` is aligned to 16 bytes all the same.
-__device__ inline void copy_async_part(std::uint32_t shared, const void* global, int bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
-               : "memory");
-}
-
 /// Closes the group of the copies that this thread has started since the last group.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

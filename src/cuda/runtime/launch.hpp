@@ -26,7 +26,7 @@ struct Grid {
 template <class... Arguments>
 cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& allowed, const Grid& grid,
                    Arguments... arguments) {
-  constexpr std::size_t kAlwaysAllowed = std::size_t{48} * 1024;
+  constexpr std::size_t kAlwaysAllowed = std::size_t{47} * 1024;  // and 1 KiB that a kernel may have of its own
   if (grid.shared_bytes > kAlwaysAllowed) {
     const std::uint64_t bit = std::uint64_t{1} << (grid.device % 64);
     if ((allowed.load(std::memory_order_relaxed) & bit) == 0 || grid.device >= 64) {

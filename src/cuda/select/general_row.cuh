@@ -29,10 +29,14 @@ struct GeneralRow {
   __device__ void set(const Arguments& all, const RowRules& rules, std::int64_t number, Adjust&& adjust) {
     static_assert(sizeof(Arguments) % 4 == 0 && std::is_trivially_copyable_v<Arguments>);
     core::RowShape own{};
-    if (threadIdx.x == 0) own = core::row_shape(rules.ragged, rules.arrays, all.cols, all.k, number);
     __syncthreads();  // the row before is done
-    for (unsigned i = threadIdx.x; i < sizeof(Arguments) / 4; i += blockDim.x) {
-      reinterpret_cast<std::uint32_t*>(&args)[i] = reinterpret_cast<const std::uint32_t*>(&all)[i];
+    if (threadIdx.x == 0) {
+      own = core::row_shape(rules.ragged, rules.arrays, all.cols, all.k, number);
+    } else {
+      // Meanwhile.
+      for (unsigned i = threadIdx.x - 1; i < sizeof(Arguments) / 4; i += blockDim.x - 1) {
+        reinterpret_cast<std::uint32_t*>(&args)[i] = reinterpret_cast<const std::uint32_t*>(&all)[i];
+      }
     }
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -127,7 +131,7 @@ __device__ void write_threshold(const SelectArguments& all, const RowRules& rule
 /// Finishes a row whose results are written, and visible to these threads.
 template <class T>
 __device__ void finish_row(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                        const core::RowShape& shape, FinishingThreads threads) {
+                           const core::RowShape& shape, FinishingThreads threads) {
   const T* row = GeneralRow<SelectArguments>::row_of<T>(all, rules, number, shape);
   const bool is_flat = core::exists(rules.ragged.offsets);
   if (shape.k == 0 && all.passes != nullptr && threads.thread == 0) all.passes[number] = 0;
@@ -171,11 +175,19 @@ __device__ void finish_row(const SelectArguments& all, const RowRules& rules, st
   }
 }
 
+/// False if a row is as its kernel has written it.
+__device__ inline bool has_to_finish(const SelectArguments& all, const RowRules& rules, const core::RowShape& shape) {
+  if (!rules.finishes) return false;
+  if (rules.thresholds != nullptr || shape.k == 0) return true;
+  if (all.form == Form::dense || all.form == Form::mask) return shape.length < all.cols;
+  return all.magnitude || shape.k < all.k || shape.start != 0 || rules.map.kind != IndexKind::column;
+}
+
 /// The same for a block that has written all results, with the row's threshold. All threads of the block call this.
 template <class T>
 __device__ void finish_row_of_block(const SelectArguments& all, const RowRules& rules, std::int64_t number,
                                     const core::RowShape& shape) {
-  if (!rules.finishes) return;
+  if (!has_to_finish(all, rules, shape)) return;
   __syncthreads();
   if (rules.thresholds != nullptr) {
     write_threshold<T>(all, rules, number, shape);
@@ -189,7 +201,7 @@ template <class T>
 __device__ void finish_row_of_cluster(const SelectArguments& all, const RowRules& rules, std::int64_t number,
                                       const core::RowShape& shape, int parts) {
   if (parts == 1) return finish_row_of_block<T>(all, rules, number, shape);
-  if (!rules.finishes) return;
+  if (!has_to_finish(all, rules, shape)) return;
   cluster_sync();
   if (rules.thresholds != nullptr) {
     if (block_in_cluster() == 0) write_threshold<T>(all, rules, number, shape);

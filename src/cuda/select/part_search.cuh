@@ -156,10 +156,13 @@ class PartSearch {
  private:
   using Warp = LaneGroup<32>;
 
-  /// A block of a cluster may search alone, whatever its number there.
   template <class X>
-  [[nodiscard]] __device__ const X* of(const X* mine, int block) const {
-    return is_shared() ? of_block(mine, block) : mine;
+  [[nodiscard]] static __device__ const X* of(const X* mine, int block) {
+    if constexpr (kBlocks == SearchedBy::one) {
+      return mine;
+    } else {
+      return of_block(mine, block);
+    }
   }
 
   [[nodiscard]] __device__ bool is_shared() const {

@@ -268,8 +268,6 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   return planned;
 }
 
-constexpr std::int64_t kRowsPerCluster = 4;  // of blocks that share their rows
-
 /// The shared memory of a block of cuda_cluster.
 std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts, int threads) {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
@@ -334,14 +332,7 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   plan.parts = parts;
   plan.threads = threads;
   plan.lanes_per_row = static_cast<std::int32_t>(parts) * threads;
-  // One of few rows may be much longer than the others. Larger clusters would leave more multiprocessors without one:
-  // 256 rows of 131072, f32, k 512: 61 us without clusters, 78 us with clusters of 8.
-  constexpr std::int64_t kFewRowsPerMultiprocessor = 4;
-  const bool has_lengths = core::exists(problem.ragged.lengths) || core::exists(problem.ragged.offsets);
-  const bool shares = parts == 1 && has_lengths && traits.compute_capability >= 90 &&
-                      rows <= kFewRowsPerMultiprocessor * traits.multiprocessors;
-  plan.rows_per_cluster = shares ? kRowsPerCluster : 1;
-  plan.blocks = core::ceil_div(rows, plan.rows_per_cluster) * plan.rows_per_cluster * parts;
+  plan.blocks = rows * parts;
   // A longer list where the room would stay empty: it is pruned less often. Not in clusters, of which fewer might then
   // fit at a time.
   const std::int64_t at_a_time = core::ceil_div(plan.blocks, std::int64_t{traits.multiprocessors});
@@ -671,13 +662,7 @@ Status check_config(const Plan& plan) {
     if (plan.threads != kClusterThreads && plan.threads != kClusterMoreThreads) {
       return core::invalid("plan.threads", plan.threads, "256 or 512");
     }
-    const bool shares = plan.rows_per_cluster == kRowsPerCluster && plan.parts == 1 && core::is_general(problem);
-    if (plan.rows_per_cluster != 1 && !shares) {
-      return core::invalid("plan.rows_per_cluster", plan.rows_per_cluster, "what make_plan gave");
-    }
-    if (plan.blocks != core::ceil_div(rows, plan.rows_per_cluster) * plan.rows_per_cluster * plan.parts) {
-      return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row, and whole clusters");
-    }
+    if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
     if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts, plan.threads)) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
                            "at least what make_plan gave");

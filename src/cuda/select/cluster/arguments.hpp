@@ -10,7 +10,6 @@ namespace rtopk::cuda {
 /// See ClusterSample in plan/select/tuning_cluster.hpp.
 struct ClusterArguments : SelectArguments {
   std::int32_t parts = 1;
-  std::int32_t rows_per_cluster = 1;  ///< General rows, one for each block: the blocks of a cluster help each other.
   std::int32_t log_draws = 0;
   std::int32_t threshold_rank = 0;
   std::int32_t rank_if_alike = 0;

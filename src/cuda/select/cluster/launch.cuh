@@ -24,9 +24,8 @@ cudaError_t launch_cluster(const Plan& plan, const SelectArguments& args, const 
   cluster_args.log_draws = sample.log_draws;
   cluster_args.threshold_rank = sample.rank;
   cluster_args.rank_if_alike = sample.rank_if_alike;
-  cluster_args.rows_per_cluster = static_cast<std::int32_t>(plan.rows_per_cluster);
   Grid clusters = grid;
-  clusters.blocks_per_cluster = cluster_args.parts * cluster_args.rows_per_cluster;
+  clusters.blocks_per_cluster = cluster_args.parts;
   return plan.threads == kClusterThreads ? launch_cluster_of<T, kClusterThreads>(clusters, cluster_args, rules)
                                          : launch_cluster_of<T, kClusterMoreThreads>(clusters, cluster_args, rules);
 }

@@ -411,70 +411,15 @@ __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kBlocks
   ClusterSelect<T, kThreads, false>(args, shared).run();
 }
 
-/// Which of its rows a cluster should share: those so long that other blocks would wait for the row's own one. A bit for
-/// each. The first warp calls this.
-__device__ inline unsigned rows_to_share(const ClusterArguments& args, const RowRules& rules, std::int64_t first) {
-  constexpr std::int64_t kMinCols = 16384;  // a block alone is as fast
-  std::int64_t length = 0;
-  if (lane_number() < args.rows_per_cluster && first + lane_number() < args.rows) {
-    length = core::row_shape(rules.ragged, rules.arrays, args.cols, args.k, first + lane_number()).length;
-  }
-  std::int64_t sum = length;
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(kFullWarp, sum, distance);
-  return __ballot_sync(kFullWarp, length >= kMinCols && length * args.rows_per_cluster > 2 * sum);
-}
-
-/// The rows that a block still has to do, in shared memory because registers are few: a bit for each row that its cluster
-/// shares, and one for its own row, which it does first.
-struct ClusterTurns {
-  static constexpr unsigned kOwn = 0x80000000u;
-  unsigned left;
-
-  static __device__ std::int64_t own_row(const ClusterArguments& args) {
-    return blockIdx.x / static_cast<unsigned>(args.parts);
-  }
-  static __device__ std::int64_t first_row(const ClusterArguments& args) {
-    return own_row(args) / args.rows_per_cluster * args.rows_per_cluster;
-  }
-  __device__ bool is_own() const { return (left & kOwn) != 0; }
-  __device__ std::int64_t row(const ClusterArguments& args) const {
-    return is_own() ? own_row(args) : first_row(args) + 31 - __clz(static_cast<int>(left));
-  }
-  __device__ int parts(const ClusterArguments& args) const { return is_own() ? args.parts : args.rows_per_cluster; }
-
-  /// All threads of the block call these.
-  __device__ void start(const ClusterArguments& args, const RowRules& rules) {
-    if (warp_number() == 0) {
-      const std::int64_t own = own_row(args);
-      const std::int64_t first = first_row(args);
-      const unsigned shared = args.rows_per_cluster > 1 ? rows_to_share(args, rules, first) : 0;
-      const bool has_own = own < args.rows && (shared >> (own - first) & 1u) == 0;
-      if (lane_number() == 0) left = shared | (has_own ? kOwn : 0u);
-    }
-    __syncthreads();
-  }
-  __device__ void next() {
-    __syncthreads();
-    if (threadIdx.x == 0) left ^= 0x80000000u >> __clz(static_cast<int>(left));
-    __syncthreads();
-  }
-};
-
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kGeneralBlocksPerMultiprocessor))
     general_cluster_kernel(const __grid_constant__ ClusterArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<ClusterArguments> row;
-  __shared__ ClusterTurns turns;
-#pragma unroll 1
-  for (turns.start(args, rules); turns.left != 0; turns.next()) {
-    row.template set<T>(args, rules, turns.row(args), [](ClusterArguments& own) { sample_again<T>(own); });
-    if (threadIdx.x == 0) row.args.parts = turns.parts(args);
-    __syncthreads();
-    if (row.shape.k > 0) ClusterSelect<T, kThreads, true>(row.args, shared).run();
-    finish_row_of_cluster<T>(args, rules, turns.row(args), row.shape, turns.parts(args));
-  }
+  const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
+  row.template set<T>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
+  if (row.shape.k > 0) ClusterSelect<T, kThreads, true>(row.args, shared).run();
+  finish_row_of_cluster<T>(args, rules, blockIdx.x / static_cast<unsigned>(args.parts), row.shape, args.parts);
 }
 
 }  // namespace rtopk::cuda

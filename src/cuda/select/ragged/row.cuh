@@ -146,35 +146,44 @@ struct RaggedRow {
   static __device__ const T* first_of(const RaggedArguments& args, std::int64_t number, std::int64_t start) {
     return static_cast<const T*>(args.input) + first_element(args, number, start);
   }
+  static __device__ std::int64_t input_elements(const RaggedArguments& args) {
+    return core::exists(args.rules.ragged.offsets) ? args.rules.ragged.elements
+                                                   : (args.rows - 1) * args.stride + args.cols;
+  }
   /// Elements of a row's first vector that lie before the row.
   static __device__ int lead_of(const T* first) {
     return static_cast<int>(reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(T));
   }
   static __device__ char* slot_of(char* stage) { return stage + Group::index_in_warp() * Config::kSlotBytes; }
 
-  /// Starts to copy a row. Its first vector is copied whole, because what lies before a row is mostly another row. Of its
-  /// last vector, only what belongs to the row.
+  /// Starts to copy a row. Vectors are copied whole, because what lies around a row is mostly other rows. The first vector
+  /// of the input and the last one may reach outside of it: they are copied element by element.
   static __device__ void fetch(const RaggedArguments& args, char* stage, std::int64_t number) {
     const core::RowShape shape = shape_of(args, number);
     const T* first = first_of(args, number, shape.start);
     const int lead = lead_of(first);
     const int elements = shape.length > 0 ? lead + static_cast<int>(shape.length) : 0;
-    const bool begins_outside = first_element(args, number, shape.start) < lead;
-    char* slot = slot_of(stage);
+    const int vectors = (elements + kVector - 1) / kVector;
+    const std::int64_t begin = first_element(args, number, shape.start) - lead;
+    const bool begins_outside = begin < 0;
+    const bool ends_outside = begin + vectors * kVector > input_elements(args);
+    const int end = vectors - (ends_outside ? 1 : 0);
+    T* slot = reinterpret_cast<T*>(slot_of(stage));
     const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(slot)) + Group::lane() * 16;
-    const T* mine = opaque(first - lead + Group::lane() * kVector);
-    const int left = elements - Group::lane() * kVector;
+    const T* from = first - lead;
+    const T* mine = opaque(from + Group::lane() * kVector);
 #pragma unroll
     for (int i = 0; i < Config::kCopies; ++i) {
-      const int here = min(left - i * G * kVector, kVector);
-      if (here > 0 && !(i == 0 && begins_outside && Group::lane() == 0)) {
-        copy_async_part(to + i * G * 16, mine + i * G * kVector, here * static_cast<int>(sizeof(T)));
-      }
+      const int vector = i * G + Group::lane();
+      const bool copies = vector < end && !(i == 0 && begins_outside && vector == 0);
+      if (copies) copy_async_once<false>(to + i * G * 16, mine + i * G * kVector);
     }
-    if (begins_outside) {
+    if (begins_outside || ends_outside) {
 #pragma unroll 1
-      for (int j = lead + Group::lane(); j < min(elements, kVector); j += G) {
-        reinterpret_cast<T*>(slot)[j] = first[j - lead];
+      for (int j = Group::lane(); j < 2 * kVector; j += G) {
+        const int element = j < kVector ? j : (vectors - 1) * kVector + j - kVector;
+        const bool wanted = j < kVector ? begins_outside : ends_outside;
+        if (wanted && element >= lead && element < elements) slot[element] = from[element];
       }
     }
     commit_copies();
