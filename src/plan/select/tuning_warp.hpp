@@ -110,8 +110,8 @@ struct UnalignedConfig : WarpLists<T, G, R> {
   }
 };
 
-/// Short general rows: up to kCols elements at any address. A lane holds R neighbouring elements, and R or half of it, the
-/// number of words, is no multiple of four, which would cause bank conflicts.
+/// Short general rows: up to kCols elements at any address. A lane holds R neighbouring elements. The number of words
+/// that they take is no multiple of four, which would cause bank conflicts.
 template <class T, int G, int R>
 struct RaggedConfig : WarpLists<T, G, R> {
   static constexpr int kCols = R * G;

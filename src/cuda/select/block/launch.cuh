@@ -34,9 +34,8 @@ cudaError_t launch_general_block_kernel(int chunks, const BlockArguments& args, 
 template <class T>
 cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
   using Config = BlockConfig<T>;
-  const BlockLayout layout = rules != nullptr
-                                 ? BlockConfig<T, true>::layout(args.rows, args.cols, args.k, plan.parts)
-                                 : Config::layout(args.rows, args.cols, args.k, plan.parts);
+  const BlockLayout layout = rules != nullptr ? BlockConfig<T, true>::layout(args.rows, args.cols, args.k, plan.parts)
+                                              : Config::layout(args.rows, args.cols, args.k, plan.parts);
   const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), args.rows);
   const std::int64_t part_cols = Config::part_cols(args.cols, plan.parts);
   BlockArguments block_args{args};

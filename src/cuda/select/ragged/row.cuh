@@ -1,8 +1,8 @@
 // A short general row, held by G lanes of a warp: a row at any address whose length and k are its own.
 //
 // It lies in shared memory as it does in memory, copied as aligned vectors of 16 bytes, so its first element may be
-// anywhere in the first vector. A lane holds R neighbouring elements. Past the end of the row it holds a value that loses
-// against every element, so that rows of any length are searched alike.
+// anywhere in the first vector. A lane holds R neighbouring elements. Past the end of the row it holds a value that
+// loses against every element, so that rows of any length are searched alike.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ struct RaggedRow {
   static __device__ int stage_bytes(const RaggedArguments&) { return Config::kRows * Config::kSlotBytes; }
   static __device__ void pad(const RaggedArguments&, char*) {}
 
-  /// What is searched: an empty row is searched as one that has one element, and k = 0 as 1. Nothing is written for them.
+  /// What is searched: an empty row is searched as one that has one element, and k = 0 as 1. Nothing is written for
+  /// them.
   __device__ int cols() const { return max(length, 1); }
   __device__ int k() const { return max(results, 1); }
   __device__ Expectation expectation() const {
@@ -156,8 +157,8 @@ struct RaggedRow {
   }
   static __device__ char* slot_of(char* stage) { return stage + Group::index_in_warp() * Config::kSlotBytes; }
 
-  /// Starts to copy a row. Vectors are copied whole, because what lies around a row is mostly other rows. The first vector
-  /// of the input and the last one may reach outside of it: they are copied element by element.
+  /// Starts to copy a row. Vectors are copied whole, because what lies around a row is mostly other rows. The first
+  /// vector of the input and the last one may reach outside of it: they are copied element by element.
   static __device__ void fetch(const RaggedArguments& args, char* stage, std::int64_t number) {
     const core::RowShape shape = shape_of(args, number);
     const T* first = first_of(args, number, shape.start);
