@@ -2,9 +2,9 @@
 #pragma once
 
 #include "cuda/select/launch.hpp"
-#include "cuda/select/ragged/results.cuh"
-#include "cuda/select/ragged/row.cuh"
 #include "cuda/select/warp/kernel.cuh"
+#include "cuda/select/warp/ragged/results.cuh"
+#include "cuda/select/warp/ragged/row.cuh"
 
 namespace rtopk::cuda {
 

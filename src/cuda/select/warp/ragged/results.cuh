@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "core/rows.hpp"
-#include "cuda/select/ragged/row.cuh"
 #include "cuda/select/result_row.cuh"
+#include "cuda/select/warp/ragged/row.cuh"
 
 namespace rtopk::cuda {
 
