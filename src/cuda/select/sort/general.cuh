@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(MergeSortConfig::kThreads)
     });
     for (std::int64_t run = 1; run < k; run *= 2) {
       for_each([&](std::int64_t i) {
-        const std::int64_t first = i / (2 * run) * 2 * run;
+        const std::int64_t first = i & -(2 * run);  // run is a power of two
         const std::int64_t middle = min(first + run, k);
         const std::int64_t end = min(middle + run, k);
         const Result one = from[i];
