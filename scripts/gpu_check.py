@@ -281,14 +281,19 @@ def torch(arguments):
                 lambda file: pytest(f"gpu-torch-{file.stem}", file.name, file, **environment), files
             ):
                 result.add(outcome)
-    command = [sys.executable, "bench/compare_operators.py", "--library", LIBRARY.relative_to(ROOT)]
-    command += ["--json", json_beside(arguments, "torch")]
-    command += ["--quick"] if arguments.quick else []
-    if run("torch: benchmark", command, "gpu-torch-bench", PYTHONPATH=str(SITE)):
-        result.passed += 1
-        print((REPORTS / "gpu-torch-bench.log").read_text())
-    else:
-        result.failed.append("torch: benchmark")
+    library = ["--library", LIBRARY.relative_to(ROOT)]
+    for name, script, options in (
+        ("torch", "compare_operators", library),
+        ("rows", "compare_rows", library),
+        ("routers", "compare_routers", []),
+    ):
+        command = [sys.executable, f"bench/{script}.py", *options, "--json", json_beside(arguments, name)]
+        command += ["--quick"] if arguments.quick else []
+        if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
+            result.passed += 1
+            print((REPORTS / f"gpu-{name}-bench.log").read_text())
+        else:
+            result.failed.append(f"{name}: benchmark")
     return result
 
 
