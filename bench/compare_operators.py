@@ -17,7 +17,6 @@ through a wrapper, which must not slow down the others.
 """
 
 import argparse
-import json
 import platform
 import statistics
 import sys
@@ -31,6 +30,7 @@ import librtopk
 import rtopk
 from checkout import command_line, commit
 from clocks import host_time, interleaved
+from whole_file import write_json
 
 # ---- Small calls ----
 
@@ -350,11 +350,7 @@ def main():
     record["models"] = models(device, repeats, arguments.quick)
     print_models(record["models"])
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        written = arguments.json.with_name(arguments.json.name + ".part")
-        written.write_text(json.dumps(record, indent=1) + "\n")
-        written.replace(arguments.json)
-        print(f"written: {arguments.json}")
+        write_json(arguments.json, record)
 
 
 if __name__ == "__main__":

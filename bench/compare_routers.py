@@ -16,7 +16,6 @@ tokens is the same.
 
 import argparse
 import itertools
-import json
 import platform
 import statistics
 import sys
@@ -29,6 +28,7 @@ import torch
 import rtopk
 from checkout import command_line, commit
 from clocks import host_time, interleaved
+from whole_file import write_json
 
 SCORES = {
     "softmax": lambda x: x.softmax(-1),
@@ -210,11 +210,7 @@ def main():
             record["routers"].append(measured(case, device, repeats, compiles))
             print_row(record["routers"][-1])
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        written = arguments.json.with_name(arguments.json.name + ".part")
-        written.write_text(json.dumps(record, indent=1) + "\n")
-        written.replace(arguments.json)
-        print(f"written: {arguments.json}")
+        write_json(arguments.json, record)
 
 
 if __name__ == "__main__":

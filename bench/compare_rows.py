@@ -18,7 +18,6 @@ bytes of the plain call.
 """
 
 import argparse
-import json
 import platform
 import random
 import sys
@@ -30,6 +29,7 @@ import torch
 import librtopk
 from checkout import command_line, commit
 from clocks import interleaved
+from whole_file import write_json
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 CHECKED_ROWS = 12
@@ -259,11 +259,7 @@ def main():
         print(line_of(record["rows"][-1]), flush=True)
         torch.cuda.empty_cache()
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        written = arguments.json.with_name(arguments.json.name + ".part")
-        written.write_text(json.dumps(record, indent=1) + "\n")
-        written.replace(arguments.json)
-        print(f"written: {arguments.json}")
+        write_json(arguments.json, record)
 
 
 if __name__ == "__main__":
