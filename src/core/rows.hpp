@@ -106,8 +106,9 @@ struct RowShape {
 template <class T>
 inline constexpr KeyOf<T> quiet_nan_bits = [] {
   if constexpr (is_floating<T>) {
-    constexpr KeyOf<T> infinity = ElementTraits<T>::infinity_bits;
-    return static_cast<KeyOf<T>>(infinity | static_cast<KeyOf<T>>((infinity & (~infinity + 1u)) >> 1));
+    constexpr std::uint64_t infinity = ElementTraits<T>::infinity_bits;
+    constexpr std::uint64_t lowest = infinity & (~infinity + 1);  // bit of the exponent
+    return static_cast<KeyOf<T>>(infinity | lowest >> 1);
   } else {
     return KeyOf<T>{};
   }
