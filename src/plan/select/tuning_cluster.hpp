@@ -59,7 +59,8 @@ inline std::int64_t cluster_list(std::int64_t cols, std::int64_t k, std::int64_t
   constexpr double kDeviations = 2.5;
   constexpr double kNumbers = kClusterNumbers;
   const ClusterSample sample = cluster_sample(cols, k, element_bytes);
-  const auto drawn = static_cast<double>((std::int64_t{16} << sample.log_draws) / element_bytes);
+  const std::int64_t of_a_group = (std::int64_t{16} << sample.log_draws) / element_bytes;
+  const auto drawn = static_cast<double>(of_a_group);
   const double rank = sample.rank;
   const double most = std::min(rank + kDeviations * std::sqrt(rank), kNumbers - 4.0);
   const double reaching = static_cast<double>(cols) * (1.0 - std::pow(1.0 - most / kNumbers, 1.0 / drawn));
