@@ -269,7 +269,13 @@ std::string run_with(const rtopk::Plan& plan, const Call& call, Lane& lane) {
 
 /// Makes batches of several rows, so that rows learn from previous ones.
 void lengthen_batches(rtopk::Plan& plan, std::int64_t rows) {
-  plan.rows_per_block = 2 * (rows / 8 + 1);  // for the two warps of a block
+  if (plan.family == rtopk::Family::cuda_warp) {
+    const std::int64_t at_once = plan.threads / plan.lanes_per_row;
+    constexpr std::int64_t kMaxTurns = 32;
+    plan.rows_per_block = at_once * std::min(rows / at_once + 1, kMaxTurns);
+  } else {
+    plan.rows_per_block = 2 * (rows / 8 + 1);  // for the two warps of a block
+  }
   plan.blocks = (rows + plan.rows_per_block - 1) / plan.rows_per_block;
 }
 
@@ -328,7 +334,8 @@ class CudaRunner final : public Runner {
     // Plans of a given family are changed to cover more paths of its kernels.
     if (family_) {
       const std::int64_t rows = plan.chunk_rows > 0 ? plan.chunk_rows : std::max<std::int64_t>(problem.rows, 1);
-      if (*family_ == rtopk::Family::cuda_filter) lengthen_batches(plan, rows);
+      const bool learns = *family_ == rtopk::Family::cuda_filter || *family_ == rtopk::Family::cuda_warp;
+      if (learns) lengthen_batches(plan, rows);
       if (*family_ == rtopk::Family::cuda_cluster) share_rows(plan, rows, traits_);
     }
     return run_on_cuda(plan, call);

@@ -192,7 +192,8 @@ class WarpSelect {
                              int& passes) {
     const int k = row.k();
     const bool was_exact = interval.width() == 0;
-    const bool has_low = was_exact || interval.has_low();
+    // All elements reach the least value, and NaN, to which an overflow may lead: such a threshold tells nothing.
+    const bool has_low = was_exact || (interval.has_low() && E::least() < threshold_at(interval.low));
     bool has_high = was_exact || interval.has_high();
     // Invariant: `low` <= kth value, and < `high` if there is one.
     ThresholdBracket<T> bracket;
@@ -231,8 +232,10 @@ class WarpSelect {
       if (has_high && sample.is_small(bracket.off_low - bracket.off_high)) {
         const Value even = threshold_at(bracket.between());
         const Value middle = Lane::nearest(bracket.middle_key());
-        high = bracket.low < even && even < bracket.high ? even : high;
-        low = bracket.low < middle && middle < bracket.high ? middle : low;
+        // In few bits the middle may be an end. Then the sample, which may tell that what is left is tied, ends sooner.
+        const bool splits = bracket.low < middle && middle < bracket.high;
+        high = splits && bracket.low < even && even < bracket.high ? even : high;
+        low = splits ? middle : low;
       }
 #pragma unroll 1
       for (int side = 0; side < 2; ++side) count(side == 0 ? high : low, !done);

@@ -76,6 +76,7 @@ struct RaggedRow {
   __device__ T at(int col) const { return compared(elements[col], args.magnitude); }
   __device__ T element_at(int r) const { return at(col_of(r)); }
   __device__ Value value_at(int r) const {
+    if (col_of(r) >= length) return E::least();
     const Value value = E::value(element_at(r));
     return args.smallest ? E::reversed(value) : value;
   }
