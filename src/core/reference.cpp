@@ -125,7 +125,7 @@ class Writer {
 
   template <class Index, Direction direction>
   void write_pairs(const Row<T, direction>& row, const std::int64_t* chosen) const {
-    const IndexMap map = whole_map(problem_);
+    const auto map = RowMap::of(whole_map(problem_), arrays_, is_flat(problem_), number_);
     for (std::int64_t i = 0; i < problem_.k; ++i) {
       const std::int64_t at = number_ * problem_.k + i;
       const bool exists = i < row.k;
@@ -134,8 +134,7 @@ class Writer {
         static_cast<KeyOf<T>*>(output_.values)[at] = exists ? bits_of(row[chosen[i]]) : losing();
       }
       if (writes_indices(problem_)) {
-        const std::int64_t index =
-            exists ? written_index(map, arrays_, is_flat(problem_), number_, shape_.start, chosen[i]) : -1;
+        const std::int64_t index = exists ? map.index(shape_.start, chosen[i]) : -1;
         static_cast<Index*>(output_.indices)[at] = static_cast<Index>(index);
       }
     }

@@ -71,27 +71,60 @@ struct RowShape {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
-/// What is written as the index of the element at `place` of a row that begins at `start`.
+/// What is written as the indices of one row's elements.
+struct RowMap {
+  const void* entries;  ///< The row's first id, or its page table.
+  std::int64_t pages;   ///< Of that table; 0 if there is no such table.
+  std::int64_t page_size;
+  std::int64_t shift;
+  ArrayType type;
+  IndexKind kind;
+
+  [[nodiscard]] static RTOPK_HD RowMap of(const IndexMap& map, const RowArrays& arrays, bool is_flat,
+                                          std::int64_t row) noexcept {
+    RowMap own{arrays.map, map.pages, map.page_size, 0, map.type, map.kind};
+    std::int64_t first = 0;
+    if (map.kind == IndexKind::ids && !is_flat) first = row * map.stride;
+    if (map.kind == IndexKind::shifted) own.shift = number_at(arrays.map, map.type, row);
+    if (map.kind == IndexKind::pages) {
+      const std::int64_t table = exists(map.table_of) ? number_at(arrays.table_of, map.table_of, row) : row;
+      const bool has_table = table >= 0 && table < map.tables;
+      if (!has_table) own.pages = 0;
+      first = has_table ? table * map.stride : 0;
+    }
+    own.entries = static_cast<const char*>(arrays.map) + first * entry_bytes(map.type);
+    return own;
+  }
+
+  /// The index of the element at `place` of the row, which begins at `start`.
+  [[nodiscard]] RTOPK_HD std::int64_t index(std::int64_t start, std::int64_t place) const noexcept {
+    switch (kind) {
+      case IndexKind::column: break;
+      case IndexKind::ids: return number_at(entries, type, start + place);
+      case IndexKind::shifted: return wrapped_sum(shift, place);
+      case IndexKind::pages: {
+        // Divisions of 32 bits are much faster on a GPU.
+        const bool is_small = ((place | page_size) >> 32) == 0;
+        const std::int64_t page =
+            is_small ? static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(page_size) : place / page_size;
+        if (page >= pages) return -1;
+        const std::int64_t entry = number_at(entries, type, page);
+        if (entry < 0) return -1;
+        return wrapped_sum(wrapped_product(entry, page_size), place - page * page_size);
+      }
+    }
+    return start + place;
+  }
+
+  [[nodiscard]] static RTOPK_HD constexpr int entry_bytes(ArrayType entries) noexcept {
+    return entries == ArrayType::i64 ? 8 : 4;
+  }
+};
+
 [[nodiscard]] RTOPK_HD inline std::int64_t written_index(const IndexMap& map, const RowArrays& arrays, bool is_flat,
                                                          std::int64_t row, std::int64_t start,
                                                          std::int64_t place) noexcept {
-  switch (map.kind) {
-    case IndexKind::column: break;
-    case IndexKind::ids: return number_at(arrays.map, map.type, (is_flat ? 0 : row * map.stride) + start + place);
-    case IndexKind::shifted: return wrapped_sum(number_at(arrays.map, map.type, row), place);
-    case IndexKind::pages: {
-      const std::int64_t table = exists(map.table_of) ? number_at(arrays.table_of, map.table_of, row) : row;
-      // Divisions of 32 bits are much faster on a GPU.
-      const bool is_small = ((place | map.page_size) >> 32) == 0;
-      const std::int64_t page = is_small ? static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(map.page_size)
-                                         : place / map.page_size;
-      if (table < 0 || table >= map.tables || page >= map.pages) return -1;
-      const std::int64_t entry = number_at(arrays.map, map.type, table * map.stride + page);
-      if (entry < 0) return -1;
-      return wrapped_sum(wrapped_product(entry, map.page_size), place - page * map.page_size);
-    }
-  }
-  return start + place;
+  return RowMap::of(map, arrays, is_flat, row).index(start, place);
 }
 
 /// The map with its defaults filled in.

@@ -189,9 +189,10 @@ class GeneralRows {
       auto* indices = static_cast<Index*>(output.indices);
       for (std::int64_t row = 0; row < count; ++row, indices += problem_.k) {
         const std::int64_t start = is_flat_ ? shape.start + row * problem_.cols : 0;
+        const auto map = core::RowMap::of(map_, arrays_, is_flat_, number + row);
         for (std::int64_t i = 0; i < problem_.k; ++i) {
           const auto place = static_cast<std::int64_t>(indices[i]);
-          indices[i] = static_cast<Index>(core::written_index(map_, arrays_, is_flat_, number + row, start, place));
+          indices[i] = static_cast<Index>(map.index(start, place));
         }
       }
     });
@@ -327,8 +328,9 @@ class GeneralRows {
     if (core::writes_indices(problem_)) {
       with_index_type([&]<class Index>(Index*) {
         auto* const indices = static_cast<Index*>(output_.indices) + first;
+        const auto map = core::RowMap::of(map_, arrays_, is_flat_, number);
         for (std::int64_t i = 0; i < shape.k; ++i) {
-          indices[i] = static_cast<Index>(core::written_index(map_, arrays_, is_flat_, number, shape.start, places[i]));
+          indices[i] = static_cast<Index>(map.index(shape.start, places[i]));
         }
         std::fill(indices + shape.k, indices + problem_.k, static_cast<Index>(-1));
       });

@@ -38,6 +38,11 @@ struct AtMost {
     return one;
   }
 
+  /// What stands for an element in comparisons by magnitude. Of floats it is a modifier of the comparison.
+  static __device__ float magnitude(float x) { return fabsf(x); }
+  static __device__ double magnitude(double x) { return fabs(x); }
+  static __device__ std::int32_t magnitude(std::int32_t x) { return compared(x, true); }
+
   /// Bits of the mantissa of sums that start here are set one by one.
   static constexpr float kNoMarks = 8388608.0f;
 };
@@ -48,6 +53,8 @@ struct PairAtMost {
   using Bound = unsigned;  ///< Twice the same.
 
   static __device__ Bound bound(core::KeyOf<T> key) { return core::value_of<T>(key).bits * 0x00010001u; }
+
+  static __device__ unsigned magnitude(unsigned x) { return x & 0x7fff7fffu; }
 
   static __device__ unsigned halves(unsigned x, unsigned bound) {
     if constexpr (std::is_same_v<T, core::F16>) {

@@ -1,8 +1,8 @@
 // General rows, for kernels that give each row a block or a cluster.
 //
 // Such a kernel makes arguments for a matrix that has its row alone, selects from that as from any matrix, and finishes
-// the row: results are written as (value, place in the row) first. Then places become what the caller wants as indices,
-// the rest of a short row is filled, and values that were compared by magnitude get their sign back.
+// the row: the rest of a short row is filled. Some kernels write results as (value, place in the row) first; then places
+// become what the caller wants as indices when the row is finished.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,19 @@
 
 namespace rtopk::cuda {
 
-/// A row in shared memory: its arguments, and where it lies.
+/// A row in shared memory: the arguments of a matrix that has this row alone, where it lies, and what its indices are.
 template <class Arguments>
-struct GeneralRow {
-  Arguments args;  ///< Of a matrix that has this row alone.
+struct GeneralRow : Arguments {
   core::RowShape shape;
+  core::RowMap map;
+  bool maps;  ///< Indices are mapped as they are written.
 
-  /// Sets the row `number`. `adjust(args)` sets what else depends on the length. All threads of the block call this.
-  template <class T, class Adjust>
+  /// Sets the row `number`. `kMaps`: the kernel can map indices. `adjust(args)` sets what else depends on the length. All
+  /// threads of the block call this.
+  template <class T, bool kMaps, class Adjust>
   __device__ void set(const Arguments& all, const RowRules& rules, std::int64_t number, Adjust&& adjust) {
     static_assert(sizeof(Arguments) % 4 == 0 && std::is_trivially_copyable_v<Arguments>);
+    Arguments& args = *this;
     core::RowShape own{};
     __syncthreads();  // the row before is done
     if (threadIdx.x == 0) {
@@ -37,10 +40,17 @@ struct GeneralRow {
       for (unsigned i = threadIdx.x - 1; i < sizeof(Arguments) / 4; i += blockDim.x - 1) {
         reinterpret_cast<std::uint32_t*>(&args)[i] = reinterpret_cast<const std::uint32_t*>(&all)[i];
       }
+      // Another thread: both may wait for memory.
+      if (threadIdx.x == blockDim.x - 1) {
+        map = core::RowMap::of(rules.map, rules.arrays, core::exists(rules.ragged.offsets), number);
+      }
     }
     __syncthreads();
     if (threadIdx.x == 0) {
       shape = own;
+      // A threshold is looked for among the places.
+      maps = kMaps && rules.finishes && rules.thresholds == nullptr &&
+             (own.start != 0 || rules.map.kind != IndexKind::column);
       args.input = row_of<T>(all, rules, number, own);
       args.rows = 1;
       args.cols = own.length;
@@ -55,7 +65,15 @@ struct GeneralRow {
       if (own.length != all.cols || own.k != all.k) adjust(args);
     }
     __syncthreads();
-    if (rules.map.kind == IndexKind::pages) prefetch_pages(rules, number);
+    if (map.kind == IndexKind::pages) prefetch_pages();
+  }
+
+  /// Places are written, and have to become indices.
+  __device__ bool has_places() const { return !maps && (shape.start != 0 || map.kind != IndexKind::column); }
+
+  /// Not inlined, so that it costs the selection no registers.
+  static __device__ __noinline__ std::int64_t mapped(const core::RowMap& map, std::int64_t start, int place) {
+    return map.index(start, place);
   }
 
   /// The first element of a row.
@@ -68,14 +86,11 @@ struct GeneralRow {
 
  private:
   /// The row's page table will be needed at the end, at once.
-  static __device__ void prefetch_pages(const RowRules& rules, std::int64_t number) {
-    const std::int64_t table =
-        core::exists(rules.map.table_of) ? core::number_at(rules.arrays.table_of, rules.map.table_of, number) : number;
-    if (table < 0 || table >= rules.map.tables) return;
+  __device__ void prefetch_pages() const {
     constexpr int kLine = 128;
-    const int bytes = rules.map.type == ArrayType::i64 ? 8 : 4;
-    const char* entries = static_cast<const char*>(rules.arrays.map) + table * rules.map.stride * bytes;
-    for (std::int64_t at = std::int64_t{kLine} * threadIdx.x; at < rules.map.pages * bytes; at += kLine * blockDim.x) {
+    const char* entries = static_cast<const char*>(map.entries);
+    const std::int64_t bytes = map.pages * core::RowMap::entry_bytes(map.type);
+    for (std::int64_t at = std::int64_t{kLine} * threadIdx.x; at < bytes; at += kLine * blockDim.x) {
       asm volatile("prefetch.global.L2 [%0];" ::"l"(entries + at));
     }
   }
@@ -83,6 +98,36 @@ struct GeneralRow {
     return type == IndexType::i64 ? 8 : type == IndexType::i32 ? 4 : type == IndexType::u16 ? 2 : 1;
   }
 };
+
+/// What is written as the index of the element at a place of the row.
+__device__ inline std::int64_t written_index(const SelectArguments&, int place) { return place; }
+template <class Arguments>
+__device__ std::int64_t written_index(const GeneralRow<Arguments>& row, int place) {
+  return row.maps ? GeneralRow<Arguments>::mapped(row.map, row.shape.start, place) : place;
+}
+
+/// Asks for a block's share of a row before its length is known, as if it had all columns. Where there are few rows, a
+/// kernel mostly waits.
+template <class T>
+__device__ void prefetch_row(const SelectArguments& all, const RowRules& rules, std::int64_t number, int part,
+                             int parts) {
+#if __CUDA_ARCH__ >= 900
+  constexpr std::int64_t kFewBytes = 8 << 20;
+  const Ragged& ragged = rules.ragged;
+  if (threadIdx.x != blockDim.x - 1 || (!core::exists(ragged.lengths) && !core::exists(ragged.starts))) return;
+  if (all.rows * all.cols > kFewBytes / static_cast<std::int64_t>(sizeof(T))) return;
+  const T* row = static_cast<const T*>(all.input) + number * all.stride;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(row) + 15) / 16;  // vectors of 16 bytes
+  const auto end = reinterpret_cast<std::uintptr_t>(row + all.cols) / 16;
+  if (begin >= end) return;
+  const auto vectors = static_cast<unsigned>(end - begin);
+  const unsigned first = vectors * static_cast<unsigned>(part) / static_cast<unsigned>(parts);
+  const unsigned last = vectors * static_cast<unsigned>(part + 1) / static_cast<unsigned>(parts);
+  if (first < last) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"((begin + first) * 16), "r"((last - first) * 16));
+  }
+#endif
+}
 
 /// The threads that finish a row: those of a block, or of a cluster.
 struct FinishingThreads {
@@ -129,11 +174,10 @@ __device__ void write_threshold(const SelectArguments& all, const RowRules& rule
 }
 
 /// Finishes a row whose results are written, and visible to these threads.
-template <class T>
+template <class T, class Arguments>
 __device__ void finish_row(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                           const core::RowShape& shape, FinishingThreads threads) {
-  const T* row = GeneralRow<SelectArguments>::row_of<T>(all, rules, number, shape);
-  const bool is_flat = core::exists(rules.ragged.offsets);
+                           const GeneralRow<Arguments>& row, FinishingThreads threads) {
+  const core::RowShape& shape = row.shape;
   if (shape.k == 0 && all.passes != nullptr && threads.thread == 0) all.passes[number] = 0;
   if (all.form == Form::dense || all.form == Form::mask) {
     // What the matrix has outside of the row is not selected.
@@ -148,67 +192,49 @@ __device__ void finish_row(const SelectArguments& all, const RowRules& rules, st
     return;
   }
   const ResultRow<T> result(all, number);
-  const bool keeps_indices = rules.map.kind == IndexKind::column && shape.start == 0;
-  const bool keeps_values = !all.magnitude || result.values == nullptr;
   const T loses = std::bit_cast<T>(static_cast<core::KeyOf<T>>(rules.losing_bits));
-  const auto k = static_cast<int>(shape.k);
-  for (int i = k + threads.thread; i < static_cast<int>(all.k); i += threads.number) result.write(i, loses, -1);
-  if (keeps_indices && keeps_values) return;
-  // Several at once: each waits for the place, and then for what is there.
-  constexpr int kAtOnce = 2;
-  for (int first = threads.thread; first < k; first += kAtOnce * threads.number) {
-    int places[kAtOnce];
-    const auto for_each = [&](auto&& f) {
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        const int i = first + j * threads.number;
-        if (i < k) f(i, places[j]);
-      }
-    };
-    for_each([&](int i, int& place) { place = static_cast<int>(result.index(i)); });
-    if (!keeps_values) for_each([&](int i, int place) { result.values[i] = row[place]; });
-    if (!keeps_indices) {
-      for_each([&](int i, int place) {
-        result.write_index(i, core::written_index(rules.map, rules.arrays, is_flat, number, shape.start, place));
-      });
-    }
+  for (std::int64_t i = shape.k + threads.thread; i < all.k; i += threads.number) result.write(i, loses, -1);
+  if (!row.has_places() || result.indices == nullptr) return;
+  for (std::int64_t i = threads.thread; i < shape.k; i += threads.number) {
+    result.write_index(i, row.map.index(shape.start, result.index(i)));
   }
 }
 
 /// False if a row is as its kernel has written it.
-__device__ inline bool has_to_finish(const SelectArguments& all, const RowRules& rules, const core::RowShape& shape) {
+template <class Arguments>
+__device__ bool has_to_finish(const SelectArguments& all, const RowRules& rules, const GeneralRow<Arguments>& row) {
   if (!rules.finishes) return false;
-  if (rules.thresholds != nullptr || shape.k == 0) return true;
-  if (all.form == Form::dense || all.form == Form::mask) return shape.length < all.cols;
-  return all.magnitude || shape.k < all.k || shape.start != 0 || rules.map.kind != IndexKind::column;
+  if (rules.thresholds != nullptr || row.shape.k == 0) return true;
+  if (all.form == Form::dense || all.form == Form::mask) return row.shape.length < all.cols;
+  return row.shape.k < all.k || row.has_places();
 }
 
 /// The same for a block that has written all results, with the row's threshold. All threads of the block call this.
-template <class T>
+template <class T, class Arguments>
 __device__ void finish_row_of_block(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                    const core::RowShape& shape) {
-  if (!has_to_finish(all, rules, shape)) return;
+                                    const GeneralRow<Arguments>& row) {
+  if (!has_to_finish(all, rules, row)) return;
   __syncthreads();
   if (rules.thresholds != nullptr) {
-    write_threshold<T>(all, rules, number, shape);
+    write_threshold<T>(all, rules, number, row.shape);
     __syncthreads();  // the places are read
   }
-  finish_row<T>(all, rules, number, shape, FinishingThreads::of_block());
+  finish_row<T>(all, rules, number, row, FinishingThreads::of_block());
 }
 
 /// The same for the blocks of a cluster that share a row.
-template <class T>
+template <class T, class Arguments>
 __device__ void finish_row_of_cluster(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                      const core::RowShape& shape, int parts) {
-  if (parts == 1) return finish_row_of_block<T>(all, rules, number, shape);
-  if (!has_to_finish(all, rules, shape)) return;
+                                      const GeneralRow<Arguments>& row, int parts) {
+  if (parts == 1) return finish_row_of_block<T>(all, rules, number, row);
+  if (!has_to_finish(all, rules, row)) return;
   cluster_sync();
   if (rules.thresholds != nullptr) {
-    if (block_in_cluster() == 0) write_threshold<T>(all, rules, number, shape);
+    if (block_in_cluster() == 0) write_threshold<T>(all, rules, number, row.shape);
     cluster_sync();
   }
   const int threads = static_cast<int>(blockDim.x);
-  finish_row<T>(all, rules, number, shape,
+  finish_row<T>(all, rules, number, row,
                 {block_in_cluster() * threads + static_cast<int>(threadIdx.x), parts * threads});
 }
 

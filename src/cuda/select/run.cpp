@@ -60,9 +60,7 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
                       widest_access(args.values, 0, 4 * element) >= std::min<std::int64_t>(16, 4 * element) &&
                       widest_access(args.indices, 0, 0) >= 16;
   constexpr std::int64_t kSparedBytes = std::int64_t{256} << 20;  // a few times the size of caches
-  // By magnitude, selected elements are read once more.
-  args.spares_cache =
-      !problem.magnitude && problem.rows <= kSparedBytes / std::max(problem.cols * element, std::int64_t{1});
+  args.spares_cache = problem.rows <= kSparedBytes / std::max(problem.cols * element, std::int64_t{1});
   args.expectation = expectation_of(problem.cols, problem.k);
   return args;
 }

@@ -19,6 +19,10 @@ struct BlockArguments : SelectArguments {
 };
 
 /// What a kernel is compiled for: code that is not needed would cost registers.
-enum class BlockTask { select, stop_early, select_general };
+enum class BlockTask { select, stop_early, select_general, select_by_magnitude };
+
+constexpr bool is_general(BlockTask task) {
+  return task == BlockTask::select_general || task == BlockTask::select_by_magnitude;
+}
 
 }  // namespace rtopk::cuda

@@ -19,16 +19,16 @@ cudaError_t launch_block_kernel(int chunks, const BlockArguments& args, const Gr
                      : launch(&block_parts_kernel<T, 2, kTask>, allowed[3], grid, args);
 }
 
-template <class T>
+template <class T, BlockTask kTask>
 cudaError_t launch_general_block_kernel(int chunks, const BlockArguments& args, const RowRules& rules,
                                         const Grid& grid) {
   static std::atomic<std::uint64_t> allowed[4];
   if (args.parts == 1) {
-    return chunks == 1 ? launch(&general_block_kernel<T, 1>, allowed[0], grid, args, rules)
-                       : launch(&general_block_kernel<T, 2>, allowed[1], grid, args, rules);
+    return chunks == 1 ? launch(&general_block_kernel<T, 1, kTask>, allowed[0], grid, args, rules)
+                       : launch(&general_block_kernel<T, 2, kTask>, allowed[1], grid, args, rules);
   }
-  return chunks == 1 ? launch(&general_block_parts_kernel<T, 1>, allowed[2], grid, args, rules)
-                     : launch(&general_block_parts_kernel<T, 2>, allowed[3], grid, args, rules);
+  return chunks == 1 ? launch(&general_block_parts_kernel<T, 1, kTask>, allowed[2], grid, args, rules)
+                     : launch(&general_block_parts_kernel<T, 2, kTask>, allowed[3], grid, args, rules);
 }
 
 template <class T>
@@ -53,7 +53,12 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Ro
     block_args.by_value = false;  // one result is in order
     clusters.blocks_per_cluster = block_args.parts;
   }
-  if (rules != nullptr) return launch_general_block_kernel<T>(layout.chunks, block_args, *rules, clusters);
+  if (rules != nullptr) {
+    return args.magnitude
+               ? launch_general_block_kernel<T, BlockTask::select_by_magnitude>(layout.chunks, block_args, *rules,
+                                                                                clusters)
+               : launch_general_block_kernel<T, BlockTask::select_general>(layout.chunks, block_args, *rules, clusters);
+  }
   return core::stops_early(plan.problem)
              ? launch_block_kernel<T, BlockTask::stop_early>(layout.chunks, block_args, clusters)
              : launch_block_kernel<T, BlockTask::select>(layout.chunks, block_args, clusters);

@@ -23,10 +23,10 @@ struct WarpRange {
 
 /// Calls `write(place, number, element)` for this warp's candidates above a range, and for the first of those in it, in
 /// order. `before`: counts of the warps before. `all`: every candidate that reaches the range is selected.
-template <class T, int kChunks, class Write>
-__device__ void for_selected(const MarkedRow<T, kChunks>& marked, const std::uint16_t* list, WarpRange range,
+template <class T, int kChunks, BlockTask kTask, class Write>
+__device__ void for_selected(const MarkedRow<T, kChunks, kTask>& marked, const std::uint16_t* list, WarpRange range,
                              KeyRange<WideKey<T>> ties, RangeCounts before, SelectedShare share, bool all,
-                             bool smallest, Write&& write) {
+                             Write&& write) {
   const unsigned earlier = (1u << lane_number()) - 1u;
   // `chosen` decides, for all lanes, which of them are selected.
   const auto go = [&](int place, auto&& chosen_of) {
@@ -35,7 +35,7 @@ __device__ void for_selected(const MarkedRow<T, kChunks>& marked, const std::uin
       const int i = line + lane_number();
       const int number = list[min(i, range.last - 1)];
       const T raw = marked.row().elements()[number];
-      const unsigned chosen = chosen_of(static_cast<WideKey<T>>(directed_key(raw, smallest)), i < range.last);
+      const unsigned chosen = chosen_of(marked.key_of(raw), i < range.last);
       if ((chosen >> lane_number() & 1u) != 0) write(place + __popc(chosen & earlier), number, raw);
       place += __popc(chosen);
     }

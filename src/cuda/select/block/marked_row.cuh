@@ -5,27 +5,34 @@
 #include <cstdint>
 
 #include "cuda/runtime/lanes.cuh"
+#include "cuda/select/block/arguments.hpp"
 #include "cuda/select/block/marks.cuh"
 #include "cuda/select/block/row.cuh"
 #include "cuda/select/block_sums.cuh"
 #include "cuda/select/early_stop.cuh"
+#include "cuda/select/general_row.cuh"
 #include "cuda/select/key_range.cuh"
 #include "cuda/select/result_row.cuh"
 
 namespace rtopk::cuda {
 
+template <BlockTask kTask>
+using ArgumentsFor = std::conditional_t<is_general(kTask), GeneralRow<BlockArguments>, BlockArguments>;
+
 /// Counts of a block's warps, two sets in alternation.
 using CountsOfWarps = std::uint32_t[2][32];
 
-template <class T, int kChunks>
+template <class T, int kChunks, BlockTask kTask>
 class MarkedRow {
  public:
   using Config = BlockConfig<T>;
   using Key = WideKey<T>;
+  using Arguments = ArgumentsFor<kTask>;
+  static constexpr bool kMagnitude = kTask == BlockTask::select_by_magnitude;
 
   /// `list`: in shared memory, with room for all selected elements of the block.
-  __device__ MarkedRow(const SelectArguments& args, const BlockRow<T>& row, unsigned row_number,
-                       CountsOfWarps& of_warps, std::uint16_t* list)
+  __device__ MarkedRow(const Arguments& args, const BlockRow<T>& row, unsigned row_number, CountsOfWarps& of_warps,
+                       std::uint16_t* list)
       : args_(args), row_(row), row_number_(row_number), of_warps_(of_warps), list_(list) {}
 
   /// Comes first. It can run while the row is being copied.
@@ -43,9 +50,10 @@ class MarkedRow {
   }
 
   [[nodiscard]] __device__ const BlockRow<T>& row() const { return row_; }
-  [[nodiscard]] __device__ Key key_of(int number) const {
-    return directed_key(row_.elements()[number], args_.smallest);
-  }
+  [[nodiscard]] __device__ Key key_of(T raw) const { return directed_key(compared(raw, kMagnitude), args_.smallest); }
+  [[nodiscard]] __device__ Key key_at(int number) const { return key_of(row_.elements()[number]); }
+  /// What is written as an element's index.
+  [[nodiscard]] __device__ std::int64_t index_of(int number) const { return written_index(args_, row_.column(number)); }
   [[nodiscard]] __device__ int passes() const { return passes_; }
 
   /// Marks all elements by the ends of a range, and counts them.
@@ -104,7 +112,7 @@ class MarkedRow {
 
  private:
   using Warp = LaneGroup<32>;
-  using Chunk = BlockChunk<T>;
+  using Chunk = BlockChunk<T, kMagnitude>;
   using Threshold = MarkingThreshold<T>;
   static constexpr int kWords = Chunk::kMarkWords;
   static constexpr int kChunkElements = 32 * kWords;
@@ -202,7 +210,7 @@ class MarkedRow {
       for (int i = thread(); i < number_of_results; i += threads()) {
         const int number = list_[i];
         if (values != nullptr) values[i] = row_.elements()[number];
-        if (wants_indices) indices[first_result + i] = static_cast<Index>(row_.column(number));
+        if (wants_indices) indices[first_result + i] = static_cast<Index>(index_of(number));
       }
     });
   }
@@ -259,7 +267,7 @@ class MarkedRow {
     if (first + whole + thread() < end) to[first + whole + thread()] = from[first + whole + thread()];
   }
 
-  const SelectArguments& args_;
+  const Arguments& args_;
   BlockRow<T> row_;
   unsigned row_number_;
   CountsOfWarps& of_warps_;

@@ -9,7 +9,7 @@
 namespace rtopk::cuda {
 
 /// Compares a chunk with one bound, or with two at a time. One element a word.
-template <class T>
+template <class T, bool kMagnitude>
 struct BlockChunk {
   using Bound = typename AtMost<T>::Bound;
   static constexpr int kMarkWords = 1;
@@ -52,11 +52,14 @@ struct BlockChunk {
     asm volatile("ld.shared.s32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
     return x;
   }
-  static __device__ Bound load(std::uint32_t from) { return load_as(from, Bound{}); }
+  static __device__ Bound load(std::uint32_t from) {
+    const Bound x = load_as(from, Bound{});
+    return kMagnitude ? AtMost<T>::magnitude(x) : x;
+  }
 };
 
 /// Two elements a word, compared by one instruction.
-template <class T>
+template <class T, bool kMagnitude>
 struct BlockPairs {
   using Bound = unsigned;
   static constexpr int kMarkWords = 2;
@@ -88,14 +91,14 @@ struct BlockPairs {
   static __device__ unsigned load(std::uint32_t from) {
     unsigned x;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
-    return x;
+    return kMagnitude ? AtMost<T>::magnitude(x) : x;
   }
 };
 
-template <>
-struct BlockChunk<core::F16> : BlockPairs<core::F16> {};
-template <>
-struct BlockChunk<core::BF16> : BlockPairs<core::BF16> {};
+template <bool kMagnitude>
+struct BlockChunk<core::F16, kMagnitude> : BlockPairs<core::F16, kMagnitude> {};
+template <bool kMagnitude>
+struct BlockChunk<core::BF16, kMagnitude> : BlockPairs<core::BF16, kMagnitude> {};
 
 /// Marks of the first `number` of 32 elements; it may be out of range.
 __device__ inline unsigned first_marks(int number) { return number <= 0 ? 0u : number >= 32 ? ~0u : ~(~0u >> number); }

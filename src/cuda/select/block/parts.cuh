@@ -43,10 +43,10 @@ class PartSelect {
   using State = PartState<Key>;
   using Counts = RangeCounts;
   static constexpr bool kEarly = kTask == BlockTask::stop_early;
-  static constexpr bool kGeneral = kTask == BlockTask::select_general;
+  static constexpr bool kGeneral = is_general(kTask);
   static_assert(sizeof(State) <= Config::kPartStateBytes);
 
-  __device__ PartSelect(const BlockArguments& args, char* shared)
+  __device__ PartSelect(const ArgumentsFor<kTask>& args, char* shared)
       : args_(args),
         row_number_(kGeneral ? 0u : blockIdx.x / static_cast<unsigned>(args.parts)),
         state_(*reinterpret_cast<State*>(shared)),
@@ -70,10 +70,6 @@ class PartSelect {
     __syncthreads();
     copy.wait();
     if constexpr (kEarly) measure(row_, args_.smallest, state_.extent);  // before the blocks meet
-    if (kGeneral && args_.magnitude) {
-      row_.make_absolute();
-      __syncthreads();
-    }
     select();
     if (args_.passes != nullptr && block_in_cluster() == 0 && threadIdx.x == 0)
       args_.passes[row_number_] = marked_.passes();
@@ -100,7 +96,7 @@ class PartSelect {
       const WarpRange mine = part.own_candidates();
 #pragma unroll 2
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        f(part.marked_.key_of(part.lists_ ? part.list_[i] : part.row_.begin() + i));
+        f(part.marked_.key_at(part.lists_ ? part.list_[i] : part.row_.begin() + i));
       }
     }
     [[nodiscard]] __device__ Key equal_key() const { return part.state_.listed_low; }
@@ -184,7 +180,6 @@ class PartSelect {
   }
 
   __device__ void write_marked(const Share& share) {
-    if (kGeneral && args_.magnitude && args_.form == Form::dense) row_.restore(args_);
     marked_.write(share, share.number, [](const std::uint16_t*) {});
   }
 
@@ -202,19 +197,19 @@ class PartSelect {
     with_indices(args_, row_number_, [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
       for_selected(marked_, list_, own_candidates(), {kth, kth}, marked_.unpacked(sums.before), share, share.all,
-                   args_.smallest, [&](int place, int number, T raw) {
+                   [&](int place, int number, T raw) {
                      if (values != nullptr) values[place] = raw;
-                     if (args_.indices != nullptr) indices[place] = static_cast<Index>(row_.column(number));
+                     if (args_.indices != nullptr) indices[place] = static_cast<Index>(marked_.index_of(number));
                    });
     });
   }
 
-  const BlockArguments& args_;
+  const ArgumentsFor<kTask>& args_;
   unsigned row_number_;
   State& state_;
   std::uint16_t* list_;  ///< Numbers of elements.
   BlockRow<T> row_;
-  MarkedRow<T, kChunks> marked_;
+  MarkedRow<T, kChunks, kTask> marked_;
   Search search_;
   bool lists_ = false;
   int candidates_ = 0;  ///< Listed elements, or all.
@@ -227,19 +222,20 @@ __global__ void __launch_bounds__(BlockConfig<T>::max_part_threads(kChunks), Blo
   PartSelect<T, kChunks, kTask>(args, shared).run();
 }
 
-template <class T, int kChunks>
+template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunks)),
                                   (BlockConfig<T, true>::min_part_blocks(kChunks)))
     general_block_parts_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<BlockArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
-  row.template set<T>(args, rules, number, [](BlockArguments& own) {
+  prefetch_row<T>(args, rules, number, block_in_cluster(), args.parts);
+  row.template set<T, true>(args, rules, number, [](BlockArguments& own) {
     sample_again<T>(own);
     own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::part_cols(own.cols, own.parts));
   });
-  if (row.shape.k > 0) PartSelect<T, kChunks, BlockTask::select_general>(row.args, shared).run();
-  finish_row_of_cluster<T>(args, rules, blockIdx.x / static_cast<unsigned>(args.parts), row.shape, args.parts);
+  if (row.shape.k > 0) PartSelect<T, kChunks, kTask>(row, shared).run();
+  finish_row_of_cluster<T>(args, rules, number, row, args.parts);
 }
 
 }  // namespace rtopk::cuda

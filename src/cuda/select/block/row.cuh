@@ -53,27 +53,7 @@ class BlockRow {
     }
   }
 
-  /// Replaces the elements by what stands for them in comparisons by magnitude.
-  __device__ void make_absolute() const { absolute(elements_ + begin_, elements_ + begin_, end_ - begin_); }
-  /// Undoes it for the only row of a matrix. All threads of the block call this; it ends with a barrier.
-  __device__ void restore(const SelectArguments& args) const {
-    __syncthreads();
-    // `from_` would take registers meanwhile.
-    copy(static_cast<const T*>(args.input) + first_, elements_ + begin_, end_ - begin_);
-    __syncthreads();
-  }
-
  private:
-  // Not inlined, so that they cost the selection no registers.
-  static __device__ __noinline__ void absolute(const T* from, T* to, int number) {
-    for (int i = static_cast<int>(threadIdx.x); i < number; i += static_cast<int>(blockDim.x)) {
-      to[i] = compared(from[i], true);
-    }
-  }
-  static __device__ __noinline__ void copy(const T* from, T* to, int number) {
-    for (int i = static_cast<int>(threadIdx.x); i < number; i += static_cast<int>(blockDim.x)) to[i] = from[i];
-  }
-
   const T* from_;
   T* elements_;
   int first_;

@@ -44,7 +44,7 @@ class BlockSelect {
   using Counts = RangeCounts;
   static_assert(sizeof(State) <= Config::kStateBytes);
 
-  __device__ BlockSelect(const BlockArguments& args, char* shared)
+  __device__ BlockSelect(const ArgumentsFor<kTask>& args, char* shared)
       : args_(args),
         state_(*reinterpret_cast<State*>(shared)),
         list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
@@ -68,10 +68,6 @@ class BlockSelect {
       measure(row_, args_.smallest, state_.extent);
       __syncthreads();
     }
-    if (kGeneral && args_.magnitude) {
-      row_.make_absolute();
-      __syncthreads();
-    }
     select();
     if (args_.passes != nullptr && threadIdx.x == 0) args_.passes[row_number()] = marked_.passes();
   }
@@ -80,7 +76,8 @@ class BlockSelect {
   using Warp = LaneGroup<32>;
   static constexpr Key kTop = core::max_key<T>;
   static constexpr bool kEarly = kTask == BlockTask::stop_early;
-  static constexpr bool kGeneral = kTask == BlockTask::select_general;
+  static constexpr bool kMagnitude = kTask == BlockTask::select_by_magnitude;
+  static constexpr bool kGeneral = is_general(kTask);
 
   /// General rows have arguments of their own.
   [[nodiscard]] static __device__ unsigned row_number() { return kGeneral ? 0u : blockIdx.x; }
@@ -118,7 +115,7 @@ class BlockSelect {
     const FoundKth<Key> kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above, [&](auto&& f) {
 #pragma unroll 2
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        f(marked_.key_of(lists ? list_[i] : row_.begin() + i));
+        f(marked_.key_at(lists ? list_[i] : row_.begin() + i));
       }
     });
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
@@ -160,7 +157,7 @@ class BlockSelect {
       above += search_.own_small([&](Key key) { return key > ties.high; });
     } else {
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        const Key key = marked_.key_of(list_[i]);
+        const Key key = marked_.key_at(list_[i]);
         reach += key >= ties.low ? 1 : 0;
         above += key > ties.high ? 1 : 0;
       }
@@ -171,13 +168,13 @@ class BlockSelect {
     T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number() * args_.k;
     with_indices(args_, row_number(), [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
-      for_selected(marked_, list_, mine, ties, before, {k() - all.above, 0}, all.reach == k(), args_.smallest,
+      for_selected(marked_, list_, mine, ties, before, {k() - all.above, 0}, all.reach == k(),
                    [&](int place, int number, T raw) {
                      if (args_.by_value) {
                        state_.selected[place] = static_cast<std::uint16_t>(number);
                      } else {
                        if (values != nullptr) values[place] = raw;
-                       if (args_.indices != nullptr) indices[place] = static_cast<Index>(row_.column(number));
+                       if (args_.indices != nullptr) indices[place] = static_cast<Index>(marked_.index_of(number));
                      }
                    });
     });
@@ -204,7 +201,6 @@ class BlockSelect {
 
   /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.
   __device__ void write_marked(int quota) {
-    if (kGeneral && args_.magnitude && args_.form == Form::dense) row_.restore(args_);
     marked_.write({quota, 0}, k(), [&](const std::uint16_t* numbers) { write_sorted(numbers); });
   }
 
@@ -219,7 +215,7 @@ class BlockSelect {
   }
   /// Not inlined, so that it costs the passes no registers; without references to what is in registers.
   template <int C>
-  static __device__ __noinline__ void sort_and_write(const BlockArguments& args, const T* elements, int begin,
+  static __device__ __noinline__ void sort_and_write(const ArgumentsFor<kTask>& args, const T* elements, int begin,
                                                      const std::uint16_t* numbers) {
     // Key and complement of the number; numbers have 16 bits.
     using Entry = std::conditional_t<sizeof(T) == 2, std::uint32_t, std::uint64_t>;
@@ -229,7 +225,7 @@ class BlockSelect {
     for (int i = 0; i < C; ++i) {
       const int place = i * 32 + lane_number();
       const int number = numbers[min(place, k - 1)];
-      const Entry key = directed_key(elements[number], args.smallest);
+      const Entry key = directed_key(compared(elements[number], kMagnitude), args.smallest);
       entries[i] = place < k ? key << 16 | static_cast<std::uint16_t>(~number) : Entry{0};
     }
     Warp::sort_descending(entries);
@@ -242,16 +238,16 @@ class BlockSelect {
         if (place >= k) continue;
         const int number = static_cast<std::uint16_t>(~entries[i]);
         if (values != nullptr) values[place] = elements[number];
-        if (args.indices != nullptr) indices[place] = static_cast<Index>(number - begin);
+        if (args.indices != nullptr) indices[place] = static_cast<Index>(written_index(args, number - begin));
       }
     });
   }
 
-  const BlockArguments& args_;
+  const ArgumentsFor<kTask>& args_;
   State& state_;
   std::uint16_t* list_;  ///< Numbers of elements.
   BlockRow<T> row_;
-  MarkedRow<T, kChunks> marked_;
+  MarkedRow<T, kChunks, kTask> marked_;
   KthSearch<T> search_;
 
   KeyRange<Key> range_;  ///< Holds the kth value;
@@ -265,15 +261,16 @@ __global__ void __launch_bounds__(BlockConfig<T>::max_threads(kChunks), BlockCon
   BlockSelect<T, kChunks, kTask>(args, shared).run();
 }
 
-template <class T, int kChunks>
+template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
                                   (BlockConfig<T, true>::min_blocks(kChunks)))
     general_block_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<BlockArguments> row;
-  row.template set<T>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
-  if (row.shape.k > 0) BlockSelect<T, kChunks, BlockTask::select_general>(row.args, shared).run();
-  finish_row_of_block<T>(args, rules, blockIdx.x, row.shape);
+  prefetch_row<T>(args, rules, blockIdx.x, 0, 1);
+  row.template set<T, true>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
+  if (row.shape.k > 0) BlockSelect<T, kChunks, kTask>(row, shared).run();
+  finish_row_of_block<T>(args, rules, blockIdx.x, row);
 }
 
 }  // namespace rtopk::cuda

@@ -16,4 +16,7 @@ struct ClusterArguments : SelectArguments {
   std::int32_t list_capacity = 0;
 };
 
+/// What a kernel is compiled for: code that is not needed would cost registers.
+enum class ClusterTask { select, select_general, select_by_magnitude };
+
 }  // namespace rtopk::cuda

@@ -8,12 +8,15 @@ namespace rtopk::cuda {
 
 template <class T, int kThreads>
 cudaError_t launch_cluster_of(const Grid& grid, ClusterArguments args, const RowRules* rules) {
-  static std::atomic<std::uint64_t> allowed[2];
+  static std::atomic<std::uint64_t> allowed[3];
   const std::int64_t part = cluster_part_cols(args.cols, args.parts, sizeof(T));
   const auto shared_bytes = static_cast<std::int64_t>(grid.shared_bytes);
   args.list_capacity = static_cast<std::int32_t>(ClusterConfig<T, kThreads>::capacity(shared_bytes, part));
-  if (rules != nullptr) return launch(&general_cluster_kernel<T, kThreads>, allowed[1], grid, args, *rules);
-  return launch(&cluster_kernel<T, kThreads>, allowed[0], grid, args);
+  if (rules == nullptr) return launch(&cluster_kernel<T, kThreads>, allowed[0], grid, args);
+  return args.magnitude ? launch(&general_cluster_kernel<T, kThreads, ClusterTask::select_by_magnitude>, allowed[1],
+                                 grid, args, *rules)
+                        : launch(&general_cluster_kernel<T, kThreads, ClusterTask::select_general>, allowed[2], grid,
+                                 args, *rules);
 }
 
 template <class T>

@@ -33,7 +33,7 @@ struct alignas(sizeof(T) == 8 ? 16 : 8) Candidate {
   int column;
 };
 
-template <class T>
+template <class T, bool kMagnitude>
 struct CandidateList {
   using Key = WideKey<T>;
   using State = ListState<Key>;
@@ -41,6 +41,8 @@ struct CandidateList {
 
   Entry* entries;
   int capacity;
+
+  static __device__ Key key_of(T raw, bool smallest) { return directed_key(compared(raw, kMagnitude), smallest); }
 
   /// By one thread, before a barrier.
   static __device__ void start(State& state, Key threshold, bool is_strict) {
@@ -98,7 +100,7 @@ struct CandidateList {
     for (int first = 0; first < stored; first += static_cast<int>(blockDim.x)) {
       const int i = first + static_cast<int>(threadIdx.x);
       const Entry entry = list.entries[min(i, stored - 1)];
-      const bool keeps = i < stored && directed_key(entry.raw, smallest) >= least;
+      const bool keeps = i < stored && key_of(entry.raw, smallest) >= least;
       const BlockSums::Sums places = sums.before(keeps ? 1 : 0);  // a barrier: all have read
       if (keeps) list.entries[kept + places.before] = entry;
       kept += places.total;
@@ -124,7 +126,7 @@ struct CandidateList {
     __device__ void for_each(F&& f) const {
 #pragma unroll 2
       for (int i = static_cast<int>(threadIdx.x); i < listed; i += static_cast<int>(blockDim.x)) {
-        f(directed_key(entries[i].raw, smallest));
+        f(key_of(entries[i].raw, smallest));
       }
     }
     [[nodiscard]] __device__ Key equal_key() const { return state.threshold; }

@@ -41,16 +41,18 @@ struct ClusterState {
   SampleGroups<Key> sample;  ///< Later, ties.
 };
 
-/// `kGeneral`: for rows that have arguments of their own.
-template <class T, int kThreads, bool kGeneral>
+template <class T, int kThreads, ClusterTask kTask>
 class ClusterSelect {
  public:
   using Config = ClusterConfig<T, kThreads>;
   using Key = WideKey<T>;
+  static constexpr bool kGeneral = kTask != ClusterTask::select;
+  static constexpr bool kMagnitude = kTask == ClusterTask::select_by_magnitude;
+  using Arguments = std::conditional_t<kGeneral, GeneralRow<ClusterArguments>, ClusterArguments>;
   using State = ClusterState<T>;
   static_assert(sizeof(State) <= Config::kStateBytes);
 
-  __device__ ClusterSelect(const ClusterArguments& args, char* shared)
+  __device__ ClusterSelect(const Arguments& args, char* shared)
       : args_(args),
         shared_(shared),
         state_(*reinterpret_cast<State*>(shared)),
@@ -85,12 +87,12 @@ class ClusterSelect {
 
  private:
   using Warp = LaneGroup<32>;
-  using List = CandidateList<T>;
+  using List = CandidateList<T, kMagnitude>;
   using Tiles = PartTiles<T, Config>;
   using Tile = typename Tiles::Tile;
   using Search = PartSearch<Key, ClusterArguments, SearchedBy::one_or_several>;
   using Share = typename Search::Share;
-  using Marks = TileMarks<T, Config::kLoads>;
+  using Marks = TileMarks<T, Config::kLoads, kMagnitude>;
   static constexpr Key kTop = core::max_key<T>;
   static constexpr int kDropped = -1;
 
@@ -102,9 +104,7 @@ class ClusterSelect {
   [[nodiscard]] __device__ char* memory_of_tiles() const { return shared_ + Config::tiles_at(args_.list_capacity); }
   [[nodiscard]] __device__ Tiles tiles() const { return Tiles(state_.part, memory_of_tiles()); }
   [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_); }
-  __device__ Key key_of(T raw) const { return directed_key(raw, args_.smallest); }
-  /// What stands for an element of the row in comparisons. The list has these.
-  __device__ T comparable(T raw) const { return kGeneral ? compared(raw, args_.magnitude) : raw; }
+  __device__ Key key_of(T raw) const { return List::key_of(raw, args_.smallest); }
   [[nodiscard]] __device__ typename List::Candidates candidates() const {
     return {list_.entries, state_.list, state_.list.listed, args_.smallest};
   }
@@ -160,8 +160,7 @@ class ClusterSelect {
   __device__ void list() {
     ListState<Key>& list = state_.list;
     if (state_.part.has_ends()) {
-      state_.part.for_ends([&](T end, int column) {
-        const T raw = comparable(end);
+      state_.part.for_ends([&](T raw, int column) {
         const Key key = key_of(raw);
         if (list.is_strict != 0 && key == list.threshold) {
           atomicAdd(&list.equal, 1);
@@ -197,15 +196,7 @@ class ClusterSelect {
       Tiles::wait();
       const T* elements = tiles.elements(tile);
       const auto vector = [&](int line) {
-        Vector<T> loaded;
-        loaded.bits = *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
-        if constexpr (kGeneral) {
-          if (args_.magnitude) {
-#pragma unroll
-            for (int j = 0; j < Config::kVector; ++j) loaded.raw[j] = compared(loaded.raw[j], true);
-          }
-        }
-        return loaded.bits;
+        return *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
       };
       unsigned own = Marks::kAll;
       if (!tiles.is_whole(tile)) {
@@ -237,7 +228,7 @@ class ClusterSelect {
       const auto bit = static_cast<unsigned>(31 - __clz(static_cast<int>(marks)));
       marks ^= 1u << bit;
       const unsigned i = Marks::line(bit) * Tiles::kLineElements + Marks::place(bit);
-      list_.put(at++, comparable(elements[i]), column + static_cast<int>(i));
+      list_.put(at++, elements[i], column + static_cast<int>(i));
     }
     return true;
   }
@@ -268,15 +259,14 @@ class ClusterSelect {
     const auto list_line = [&](int number, const T* elements, int column) {
       int equal = 0;
 #pragma unroll 1
-      for (int j = 0; j < number; ++j) equal += key_of(comparable(elements[j])) == key ? 1 : 0;
+      for (int j = 0; j < number; ++j) equal += key_of(elements[j]) == key ? 1 : 0;
       const BlockSums::Sums sums = sums_.before(equal);
       int at = found + sums.before;
       found += sums.total;
 #pragma unroll 1
       for (int j = 0; equal > 0 && at < quota; ++j) {
-        const T raw = comparable(elements[j]);
-        if (key_of(raw) != key) continue;
-        list_.put(listed + at, raw, column + j);
+        if (key_of(elements[j]) != key) continue;
+        list_.put(listed + at, elements[j], column + j);
         ++at;
         --equal;
       }
@@ -361,7 +351,7 @@ class ClusterSelect {
         const typename List::Entry entry = list_.entries[i];
         const int place = first_result + marks.rank(entry.column);
         if (values != nullptr) values[place] = entry.raw;
-        if (wants_indices) indices[place] = static_cast<Index>(first_col + entry.column);
+        if (wants_indices) indices[place] = static_cast<Index>(written_index(args_, first_col + entry.column));
       }
     });
   }
@@ -373,8 +363,7 @@ class ClusterSelect {
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
       if (!is_chosen(i, least)) continue;
       if (args_.form == Form::dense) {
-        const int column = list_.entries[i].column;
-        static_cast<T*>(args_.dense)[first + column] = kGeneral ? state_.part.elements[column] : list_.entries[i].raw;
+        static_cast<T*>(args_.dense)[first + list_.entries[i].column] = list_.entries[i].raw;
       } else {
         args_.mask[first + list_.entries[i].column] = 1;
       }
@@ -397,7 +386,7 @@ class ClusterSelect {
     if (head + vectors * 16 + thread < bytes) to[head + vectors * 16 + thread] = 0;
   }
 
-  const ClusterArguments& args_;
+  const Arguments& args_;
   char* shared_;
   State& state_;
   List list_;
@@ -408,18 +397,19 @@ template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kBlocksPerMultiprocessor))
     cluster_kernel(const __grid_constant__ ClusterArguments args) {
   extern __shared__ __align__(16) char shared[];
-  ClusterSelect<T, kThreads, false>(args, shared).run();
+  ClusterSelect<T, kThreads, ClusterTask::select>(args, shared).run();
 }
 
-template <class T, int kThreads>
+template <class T, int kThreads, ClusterTask kTask>
 __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kGeneralBlocksPerMultiprocessor))
     general_cluster_kernel(const __grid_constant__ ClusterArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<ClusterArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
-  row.template set<T>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
-  if (row.shape.k > 0) ClusterSelect<T, kThreads, true>(row.args, shared).run();
-  finish_row_of_cluster<T>(args, rules, blockIdx.x / static_cast<unsigned>(args.parts), row.shape, args.parts);
+  prefetch_row<T>(args, rules, number, block_in_cluster(), args.parts);
+  row.template set<T, true>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
+  if (row.shape.k > 0) ClusterSelect<T, kThreads, kTask>(row, shared).run();
+  finish_row_of_cluster<T>(args, rules, number, row, args.parts);
 }
 
 }  // namespace rtopk::cuda

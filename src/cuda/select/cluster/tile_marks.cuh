@@ -9,7 +9,7 @@
 namespace rtopk::cuda {
 
 /// One bit after the other, the first element's first.
-template <class T, int kLoads>
+template <class T, int kLoads, bool kMagnitude>
 struct TileMarks {
   using Bound = typename AtMost<T>::Bound;
   static constexpr int kVector = Vector<T>::kSize;
@@ -27,8 +27,8 @@ struct TileMarks {
       loaded.bits = vector(line);
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
-        sums[j % 2] =
-            fmaf(AtMost<T>::one(loaded.raw[j], bound), static_cast<float>(1 << (line * kVector + j)), sums[j % 2]);
+        const T x = kMagnitude ? AtMost<T>::magnitude(loaded.raw[j]) : loaded.raw[j];
+        sums[j % 2] = fmaf(AtMost<T>::one(x, bound), static_cast<float>(1 << (line * kVector + j)), sums[j % 2]);
       }
     }
     return __float_as_uint(sums[0] + sums[1]);
@@ -40,7 +40,7 @@ struct TileMarks {
 };
 
 /// The marks of even elements in the lower half, those of odd ones in the upper half.
-template <class T, int kLoads>
+template <class T, int kLoads, bool kMagnitude>
 struct PairMarks {
   using Bound = typename AtMost<T>::Bound;
   static_assert(kLoads <= 4);
@@ -54,7 +54,10 @@ struct PairMarks {
       const uint4 loaded = vector(line);
       const unsigned words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
 #pragma unroll
-      for (int j = 0; j < 4; ++j) marks |= AtMost<T>::halves(words[j], bound) & (0x00010001u << (line * 4 + j));
+      for (int j = 0; j < 4; ++j) {
+        const unsigned two = kMagnitude ? AtMost<T>::magnitude(words[j]) : words[j];
+        marks |= AtMost<T>::halves(two, bound) & (0x00010001u << (line * 4 + j));
+      }
     }
     return marks;
   }
@@ -63,9 +66,9 @@ struct PairMarks {
   static __device__ unsigned place(unsigned bit) { return 2 * (bit % 4) + bit / 16; }
 };
 
-template <int kLoads>
-struct TileMarks<core::F16, kLoads> : PairMarks<core::F16, kLoads> {};
-template <int kLoads>
-struct TileMarks<core::BF16, kLoads> : PairMarks<core::BF16, kLoads> {};
+template <int kLoads, bool kMagnitude>
+struct TileMarks<core::F16, kLoads, kMagnitude> : PairMarks<core::F16, kLoads, kMagnitude> {};
+template <int kLoads, bool kMagnitude>
+struct TileMarks<core::BF16, kLoads, kMagnitude> : PairMarks<core::BF16, kLoads, kMagnitude> {};
 
 }  // namespace rtopk::cuda

@@ -49,15 +49,15 @@ __global__ void __launch_bounds__(kRadixThreadsAlone)
   auto* bins = reinterpret_cast<std::uint32_t*>(shared);
   auto* lists = reinterpret_cast<std::uint16_t*>(shared + Digits::kSharedBytes);
   for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
-    own.template set<T>(args, rules, number, [](SelectArguments&) {});
+    own.template set<T, false>(args, rules, number, [](SelectArguments&) {});
     std::int32_t passes = 0;
     if (own.shape.k > 0) {
-      const RowVectors<T, true> row(own.args, 0);
-      const auto kth = radix_kth<T>(own.args, row, bins, scratch, passes);
-      write_row<T>(own.args, 0, row, kth, {totals, lists});
+      const RowVectors<T, true> row(own, 0);
+      const auto kth = radix_kth<T>(own, row, bins, scratch, passes);
+      write_row<T>(own, 0, row, kth, {totals, lists});
     }
     if (args.passes != nullptr && threadIdx.x == 0) args.passes[number] = passes;
-    finish_row_of_block<T>(args, rules, number, own.shape);
+    finish_row_of_block<T>(args, rules, number, own);
   }
 }
 

@@ -241,13 +241,13 @@ __global__ void __launch_bounds__(kScanMaxThreads)
   __shared__ ScanShared<T> memory;
   __shared__ GeneralRow<SelectArguments> own;
   for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
-    own.template set<T>(args, rules, number, [](SelectArguments&) {});
+    own.template set<T, false>(args, rules, number, [](SelectArguments&) {});
     if (own.shape.k > 0) {
-      scan_row<T, false, true>(own.args, 0, memory, shared);
+      scan_row<T, false, true>(own, 0, memory, shared);
     } else if (args.passes != nullptr && threadIdx.x == 0) {
       args.passes[number] = 0;
     }
-    finish_row_of_block<T>(args, rules, number, own.shape);
+    finish_row_of_block<T>(args, rules, number, own);
   }
 }
 

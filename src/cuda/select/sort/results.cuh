@@ -41,10 +41,11 @@ struct SortedResults {
 
   __device__ void write(const SelectArguments& args, std::int64_t row, int thread, int threads) const {
     const ResultRow<T> result(args, row);
+    const T* elements = static_cast<const T*>(args.input) + row * args.stride;
 #pragma unroll 2
     for (int i = thread; i < static_cast<int>(args.k); i += threads) {
       const int place = order[i];
-      result.write(i, values[place], indices[place]);
+      result.write(i, args.magnitude ? elements[indices[place]] : values[place], indices[place]);
     }
   }
 
