@@ -71,11 +71,6 @@ struct GeneralRow : Arguments {
   /// Places are written, and have to become indices.
   __device__ bool has_places() const { return !maps && (shape.start != 0 || map.kind != IndexKind::column); }
 
-  /// Not inlined, so that it costs the selection no registers.
-  static __device__ __noinline__ std::int64_t mapped(const core::RowMap& map, std::int64_t start, int place) {
-    return map.index(start, place);
-  }
-
   /// The first element of a row.
   template <class T>
   static __device__ const T* row_of(const SelectArguments& all, const RowRules& rules, std::int64_t number,
@@ -98,13 +93,6 @@ struct GeneralRow : Arguments {
     return type == IndexType::i64 ? 8 : type == IndexType::i32 ? 4 : type == IndexType::u16 ? 2 : 1;
   }
 };
-
-/// What is written as the index of the element at a place of the row.
-__device__ inline std::int64_t written_index(const SelectArguments&, int place) { return place; }
-template <class Arguments>
-__device__ std::int64_t written_index(const GeneralRow<Arguments>& row, int place) {
-  return row.maps ? GeneralRow<Arguments>::mapped(row.map, row.shape.start, place) : place;
-}
 
 /// Asks for a block's share of a row before its length is known, as if it had all columns. Where there are few rows, a
 /// kernel mostly waits.

@@ -28,6 +28,7 @@ __device__ void for_selected(const MarkedRow<T, kChunks, kTask>& marked, const s
                              KeyRange<WideKey<T>> ties, RangeCounts before, SelectedShare share, bool all,
                              Write&& write) {
   const unsigned earlier = (1u << lane_number()) - 1u;
+  const typename MarkedRow<T, kChunks, kTask>::KeyOf key_of = marked.key_of();
   // `chosen` decides, for all lanes, which of them are selected.
   const auto go = [&](int place, auto&& chosen_of) {
 #pragma unroll 1
@@ -35,7 +36,7 @@ __device__ void for_selected(const MarkedRow<T, kChunks, kTask>& marked, const s
       const int i = line + lane_number();
       const int number = list[min(i, range.last - 1)];
       const T raw = marked.row().elements()[number];
-      const unsigned chosen = chosen_of(marked.key_of(raw), i < range.last);
+      const unsigned chosen = chosen_of(key_of(raw), i < range.last);
       if ((chosen >> lane_number() & 1u) != 0) write(place + __popc(chosen & earlier), number, raw);
       place += __popc(chosen);
     }

@@ -13,6 +13,7 @@
 #include "cuda/select/general_row.cuh"
 #include "cuda/select/key_range.cuh"
 #include "cuda/select/result_row.cuh"
+#include "cuda/select/written_index.cuh"
 
 namespace rtopk::cuda {
 
@@ -50,10 +51,13 @@ class MarkedRow {
   }
 
   [[nodiscard]] __device__ const BlockRow<T>& row() const { return row_; }
-  [[nodiscard]] __device__ Key key_of(T raw) const { return directed_key(compared(raw, kMagnitude), args_.smallest); }
-  [[nodiscard]] __device__ Key key_at(int number) const { return key_of(row_.elements()[number]); }
-  /// What is written as an element's index.
-  [[nodiscard]] __device__ std::int64_t index_of(int number) const { return written_index(args_, row_.column(number)); }
+  /// Made before a loop, so that what it needs is in registers.
+  struct KeyOf {
+    bool smallest;
+    __device__ Key operator()(T raw) const { return directed_key(compared(raw, kMagnitude), smallest); }
+  };
+  [[nodiscard]] __device__ KeyOf key_of() const { return {args_.smallest}; }
+  [[nodiscard]] __device__ Key key_at(int number) const { return key_of()(row_.elements()[number]); }
   [[nodiscard]] __device__ int passes() const { return passes_; }
 
   /// Marks all elements by the ends of a range, and counts them.
@@ -206,11 +210,12 @@ class MarkedRow {
     with_indices(args_, row_number_, [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
       const bool wants_indices = args_.indices != nullptr;
+      const auto index_of = index_writer(args_);
 #pragma unroll 2
       for (int i = thread(); i < number_of_results; i += threads()) {
         const int number = list_[i];
         if (values != nullptr) values[i] = row_.elements()[number];
-        if (wants_indices) indices[first_result + i] = static_cast<Index>(index_of(number));
+        if (wants_indices) indices[first_result + i] = static_cast<Index>(index_of(row_.column(number)));
       }
     });
   }

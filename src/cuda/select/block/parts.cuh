@@ -196,10 +196,12 @@ class PartSelect {
     T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number_ * args_.k;
     with_indices(args_, row_number_, [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
+      const bool wants_indices = args_.indices != nullptr;
+      const auto index_of = index_writer(args_);
       for_selected(marked_, list_, own_candidates(), {kth, kth}, marked_.unpacked(sums.before), share, share.all,
                    [&](int place, int number, T raw) {
                      if (values != nullptr) values[place] = raw;
-                     if (args_.indices != nullptr) indices[place] = static_cast<Index>(marked_.index_of(number));
+                     if (wants_indices) indices[place] = static_cast<Index>(index_of(row_.column(number)));
                    });
     });
   }

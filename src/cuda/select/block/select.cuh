@@ -168,13 +168,16 @@ class BlockSelect {
     T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number() * args_.k;
     with_indices(args_, row_number(), [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
+      const bool by_value = args_.by_value;
+      const bool wants_indices = args_.indices != nullptr;
+      const auto index_of = index_writer(args_);
       for_selected(marked_, list_, mine, ties, before, {k() - all.above, 0}, all.reach == k(),
                    [&](int place, int number, T raw) {
-                     if (args_.by_value) {
+                     if (by_value) {
                        state_.selected[place] = static_cast<std::uint16_t>(number);
                      } else {
                        if (values != nullptr) values[place] = raw;
-                       if (args_.indices != nullptr) indices[place] = static_cast<Index>(marked_.index_of(number));
+                       if (wants_indices) indices[place] = static_cast<Index>(index_of(row_.column(number)));
                      }
                    });
     });
@@ -232,13 +235,14 @@ class BlockSelect {
     T* values = args.values == nullptr ? nullptr : static_cast<T*>(args.values) + row_number() * args.k;
     with_indices(args, row_number(), [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
+      const auto index_of = index_writer(args);
 #pragma unroll
       for (int i = 0; i < C; ++i) {
         const int place = lane_number() * C + i;
         if (place >= k) continue;
         const int number = static_cast<std::uint16_t>(~entries[i]);
         if (values != nullptr) values[place] = elements[number];
-        if (args.indices != nullptr) indices[place] = static_cast<Index>(written_index(args, number - begin));
+        if (args.indices != nullptr) indices[place] = static_cast<Index>(index_of(number - begin));
       }
     });
   }

@@ -23,6 +23,7 @@
 #include "cuda/select/general_row.cuh"
 #include "cuda/select/part_search.cuh"
 #include "cuda/select/result_row.cuh"
+#include "cuda/select/written_index.cuh"
 #include "plan/select/tuning_cluster.hpp"
 
 namespace rtopk::cuda {
@@ -345,13 +346,14 @@ class ClusterSelect {
     with_indices(args_, row(), [&](auto* indices) {
       using Index = std::remove_reference_t<decltype(*indices)>;
       const bool wants_indices = args_.indices != nullptr;
+      const auto index_of = index_writer(args_);
 #pragma unroll 1
       for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
         if (!is_chosen(i, least)) continue;
         const typename List::Entry entry = list_.entries[i];
         const int place = first_result + marks.rank(entry.column);
         if (values != nullptr) values[place] = entry.raw;
-        if (wants_indices) indices[place] = static_cast<Index>(written_index(args_, first_col + entry.column));
+        if (wants_indices) indices[place] = static_cast<Index>(index_of(first_col + entry.column));
       }
     });
   }
