@@ -12,9 +12,22 @@ Each time stands beside that of the plain call which it is compared with, in the
     magnitude   the largest absolute values                    beside the plain call
     segments    of a flat array, lengths within a quarter      beside a matrix of as many elements and rows
     mixed       one long row among short ones                  beside the long one alone plus the short ones alone
+    flashinfer  FlashInfer's page tables and shifted indices   beside the same of rtopk: FlashInfer's time / rtopk's
 
 Before anything is timed, some rows of every result are compared with a stable sort. The floor is a copy that moves the
 bytes of the plain call.
+
+FlashInfer is measured where RTOPK_FLASHINFER_INCLUDE names the folder of its headers and nvcc is installed:
+`flashinfer` takes any of equal values, `flashinfer_lowest` the first ones, as rtopk does. Its kernels are these
+headers'; its Python functions take CUB's for some shapes, which a record then names in `package_takes_cub`.
+
+`hard` are rows with random lengths on data that is hard to select from (bench/hard_rows.py). There, and for the page
+tables of `indexer`, all rows of two calls are counted, rtopk's in the same way as FlashInfer's:
+
+    wrong           other values than the largest, or an index twice or out of range
+    other_ties      right, but not the lowest indices of equal values
+    changed_sets    other indices in the second call
+    changed_order   other indices, or another order, in the second call
 """
 
 import argparse
@@ -26,9 +39,13 @@ from pathlib import Path
 
 import torch
 
+import hard_rows
 import librtopk
 from checkout import command_line, commit
 from clocks import interleaved
+from peers import Found
+from peers.flashinfer_rows import FlashInferRows
+from rows_beside import VARIANTS, Beside, Places, Shifted, ours_is_wrong
 from whole_file import write_json
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -94,23 +111,23 @@ def timed(functions, repeats):
     return {name: time[0] for name, time in times.items()}
 
 
-def indexer_case(library, rows, cols, k, dtype, repeats):
+def indexer_case(library, peer, rows, cols, k, dtype, repeats):
     """The rows of a sparse attention's indexer."""
     matrix = torch.randn(rows, cols, device="cuda").to(DTYPES[dtype])
     full = torch.full((rows,), cols, dtype=torch.int32, device="cuda")
     lengths = torch.randint(k, cols + 1, (rows,), dtype=torch.int32, device="cuda")
     short_cols = int(lengths.sum()) // rows
     short = matrix.flatten()[: rows * short_cols]
-    pages = -(-cols // PAGE)
-    table = torch.randperm(rows * pages, device="cuda", dtype=torch.int32).reshape(rows, pages)
-    paged = {"index_kind": librtopk.INDEX_KINDS["pages"], "pages": pages, "page_size": PAGE}
+    places = Places(rows, cols, PAGE, "cuda")
     calls = {
         "plain": Call(library, matrix, rows, cols, k),
         "full": Call(library, matrix, rows, cols, k, {"lengths": full}),
         "random": Call(library, matrix, rows, cols, k, {"lengths": lengths}),
         "plain_short": Call(library, short, rows, short_cols, k),
         "full_indices": Call(library, matrix, rows, cols, k, {"lengths": full}, values=False),
-        "pages": Call(library, matrix, rows, cols, k, {"lengths": full, "map": table}, values=False, **paged),
+        "pages": Call(
+            library, matrix, rows, cols, k, {"lengths": full, "map": places.map}, values=False, **places.options
+        ),
         "magnitude": Call(library, matrix, rows, cols, k, magnitude=1),
     }
     for name in ("plain", "full", "full_indices"):
@@ -118,10 +135,12 @@ def indexer_case(library, rows, cols, k, dtype, repeats):
     calls["random"].check(lambda i: matrix[i, : lengths[i]], k)
     calls["magnitude"].check(lambda i: matrix[i], k, by=torch.abs)
     calls["pages"].check(
-        lambda i: matrix[i], k, lambda i, places: table[i].long()[places // PAGE] * PAGE + places % PAGE
+        lambda i: matrix[i], k, lambda i, columns: places.map[i].long()[columns // PAGE] * PAGE + columns % PAGE
     )
+    beside = Beside(calls["pages"], places, peer, matrix, full, k, dtype)
     floor = copy_of(rows * (cols * matrix.element_size() + k * (matrix.element_size() + 4)))
-    times = timed({"floor": floor} | {name: call.run for name, call in calls.items()}, repeats)
+    ours = {name: call.run for name, call in calls.items()}
+    times = timed({"floor": floor} | ours | beside.functions, repeats)
     return {
         "case": "indexer",
         "rows": rows,
@@ -136,10 +155,34 @@ def indexer_case(library, rows, cols, k, dtype, repeats):
         "random": times["random"] / times["plain_short"],
         "pages_more_us": times["pages"] - times["full_indices"],
         "magnitude": times["magnitude"] / times["plain"],
+        **beside.record(times, "pages"),
     }
 
 
-def segments_case(library, rows, mean, k, dtype, repeats):
+def hard_case(library, peer, rows, cols, k, dtype, data, mapping, repeats):
+    """Random lengths, on data that is hard to select from."""
+    lengths = hard_rows.hard_lengths(rows, cols, k, "cuda")
+    matrix = hard_rows.hard_matrix(data, rows, cols, DTYPES[dtype], lengths)
+    mapped = mapping(rows, cols, PAGE, "cuda")
+    arrays = {"lengths": lengths, "map": mapped.map}
+    call = Call(library, matrix, rows, cols, k, arrays, values=False, **mapped.options)
+    beside = Beside(call, mapped, peer, matrix, lengths, k, dtype)
+    times = timed({"rtopk": call.run} | beside.functions, repeats)
+    return {
+        "case": "hard",
+        "rows": rows,
+        "cols": cols,
+        "k": k,
+        "dtype": dtype,
+        "data": data,
+        "form": mapped.form,
+        "general_family": call.family,
+        "us": times,
+        **beside.record(times, "rtopk"),
+    }
+
+
+def segments_case(library, _peer, rows, mean, k, dtype, repeats):
     lengths = torch.randint(mean - mean // 4, mean + mean // 4 + 1, (rows,), device="cuda")
     offsets = torch.zeros(rows + 1, dtype=torch.int64, device="cuda")
     offsets[1:] = lengths.cumsum(0)
@@ -165,7 +208,7 @@ def segments_case(library, rows, mean, k, dtype, repeats):
     }
 
 
-def mixed_case(library, few, short, cols, k, dtype, repeats):
+def mixed_case(library, _peer, few, short, cols, k, dtype, repeats):
     """`few` rows of `short` elements and one of `cols`."""
     matrix = torch.randn(few + 1, cols, device="cuda").to(DTYPES[dtype])
     lengths = torch.full((few + 1,), short, dtype=torch.int32, device="cuda")
@@ -206,23 +249,38 @@ def cases(quick):
         ):
             yield segments_case, (rows, mean, k, dtype)
         yield mixed_case, (255, 1000, 131072, 512, dtype)
+        for rows, cols in ((64, 32768), (256, 131072)):
+            for k in (2048,) if quick else (512, 2048):
+                for data in hard_rows.DATA:
+                    for mapping in (Places,) if quick else (Places, Shifted):
+                        yield hard_case, (rows, cols, k, dtype, data, mapping)
+
+
+CASES = {"indexer": indexer_case, "segments": segments_case, "mixed": mixed_case, "hard": hard_case}
 
 
 def line_of(record):
     us = record["us"]
     text = f"{record['case']:<9} {record['rows']:>8}x{record['cols']:<7} {record['k']:>5} {record['dtype']:<5}"
-    text += f" {record['family'][5:]:>10} {record['general_family'][5:]:>8}"
+    text += f" {record.get('family', '')[5:]:>10} {record['general_family'][5:]:>8}"
     text += f" {us.get('floor', 0):8.1f} {us.get('plain', 0):8.1f}"
-    for name in ("full", "random", "pages_more_us", "magnitude", "segments", "mixed"):
+    if record["case"] == "hard":
+        text += f"  {record['data']} {record['form']} rtopk us {us['rtopk']:.1f}"
+    for name in ("full", "random", "pages_more_us", "magnitude", "segments", "mixed", *VARIANTS):
         if name in record:
-            text += f"  {name} {record[name]:.2f}"
+            text += f"  {name} {record[name]:.2f}" + "*" * (name in record.get("package_takes_cub", ()))
+    for name, counted in record.get("counts", {}).items():
+        text += "".join(f"  {name} {what} {rows}" for what, rows in counted.items() if rows)
+    for name, error in record.get("peer_errors", {}).items():
+        text += f"  {name} failed: {error}"
     return text
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", type=Path, default=librtopk.DEFAULT_PATH)
-    parser.add_argument("--quick", action="store_true", help="one k of three, fewer repetitions")
+    parser.add_argument("--quick", action="store_true", help="one k of several, fewer repetitions; no shifted indices")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all")
     parser.add_argument("--repeats", type=int, help="repetitions; 15 by default, 7 with --quick")
     parser.add_argument("--seed", type=int, help="of the data; default: another in every run")
     parser.add_argument("--json", type=Path, help="write all times to this file")
@@ -250,16 +308,27 @@ def main():
         "repeats": repeats,
     }
     print(f"rtopk {library.version} on {facts['gpu']}, seed {seed}")
+    found = Found.among([FlashInferRows()], torch, DTYPES)
+    for peer, why in found.missing:
+        print(f"not measured: {peer.name} ({why}); to have it measured: {peer.install}")
+    for peer, version in found.measured:
+        print(f"beside {peer.name} {version}; * where its package would take CUB's kernel")
+    peer = next(iter(found.peers), None)
     print(
         f"{'case':<9} {'shape':>16} {'k':>5} {'dtype':<5} {'plain':>10} {'general':>8} {'floor us':>8} {'plain us':>8}"
     )
-    record = {"environment": facts, "rows": []}
+    chosen = [CASES[name] for name in arguments.cases]
+    record = {"environment": facts, "peers": found.record(), "rows": []}
     for case, shape in cases(arguments.quick):
-        record["rows"].append(case(library, *shape, repeats))
+        if case not in chosen:
+            continue
+        record["rows"].append(case(library, peer, *shape, repeats))
         print(line_of(record["rows"][-1]), flush=True)
         torch.cuda.empty_cache()
     if arguments.json:
         write_json(arguments.json, record)
+    if any(ours_is_wrong(row["counts"]) for row in record["rows"] if "counts" in row):
+        sys.exit("rtopk has wrong rows: see the lines above")
 
 
 if __name__ == "__main__":
