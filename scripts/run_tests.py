@@ -26,7 +26,10 @@ from logged import JOBS, ROOT, last_line, say
 
 REPORTS = ROOT / "build" / "reports"
 # How much the randomised C++ tests do: sanitizers cost a factor of 5 to 15 in time.
-SANITIZER_SCALE = "0.04"
+ASAN_SCALE = "0.04"
+# Races hang on threads and tasks, not on numbers; and the reference has one thread.
+TSAN_SCALE = "0.02"
+TSAN_RUNNERS = "cpu"
 # Of operators, under AddressSanitizer: some 400 a second.
 ATTACK_CALLS = 4000
 # Steps at a time. While one waits for a test on one core, the other compiles.
@@ -183,7 +186,7 @@ def asan():
     # On 64-bit ARM the leak checker takes 3 s of every process, and every test is one; there the fuzz targets look for
     # leaks, at the end of their run.
     leaks = "0" if platform.machine() == "aarch64" else "1"
-    return ctest("asan", RTOPK_TEST_SCALE=SANITIZER_SCALE, ASAN_OPTIONS=f"detect_leaks={leaks}")
+    return ctest("asan", RTOPK_TEST_SCALE=ASAN_SCALE, ASAN_OPTIONS=f"detect_leaks={leaks}")
 
 
 def asan_runtime():
@@ -225,7 +228,8 @@ def tsan():
     # Some kernels spread addresses wider than ThreadSanitizer's map; without randomisation it always fits.
     steady = ["setarch", "-R"]
     possible = shutil.which("setarch") and subprocess.run([*steady, "true"], capture_output=True).returncode == 0
-    return ctest("tsan", wrapper=steady if possible else (), RTOPK_TEST_SCALE=SANITIZER_SCALE)
+    wrapper = steady if possible else ()
+    return ctest("tsan", wrapper=wrapper, RTOPK_TEST_SCALE=TSAN_SCALE, RTOPK_TEST_RUNNERS=TSAN_RUNNERS)
 
 
 # In the order in which they start. The release build takes longest, and torch and python need it.

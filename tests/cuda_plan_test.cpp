@@ -15,6 +15,7 @@
 namespace rtopk_test {
 namespace {
 
+using rtopk::DType;
 using rtopk::Plan;
 using rtopk::Problem;
 using rtopk::Traits;
@@ -481,6 +482,27 @@ TEST(CudaPlans, SayWhyAFamilyCannotTakeAProblem) {
   stopped.search = rtopk::Search::bisection;
   EXPECT_EQ(refusal(stopped, Family::cuda_block),
             "family is cuda_block; accepted for this search on a GPU: cuda_warp or cuda_scan");
+  Problem ragged = problem_of(100, 2000, 8);
+  ragged.ragged.lengths = rtopk::ArrayType::i32;
+  EXPECT_EQ(
+      refusal(ragged, Family::cuda_warp),
+      "family is cuda_warp, with 2000 columns and k = 8 of f32; it takes such rows of up to 1984 columns (1920 of "
+      "16 bits, 960 of f64)");
+}
+
+TEST(CudaPlans, OfCudaWarpForGeneralRowsEndWhereItsTextSays) {
+  const auto takes = [](DType dtype, std::int64_t cols) {
+    Problem problem = problem_of(100, cols, 8);
+    problem.dtype = dtype;
+    problem.ragged.lengths = rtopk::ArrayType::i32;
+    Plan plan;
+    return rtopk::make_plan(problem, kGpus[2], Family::cuda_warp, plan).ok();
+  };
+  for (const auto& [dtype, most] :
+       {std::pair{DType::f32, 1984}, {DType::i32, 1984}, {DType::f64, 960}, {DType::f16, 1920}, {DType::bf16, 1920}}) {
+    EXPECT_TRUE(takes(dtype, most)) << rtopk::name(dtype);
+    EXPECT_FALSE(takes(dtype, most + 1)) << rtopk::name(dtype);
+  }
 }
 
 }  // namespace

@@ -23,17 +23,22 @@ class GuardedBuffer {
   [[nodiscard]] std::span<std::byte> bytes() { return {data(), bytes_}; }
 
   void fill(std::byte value);
+  /// Everything between the guards too.
+  void fill_like_guards();
   [[nodiscard]] std::vector<std::byte> copy() const;
 
   /// The guard byte that was overwritten, relative to data(); empty if none.
   [[nodiscard]] std::string damage() const;
 
  private:
-  [[nodiscard]] std::byte guard_at(std::size_t position) const;
+  [[nodiscard]] const std::byte* guard_before() const { return guard_.data() + guard_.size() - begin_; }
+  [[nodiscard]] const std::byte* guard_behind() const { return guard_.data() + bytes_ % period_; }
+  [[nodiscard]] std::size_t bytes_behind() const { return storage_.size() - begin_ - bytes_; }
   void set_access(bool allowed) const;
 
   std::vector<std::byte> storage_;
-  std::vector<std::byte> guard_;
+  std::vector<std::byte> guard_;  ///< The repeated bytes, whole periods of them.
+  std::size_t period_;
   std::size_t begin_ = 0;
   std::size_t bytes_ = 0;
 };

@@ -33,7 +33,8 @@ def topk_paged(
 
     The element at column starts[r] + j of row r is the token at place `page_table[t, j // page_size] * page_size +
     j % page_size` of the cache, where t is row_to_table[r], or r. Places are in ascending j unless `sorted`. Behind
-    those of a row with fewer than k elements there is -1, and so there is for a page or a table that does not exist.
+    those of a row with fewer than k elements there is -1, and so there is for a page or a table that does not exist:
+    past the end of the table, with a negative entry, or of a number that no table has.
 
     Args:
         scores: float32, float16, bfloat16, float64 or int32; rows as :func:`topk` takes them with `lengths`.

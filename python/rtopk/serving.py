@@ -43,7 +43,8 @@ def top_k_page_table_transform(
 
     :func:`rtopk.topk_paged` with FlashInfer's arguments: out[i, j] = table[b, s + p // page_size] * page_size + p %
     page_size, where p is the jth selected index counted from row_starts[i], b is row_to_batch[i] or i, and s is
-    page_table_row_starts[i], or without it row_starts[i], or 0.
+    page_table_row_starts[i], or without it row_starts[i], or 0. Where the table has no such entry, or a negative one,
+    there is -1.
 
     Args:
         input: scores, (rows, columns).
@@ -95,7 +96,7 @@ def top_k_page_table_transform(
 
 
 def _looked_up(raw, table, row_to_batch, starts, page_size):
-    """Entries for indices; -1 for -1, and where the table has none."""
+    """Entries for indices; -1 for -1, and where the table has none or a negative one."""
     rows = torch.arange(raw.shape[0], device=raw.device) if row_to_batch is None else row_to_batch.to(torch.int64)
     pages = raw.to(torch.int64).div(page_size, rounding_mode="floor")
     if starts is not None:
@@ -103,7 +104,7 @@ def _looked_up(raw, table, row_to_batch, starts, page_size):
     rows = rows[:, None]
     exists = (raw >= 0) & (pages >= 0) & (pages < table.shape[1]) & (rows >= 0) & (rows < table.shape[0])
     entries = table[rows.clamp(0, table.shape[0] - 1), pages.clamp(0, table.shape[1] - 1)]
-    return torch.where(exists, entries * page_size + raw % page_size, -1)
+    return torch.where(exists & (entries >= 0), entries * page_size + raw % page_size, -1)
 
 
 def top_k_ragged_transform(

@@ -69,6 +69,18 @@ def test_tables_that_end_early_or_are_wider(device):
         )
 
 
+def test_negative_entries_are_pages_that_are_not_there(device):
+    x = random_tensor((ROWS, COLS), device=device)
+    lengths = lengths_on(device)
+    table = torch.randint(-200, 200, (ROWS, 13), dtype=torch.int32, device=device)
+    expected = paged(Expected(x, K, lengths, sorted=False), table, 4)
+    expected[expected < 0] = -1
+    assert torch.equal(rtopk.topk_paged(x, K, lengths, table, 4), expected)
+    raw = torch.empty_like(expected)  # looked up by other kernels if the indices are wanted too
+    result = top_k_page_table_transform(x, table, lengths.int(), K, page_size=4, out_raw_indices=raw)
+    assert torch.equal(result, expected)
+
+
 def test_starts_and_row_k(device):
     x = random_tensor((ROWS, COLS), device=device)
     lengths, starts = lengths_on(device), torch.tensor([3, 0, 49, 5, 20, 1], dtype=torch.int32, device=device)

@@ -21,9 +21,11 @@ namespace {
 constexpr std::size_t kMaxSharedBytes = std::size_t{1} << 20;  // of a block: several times what any GPU has
 
 /// The problems that a family takes, for the error if it does not take this one.
-const char* limits_of(Family family) {
+const char* limits_of(Family family, bool general) {
   switch (family) {
-    case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
+    case Family::cuda_warp:
+      return general ? "such rows of up to 1984 columns (1920 of 16 bits, 960 of f64)"
+                     : "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament:
       return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 "
              "(160 of 16 bits, none of f64)";
@@ -172,7 +174,7 @@ Status check_search(Family family, const Problem& problem, const char* argument)
 Status beyond_limits(Family family, const Problem& problem) noexcept {
   return core::status(StatusCode::invalid_argument, "family is %s, with %lld columns and k = %lld of %s; it takes %s",
                       name(family), static_cast<long long>(problem.cols), static_cast<long long>(problem.k),
-                      name(problem.dtype), limits_of(family));
+                      name(problem.dtype), limits_of(family, core::is_general(problem)));
 }
 
 Status check_plan(const Plan& plan) noexcept {
