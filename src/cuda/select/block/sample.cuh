@@ -24,16 +24,18 @@ class RangeFromSample {
  public:
   using Key = WideKey<T>;
 
-  /// Not inlined, so that it costs the passes no registers.
-  static __device__ __noinline__ SampledRange<Key> draw(const BlockArguments& args, const T* row) {
-    constexpr int kMost = sizeof(T) == 8 ? 4 : 8;
-    if (args.log_sample == 6) return draw_of<2>(args, row);
-    if (kMost == 4 || args.log_sample == 7) return draw_of<4>(args, row);
-    return draw_of<kMost>(args, row);
+  /// The sample of long rows is inlined: they are few, and a call would wait for code that the caches do not have yet.
+  static __device__ SampledRange<Key> draw(const BlockArguments& args, const T* row) {
+    constexpr int kLogMost = sizeof(T) == 8 ? 7 : 8;
+    return args.log_sample == kLogMost ? draw_of<(1 << kLogMost) / 32>(args, row) : draw_few(args, row);
   }
 
  private:
   using Warp = LaneGroup<32>;
+
+  static __device__ __noinline__ SampledRange<Key> draw_few(const BlockArguments& args, const T* row) {
+    return args.log_sample == 6 ? draw_of<2>(args, row) : draw_of<4>(args, row);
+  }
 
   /// C elements for each lane, one from each of 32 * C equal parts of the row, at a place that has no pattern.
   template <int C>
