@@ -18,16 +18,14 @@ bytes of the plain call.
 """
 
 import argparse
-import platform
 import random
 import sys
-import time
 from pathlib import Path
 
 import torch
 
 import librtopk
-from checkout import command_line, commit
+from checkout import origin
 from clocks import interleaved
 from whole_file import write_json
 
@@ -239,13 +237,10 @@ def main():
     repeats = arguments.repeats or (7 if arguments.quick else 15)
     library = librtopk.Library(arguments.library)
     facts = {
-        "command": command_line(),
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **origin(),
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "rtopk": library.version,
-        "python": platform.python_version(),
         "seed": seed,
         "repeats": repeats,
     }
