@@ -1,9 +1,11 @@
-"""The commit that a measurement was made at, and the command that made it."""
+"""Where a measurement comes from: the commit that it was made at, the command that made it, and when."""
 
 import os
+import platform
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -25,3 +27,13 @@ def commit():
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def origin():
+    """What the record of a measurement begins with."""
+    return {
+        "command": command_line(),
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+    }

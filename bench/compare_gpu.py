@@ -23,7 +23,6 @@ results are checked too, by value: a time of wrong rows is marked, and a failure
 
 import argparse
 import faulthandler
-import platform
 import random
 import re
 import signal
@@ -35,7 +34,7 @@ from pathlib import Path
 
 import librtopk
 import peers
-from checkout import command_line, commit
+from checkout import origin
 from gpu_grids import DATA, ELEMENT_BYTES, GRIDS, Cell, matrix_of, random_cells, random_early_cells, spread, thinned
 from gpu_report import Outcome, Report, print_heading, print_outcome, print_peers, print_random, print_table
 
@@ -519,10 +518,7 @@ def main():
     cells = chosen_cells(arguments, seed)
     repeats = arguments.repeats or (9 if arguments.quick else 15)
     facts = {
-        "command": command_line(),
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "python": platform.python_version(),
+        **origin(),
         "seed": seed,
         "repeats": repeats,
     }

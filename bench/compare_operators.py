@@ -20,7 +20,6 @@ import argparse
 import platform
 import statistics
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +27,7 @@ import torch
 
 import librtopk
 import rtopk
-from checkout import command_line, commit
+from checkout import origin
 from clocks import host_time, interleaved
 from whole_file import write_json
 
@@ -329,14 +328,11 @@ def main():
     device = arguments.device
     repeats = arguments.repeats or (5 if arguments.quick else 15)
     facts = {
-        "command": command_line(),
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **origin(),
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "rtopk": rtopk.info(),
-        "python": platform.python_version(),
         "repeats": repeats,
     }
     print(f"rtopk {rtopk.__version__} beside torch {facts['torch']} on {facts['device']}")

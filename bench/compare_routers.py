@@ -19,14 +19,13 @@ import itertools
 import platform
 import statistics
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 import rtopk
-from checkout import command_line, commit
+from checkout import origin
 from clocks import host_time, interleaved
 from whole_file import write_json
 
@@ -192,14 +191,11 @@ def main():
     device, compiles = arguments.device, not arguments.no_compile
     repeats = arguments.repeats or (7 if arguments.quick else 31)
     facts = {
-        "command": command_line(),
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **origin(),
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "rtopk": rtopk.info(),
-        "python": platform.python_version(),
         "repeats": repeats,
     }
     print(f"rtopk {rtopk.__version__} beside torch {facts['torch']} on {facts['device']}")

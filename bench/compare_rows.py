@@ -31,17 +31,15 @@ tables of `indexer`, all rows of two calls are counted, rtopk's in the same way 
 """
 
 import argparse
-import platform
 import random
 import sys
-import time
 from pathlib import Path
 
 import torch
 
 import hard_rows
 import librtopk
-from checkout import command_line, commit
+from checkout import origin
 from clocks import interleaved
 from peers import Found
 from peers.flashinfer_rows import FlashInferRows
@@ -297,13 +295,10 @@ def main():
     repeats = arguments.repeats or (7 if arguments.quick else 15)
     library = librtopk.Library(arguments.library)
     facts = {
-        "command": command_line(),
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **origin(),
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "rtopk": library.version,
-        "python": platform.python_version(),
         "seed": seed,
         "repeats": repeats,
     }

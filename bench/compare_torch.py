@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch  # noqa: E402
 
 import librtopk
-from checkout import command_line, commit
+from checkout import origin
 from gpu_grids import matrix_of, random_cells
 from gpu_report import geometric_mean, percentile
 
@@ -217,15 +217,12 @@ def cpu_model():
 
 def environment(library, threads):
     return {
-        "command": command_line(),
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **origin(),
         "cpu": cpu_model(),
         "cpus": available_cpus(),
         "threads": threads,
         "rtopk": library.version,
         "torch": torch.__version__,
-        "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
     }
 

@@ -36,5 +36,5 @@ def test_pip_install(tmp_path):
     # main build uses, so that ccache knows what they have compiled.
     run([*command, "--config-settings=cmake.define.RTOPK_CUDA=OFF"], CC="cc", CXX="c++")
     tests = [ROOT / "tests" / "python" / name for name in TESTS]
-    # The examples of the documents are the same with either package, and take as long as all else here.
+    # The examples of the documents are the same with either package, and would take most of the time of these tests.
     run([sys.executable, "-m", "pytest", "-q", *tests, "-k", "not examples_in_documents"], RTOPK_TEST_SITE=str(site))
