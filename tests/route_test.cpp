@@ -51,6 +51,22 @@ struct Options {
   std::function<void(moe::RoutePlan&)> change = [](moe::RoutePlan&) {};
 };
 
+/// Gives each lane a row, as plans of many rows do. Returns whether there are such plans of the problem.
+bool give_rows_to_lanes(moe::RoutePlan& plan) {
+  moe::Route many = plan.problem;
+  if (many.experts * static_cast<std::int64_t>(rtopk::size_of(many.dtype)) % 16 != 0) return false;
+  many.rows = 100'000;
+  many.dtype = DType::f32;  // 16 bits without a bias have these plans, but are not given them
+  many.device = {rtopk::DeviceKind::cuda, 0};
+  const rtopk::Traits traits{.device = many.device, .compute_capability = 90, .multiprocessors = 1};
+  moe::RoutePlan lanes;
+  EXPECT_TRUE(moe::make_plan(many, traits, lanes).ok());
+  if (lanes.rows_per_worker != 32) return false;
+  plan.rows_per_worker = 32;
+  plan.shared_bytes = lanes.shared_bytes;
+  return true;
+}
+
 /// Runs a problem on a device, in guarded memory.
 Routes run_on(rtopk::DeviceKind kind, moe::Route p, const std::vector<float>& logits, const std::vector<float>& bias,
               const Options& options = {}) {
@@ -198,6 +214,28 @@ std::vector<float> hard(int kind, std::int64_t count, Random& random) {
   return values;
 }
 
+/// One that plans of many rows give to lanes.
+moe::Route random_problem_of_lanes(Random& random) {
+  moe::Route p;
+  p.rows = random.between(1, 300);
+  p.dtype = random.pick(kTypes);
+  p.score = random.pick(enumerators<Score>());
+  const bool softmax = p.score == Score::softmax;
+  p.biased = !softmax && random.coin();
+  if (!softmax && random.coin()) {
+    const std::int64_t size = 32 * random.between(1, 4);
+    p.groups = random.between(2, 512 / size);
+    p.group_k = random.between(1, std::min<std::int64_t>(4, p.groups));
+    p.experts = size * p.groups;
+  } else {
+    p.experts = 8 * random.between(3, softmax ? 16 : 64);
+  }
+  p.k = random.coin() ? 8 : random.between(1, 8);
+  p.renormalize = random.coin();
+  p.scale = random.coin() ? 1.0f : 2.5f;
+  return p;
+}
+
 moe::Route random_problem(Random& random) {
   moe::Route p;
   p.rows = random.between(1, 9);
@@ -247,6 +285,9 @@ class Routing : public OnDevice {
       at_once.change = [&](moe::RoutePlan& plan) { plan.rows_per_worker = rows; };
       EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, at_once), got)) << rows << " rows of a warp at a time";
     }
+    Options lanes = options;
+    lanes.change = [](moe::RoutePlan& plan) { give_rows_to_lanes(plan); };
+    EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, lanes), got)) << "a row in each lane";
   }
 };
 
@@ -321,6 +362,34 @@ TEST_P(Routing, OfHardBiasesIsRight) {
   }
 }
 
+// Rows and biases of any kind, where each lane has a row, against the CPU.
+TEST_P(Routing, ByLanesIsRight) {
+  if (GetParam() == rtopk::DeviceKind::cpu) GTEST_SKIP() << "a CPU has no lanes";
+  Random random(seed() + 449);
+  for (std::int64_t i = 0; i < scaled(400); ++i) {
+    const moe::Route p = random_problem_of_lanes(random);
+    // Half of the time nothing is hard.
+    std::vector<float> logits = normal(p.rows * p.experts, random, random.coin() ? 1.0 : 5.0);
+    std::vector<float> bias = normal(p.experts, random, random.coin() ? 0.1 : 30.0);
+    const auto kind = static_cast<int>(random.between(0, 2 * kHardKinds - 1));
+    const auto kind_of_bias = static_cast<int>(random.between(0, 4 * kHardKinds - 1));
+    if (kind < kHardKinds) logits = hard(kind, p.rows * p.experts, random);
+    if (kind_of_bias < kHardKinds) bias = hard(kind_of_bias, p.experts, random);
+    if (random.between(0, 4) == 0) logits[static_cast<std::size_t>(random.between(0, p.rows * p.experts - 1))] = kNan;
+    const std::int64_t blocks = random.between(1, 4);
+    const auto change = [&](moe::RoutePlan& plan) {
+      EXPECT_TRUE(give_rows_to_lanes(plan));
+      plan.blocks = blocks;
+    };
+    const std::size_t misalignment = random.between(0, 9) == 0 ? rtopk::size_of(p.dtype) : 0;
+    const Routes got = run_on(GetParam(), p, logits, bias, {.misalignment = misalignment, .change = change});
+    EXPECT_TRUE(same(got, run_on(rtopk::DeviceKind::cpu, p, logits, bias)))
+        << name(p.score) << ", " << name(p.dtype) << ", " << p.rows << " rows, " << p.experts << " experts, k " << p.k
+        << ", " << p.group_k << " of " << p.groups << " groups, bias " << p.biased << ", rows of kind " << kind
+        << ", a bias of kind " << kind_of_bias << ", misaligned " << misalignment;
+  }
+}
+
 // Scores that an approximation cannot tell apart, and groups at the limit.
 TEST_P(Routing, OfScoresThatNearlyTieIsRight) {
   Random random(431);
@@ -357,6 +426,11 @@ TEST_P(Routing, IsTheSameWithAnyNumberOfThreadsOrBlocks) {
         };
         EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = change}), routes));
       }
+      const auto lanes = [&](moe::RoutePlan& plan) {
+        plan.blocks = blocks;
+        EXPECT_TRUE(give_rows_to_lanes(plan));
+      };
+      EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = lanes}), routes));
     }
   }
 }
@@ -378,8 +452,12 @@ TEST_P(Routing, HasTheBitsOfTheCpu) {
                            .biased = groups == 8};
         const std::vector<float> logits = normal(p.rows * p.experts, random, random.coin() ? 1.0 : 5.0);
         const std::vector<float> bias = normal(p.experts, random, 0.1);
-        EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias), run_on(rtopk::DeviceKind::cpu, p, logits, bias)))
+        const Routes of_cpu = run_on(rtopk::DeviceKind::cpu, p, logits, bias);
+        EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias), of_cpu))
             << name(score) << ", " << name(dtype) << ", " << groups << " groups";
+        const auto lanes = [](moe::RoutePlan& plan) { give_rows_to_lanes(plan); };
+        EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = lanes}), of_cpu))
+            << name(score) << ", " << name(dtype) << ", " << groups << " groups, by lanes";
       }
     }
   }
@@ -462,6 +540,56 @@ TEST(RoutePlans, FitGpusThatAreNotHere) {
       }
     }
   }
+}
+
+TEST(RoutePlans, GiveManyRowsToLanes) {
+  const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}, .compute_capability = 90, .multiprocessors = 132};
+  const moe::Route deepseek{.rows = 65536,
+                            .experts = 256,
+                            .k = 8,
+                            .groups = 8,
+                            .group_k = 4,
+                            .dtype = DType::bf16,
+                            .score = Score::sigmoid,
+                            .biased = true,
+                            .device = traits.device};
+  const auto rows_of_a_warp = [&](auto change) {
+    moe::Route p = deepseek;
+    change(p);
+    moe::RoutePlan plan;
+    EXPECT_TRUE(moe::make_plan(p, traits, plan).ok());
+    // What may not be given to lanes is refused.
+    moe::RoutePlan lanes = plan;
+    if (plan.rows_per_worker != 32) {
+      lanes.rows_per_worker = 32;
+      EXPECT_NE(std::string(moe::run(lanes, {}).text()).find("plan."), std::string::npos);
+    }
+    return plan.rows_per_worker;
+  };
+  EXPECT_EQ(rows_of_a_warp([](moe::Route&) {}), 32);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.rows = 8192; }), 1);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.k = 9; }), 2);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.group_k = 5; }), 4);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.groups = 16; }), 4);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.biased = false; }), 4);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.score = Score::softmax; }), 4);
+  const auto one_group = [](moe::Route& p) {
+    p.groups = p.group_k = 1;
+    p.dtype = DType::f32;
+  };
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 512; }), 32);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 516; }), 4);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 60; }), 32);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 62; }), 4);
+  const auto qwen = [&](moe::Route& p) {
+    one_group(p);
+    p.experts = 128;
+    p.score = Score::softmax;
+    p.biased = false;
+  };
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { qwen(p); }), 32);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { qwen(p), p.experts = 132; }), 4);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { qwen(p), p.biased = true; }), 4);
 }
 
 TEST(RouteRefusals, NameTheArgument) {

@@ -13,7 +13,29 @@ namespace {
 
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
 
-[[nodiscard]] bool lanes_may_have_rows(const moe::Route& p) { return p.experts <= kMaxFewExperts && p.groups == 1; }
+[[nodiscard]] bool has_few_experts(const moe::Route& p) { return p.experts <= kMaxFewExperts && p.groups == 1; }
+
+/// Rows that lanes take by way of shared memory: whole vectors of 16 bytes, groups of whole parts, and, for softmax,
+/// the order of its logits.
+[[nodiscard]] bool lanes_may_have_many_experts(const moe::Route& p) {
+  const std::int64_t bytes = p.experts * static_cast<std::int64_t>(size_of(p.dtype));
+  if (p.experts <= kMaxFewExperts || p.experts > kMaxLaneExperts || p.k > kMaxLaneRoutes || bytes % 16 != 0) {
+    return false;
+  }
+  if (p.score == moe::Score::softmax) return p.experts <= kMaxLaneSoftmaxExperts && p.groups == 1 && !p.biased;
+  return p.groups == 1 || (p.group_k <= kMaxLaneGroups && p.experts / p.groups % kLanePart == 0);
+}
+
+[[nodiscard]] bool lanes_may_have_rows(const moe::Route& p) {
+  return has_few_experts(p) || lanes_may_have_many_experts(p);
+}
+
+/// True if lanes that have a row each are faster. Logits of 16 bits without a bias tie too often.
+[[nodiscard]] bool lanes_have_rows(const moe::Route& p, const Traits& traits) {
+  if (has_few_experts(p)) return true;
+  return lanes_may_have_many_experts(p) && (p.biased || size_of(p.dtype) == 4) &&
+         p.rows >= traits.multiprocessors * kMinLaneRowsPerMultiprocessor;
+}
 
 /// A power of two. Every row needs a lane for each route.
 [[nodiscard]] std::int64_t max_rows_at_once(const moe::Route& p) {
@@ -24,8 +46,10 @@ constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
 /// Sets the fields that follow from the problem.
 void derive(moe::RoutePlan& plan) {
   plan.threads = kRouteThreads;
-  plan.shared_bytes =
-      static_cast<std::size_t>(kRouteWarps * route_words_per_warp(plan.problem)) * sizeof(std::uint32_t);
+  const bool of_lanes = plan.rows_per_worker == kRowsOfLanes && !has_few_experts(plan.problem);
+  plan.shared_bytes = static_cast<std::size_t>(of_lanes ? lane_bytes_per_block(plan.problem)
+                                                        : kRouteWarps * route_words_per_warp(plan.problem) *
+                                                              static_cast<std::int64_t>(sizeof(std::uint32_t)));
   plan.workspace_bytes = 0;
 }
 
@@ -41,9 +65,12 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
   moe::RoutePlan made{.problem = problem};
   const std::int64_t most =
       std::int64_t{traits.multiprocessors} * route_blocks(problem.score, route_experts_per_lane(problem.experts));
-  if (lanes_may_have_rows(problem)) {
+  if (lanes_have_rows(problem, traits)) {
     made.rows_per_worker = kRowsOfLanes;
-    made.blocks = std::min(most, core::ceil_div(problem.rows, std::int64_t{kRouteThreads}));
+    // Those of few experts read all of their rows at once, and go on with others. Those of many have much to do with
+    // one row, and end with it: the next block begins when it can.
+    made.blocks = std::min(has_few_experts(problem) ? most : kMaxBlocks,
+                           core::ceil_div(problem.rows, std::int64_t{kRouteThreads}));
   } else {
     // Several rows at once take fewer instructions, but each waits for those before: only where there are rows for all
     // warps.
@@ -64,11 +91,13 @@ Status make_plan(const moe::Route& problem, const Traits& traits, moe::RoutePlan
 
 Status check_plan(const moe::RoutePlan& plan) noexcept {
   if (plan.blocks < 1 || plan.blocks > kMaxBlocks) return core::invalid("plan.blocks", plan.blocks, "1 to 2^20");
-  const bool lanes_have_rows = plan.rows_per_worker == kRowsOfLanes && lanes_may_have_rows(plan.problem);
-  if (!lanes_have_rows && (plan.rows_per_worker < 1 || plan.rows_per_worker > max_rows_at_once(plan.problem) ||
-                           !std::has_single_bit(static_cast<std::uint64_t>(plan.rows_per_worker)))) {
-    return core::invalid("plan.rows_per_worker", plan.rows_per_worker,
-                         "1, 2 if k is at most 16, 4 if k is at most 8, or 32 for up to 16 experts in one group");
+  const bool of_lanes = plan.rows_per_worker == kRowsOfLanes && lanes_may_have_rows(plan.problem);
+  if (!of_lanes && (plan.rows_per_worker < 1 || plan.rows_per_worker > max_rows_at_once(plan.problem) ||
+                    !std::has_single_bit(static_cast<std::uint64_t>(plan.rows_per_worker)))) {
+    return core::invalid(
+        "plan.rows_per_worker", plan.rows_per_worker,
+        "1, 2 if k is at most 16, 4 if k is at most 8, or 32 for up to 16 experts in one group, and for "
+        "rows that lanes can take by way of shared memory");
   }
   moe::RoutePlan derived = plan;
   derive(derived);

@@ -19,6 +19,27 @@ inline constexpr std::int64_t kMaxRowsAtOnce = 4;
 inline constexpr std::int64_t kMaxFewExperts = 16;
 inline constexpr std::int64_t kRowsOfLanes = 32;  ///< RoutePlan::rows_per_worker then.
 
+// Many rows of more experts have a lane each, too, and come through shared memory: see lane.cuh.
+inline constexpr std::int64_t kMaxLaneRoutes = 8;
+inline constexpr std::int64_t kMaxLaneExperts = 512;
+inline constexpr std::int64_t kMaxLaneSoftmaxExperts = 128;  ///< As many as the sum of powers has parts.
+inline constexpr std::int64_t kMaxLaneGroups = 4;            ///< That stay.
+inline constexpr std::int64_t kLanePart = 32;                ///< Experts that are ranked before others are looked at.
+/// Blocks on a multiprocessor at a time, if registers and shared memory allow it: 65,536 rows on an H200 are then
+/// routed in one wave.
+inline constexpr std::int32_t kLaneBlocks = 4;
+/// From so many rows for each multiprocessor on: fewer leave too many lanes without one.
+inline constexpr std::int64_t kMinLaneRowsPerMultiprocessor = 96;
+
+/// What is copied of a row at a time: a line of the cache. In shared memory rows are 16 bytes further apart, so that
+/// lanes that load 16 bytes of theirs use all banks.
+inline constexpr std::int64_t kLanePieceBytes = 128;
+inline constexpr std::int64_t kLaneRowBytes = kLanePieceBytes + 16;
+inline constexpr std::int64_t kLaneStageBytes = 32 * kLaneRowBytes;
+inline constexpr int kLaneStages = 2;  ///< Pieces in shared memory: one is read while the other is on its way.
+/// A list of keys in each lane, for a group that stays.
+inline constexpr std::int64_t kLaneListBytes = 32 * kMaxLaneRoutes * 4;
+
 /// Experts that each lane of a warp has in registers.
 [[nodiscard]] constexpr std::int64_t route_experts_per_lane(std::int64_t experts) noexcept {
   return experts <= 128 ? 4 : experts <= 256 ? 8 : experts <= 384 ? 12 : experts <= 512 ? 16 : 32;
@@ -50,5 +71,18 @@ inline constexpr std::int64_t kRoutePlaceWords = 64;
 [[nodiscard]] constexpr std::int64_t route_words_per_warp(const moe::Route& problem) noexcept {
   return kRoutePlaceWords + problem.experts + problem.groups;
 }
+
+/// Experts as lanes have them, in whole pieces of any type.
+[[nodiscard]] constexpr std::int64_t lane_experts(std::int64_t experts) noexcept { return (experts + 63) / 64 * 64; }
+
+/// Bytes of shared memory, if lanes have the rows of many experts: of a warp, and of a block with a term for each
+/// expert. A row that is routed exactly takes the place of the pieces.
+[[nodiscard]] constexpr std::int64_t lane_bytes_per_warp(std::int64_t groups) noexcept {
+  return kLaneStages * kLaneStageBytes + (groups > 1 ? kMaxLaneGroups * kLaneListBytes : 0);
+}
+[[nodiscard]] constexpr std::int64_t lane_bytes_per_block(const moe::Route& problem) noexcept {
+  return lane_experts(problem.experts) * 4 + kRouteWarps * lane_bytes_per_warp(problem.groups);
+}
+static_assert(kLaneStages * kLaneStageBytes >= 2 * kMaxLaneExperts * 4);
 
 }  // namespace rtopk::cuda

@@ -20,6 +20,12 @@ namespace rtopk::cuda {
   asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+/// The lesser of both, or NaN if one is.
+[[nodiscard]] __device__ inline float least_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
 
 inline constexpr float kMinusLog2E = -0x1.715476p0f;
 

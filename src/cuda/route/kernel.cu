@@ -1,4 +1,4 @@
-// Launches the routing kernel of a plan. None has more than 48 KiB of shared memory in a block.
+// Launches the routing kernel of a plan.
 #include "core/dispatch.hpp"
 #include "cuda/route/kernel.cuh"
 
@@ -24,7 +24,7 @@ cudaError_t launch_fast(const RouteArguments& args, const Grid& grid) {
 template <class T>
 cudaError_t launch_any(const RouteArguments& args, const Grid& grid) {
   static std::atomic<std::uint64_t> allowed;
-  if (args.rows_at_once == kRowsOfLanes) {
+  if (args.experts <= kMaxFewExperts && args.rows_at_once == kRowsOfLanes) {
     return args.experts <= 8 ? launch(&route_few_kernel<T, 8>, allowed, grid, args)
                              : launch(&route_few_kernel<T, 16>, allowed, grid, args);
   }
@@ -41,6 +41,8 @@ cudaError_t launch_any(const RouteArguments& args, const Grid& grid) {
 }  // namespace
 
 cudaError_t launch_route(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid) {
+  const bool lanes_have_rows = args.rows_at_once == kRowsOfLanes && args.experts > kMaxFewExperts;
+  if (lanes_have_rows && args.fast) return launch_route_lanes(plan, args, grid);
   return core::with_element_type(plan.problem.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int32_t>) {
       return cudaErrorInvalidValue;  // refused by check_problem

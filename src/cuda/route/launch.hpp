@@ -29,13 +29,18 @@ struct RouteArguments {
   std::int32_t log2_row_lanes = 5;    ///< The lanes of a row then.
   RouteStep next_row{};               ///< To the next row of those at once.
   RouteStep next_turn{};              ///< From the last of them to the first of the warp's next turn.
+  std::int32_t lane_group_parts = 0;  ///< If lanes have rows: a group's parts of kLanePart experts.
+  std::uint32_t lane_shift = 512;     ///< 2^9. Not a constant, so that multiplications by it stay what they are.
   float scale = 1.0f;
   moe::Score score = moe::Score::softmax;
   bool renormalize = true;
-  bool fast = false;  ///< Rows are tried in registers first; if a lane has a row, loads are of four logits.
+  bool fast = false;  ///< Rows are tried in registers first; if a lane has a row of few experts, loads are of four.
 };
 
-/// Enqueues the kernel of a plan.
+/// Enqueues the kernel that gives each lane a row of more than kMaxFewExperts experts.
+cudaError_t launch_route_lanes(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid);
+
+/// Enqueues the kernel of any plan.
 cudaError_t launch_route(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid);
 
 }  // namespace rtopk::cuda

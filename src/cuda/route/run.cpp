@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "core/sizes.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/route/launch.hpp"
 #include "cuda/runtime/device_guard.hpp"
@@ -28,8 +29,9 @@ bool is_fast(const moe::Route& p, const moe::RouteCall& call) {
          std::has_single_bit(static_cast<std::uint64_t>(size / per_part));
 }
 
-/// True if a lane, which has a row of its own, can load four logits at once.
-bool loads_quads(const moe::Route& p, const moe::RouteCall& call) {
+/// True if a lane that has a row of its own can load four logits at once; of many experts, if copies of 16 bytes can.
+bool lanes_are_fast(const moe::Route& p, const moe::RouteCall& call) {
+  if (p.experts > kMaxFewExperts) return is_aligned(call.logits, 16);
   return p.experts % 4 == 0 && is_aligned(call.logits, 4 * size_of(p.dtype));
 }
 
@@ -61,10 +63,11 @@ Status run(const moe::RoutePlan& plan, const moe::RouteCall& call, void*, void* 
       .log2_row_lanes = 5 - std::countr_zero(static_cast<std::uint64_t>(plan.rows_per_worker)),
       .next_row = step_of(problem, 1),
       .next_turn = step_of(problem, (plan.blocks * kRouteWarps - 1) * plan.rows_per_worker + 1),
+      .lane_group_parts = static_cast<std::int32_t>(core::ceil_div(problem.experts / problem.groups, kLanePart)),
       .scale = problem.scale,
       .score = problem.score,
       .renormalize = problem.renormalize,
-      .fast = plan.rows_per_worker == kRowsOfLanes ? loads_quads(problem, call) : is_fast(problem, call)};
+      .fast = plan.rows_per_worker == kRowsOfLanes ? lanes_are_fast(problem, call) : is_fast(problem, call)};
   if (!problem.biased) arguments.call.bias = nullptr;
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
