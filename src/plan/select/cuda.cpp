@@ -163,11 +163,25 @@ bool with_tournament_config(const Problem& problem, F&& f) {
   });
 }
 
+/// The same for general rows. Dense rows and masks of them are cuda_warp's.
+template <class T, class F>
+bool with_uneven_tournament_config(const Problem& problem, F&& f) {
+  if (problem.k > kTournamentMaxK || problem.form == Form::dense || problem.form == Form::mask) return false;
+  return with_tournament_list(problem.k, [&]<int K>() {
+    if (problem.cols > kTournamentMaxCols<T, K>) return false;
+    return for_uneven_tournament_variants<T, K>([&]<int G, int R>() {
+      using Config = UnevenTournamentConfig<T, G, R>;
+      const auto bytes = std::int64_t{Config::shared_bytes(K, problem.cols)};
+      return Config::takes(problem.cols) && f.template operator()<G, R>(bytes, bytes);
+    });
+  });
+}
+
 /// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t most_bytes) {
+    const auto set = [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t most_bytes) {
       // In a batch copies run ahead, but long batches leave the device idle at the end. Of 1 to 16 tiles three were
       // best, and one if there are few tiles.
       constexpr std::int64_t kWarpsPerMultiprocessor = 160;
@@ -185,7 +199,9 @@ bool plan_tournament(const Traits& traits, Plan& plan) {
       plan.rows_per_block = batch * kTournamentWarps * kRows;
       plan.blocks = core::ceil_div(tiles, batch * kTournamentWarps);
       return true;
-    });
+    };
+    return core::is_general(problem) ? with_uneven_tournament_config<T>(problem, set)
+                                     : with_tournament_config<T>(problem, set);
   });
 }
 
@@ -477,7 +493,7 @@ void pick_general_family(const Traits& traits, Plan& plan) {
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   const bool planned = core::bisects(problem)
                            ? takes(Family::cuda_scan)
-                           : takes(Family::cuda_warp) ||
+                           : takes(Family::cuda_tournament) || takes(Family::cuda_warp) ||
                                  (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
                                  takes(Family::cuda_block) || (has_small_share(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
@@ -504,12 +520,14 @@ void pick_family(const Traits& traits, Plan& plan) {
 Status check_search(Family family, const Problem& problem, const char* argument) {
   const bool exact = !core::bisects(problem);
   if (core::is_general(problem)) {
-    const bool takes = exact ? family == Family::cuda_warp || family == Family::cuda_block ||
-                                   family == Family::cuda_cluster || family == Family::cuda_radix
+    const bool takes = exact ? family == Family::cuda_warp || family == Family::cuda_tournament ||
+                                   family == Family::cuda_block || family == Family::cuda_cluster ||
+                                   family == Family::cuda_radix
                              : family == Family::cuda_scan;
     if (takes) return {};
     return core::status(StatusCode::invalid_argument, "%s is %s; accepted for these rows on a GPU: %s", argument,
-                        name(family), exact ? "cuda_warp, cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
+                        name(family),
+                        exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
   }
   switch (family) {
     case Family::cuda_warp: return {};
@@ -535,10 +553,14 @@ Status check_search(Family family, const Problem& problem, const char* argument)
 }
 
 /// The problems that a family takes, for the error if it does not take this one.
-const char* limits_of(Family family) {
+const char* limits_of(Family family, bool general) {
   switch (family) {
     case Family::cuda_warp: return "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament:
+      if (general) {
+        return "pairs, k up to 8 and rows of up to 192 columns (255 of 16 bits, 128 of f64), or k up to 16 and rows of "
+               "up to 128 (160 of 16 bits, none of f64)";
+      }
       return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 "
              "(160 of 16 bits, none of f64)";
     case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of up to 8 blocks";
@@ -566,7 +588,7 @@ Status plan_wanted(const Traits& traits, Family wanted, Plan& plan) {
   if (plan_family(traits, wanted, true, plan)) return {};
   return core::status(StatusCode::invalid_argument, "family is %s, with %lld columns and k = %lld of %s; it takes %s",
                       name(wanted), static_cast<long long>(plan.problem.cols), static_cast<long long>(plan.problem.k),
-                      name(plan.problem.dtype), limits_of(wanted));
+                      name(plan.problem.dtype), limits_of(wanted, core::is_general(plan.problem)));
 }
 
 /// True if blocks of `warps` warps that need `shared_bytes` can take the plan's rows in tiles of `rows`.
@@ -599,11 +621,16 @@ bool tiles_are_known(const Plan& plan) {
         return (!core::bisects(problem) || Config::stops_early(problem.cols)) && fits.template operator()<Config>(G, R);
       });
     } else {
-      with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
+      const auto fits = [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
         known = tiles_fit(plan, kTournamentWarps, 32 / G, shared_bytes);
         return true;
-      });
+      };
+      if (core::is_general(problem)) {
+        with_uneven_tournament_config<T>(problem, fits);
+      } else {
+        with_tournament_config<T>(problem, fits);
+      }
     }
   });
   return known;
