@@ -23,8 +23,8 @@ struct Size {
 };
 
 /// One size for each way to select: rows of every family.
-constexpr Size kSizes[] = {{1, 1},       {2, 1},        {9, 3},       {40, 8},      {64, 64},
-                           {256, 32},    {1000, 1},     {1000, 100},  {2100, 300},  {5000, 64},
+constexpr Size kSizes[] = {{1, 1},       {2, 1},        {9, 3},       {40, 8},      {64, 64},     {100, 10},
+                           {150, 4},     {256, 32},     {1000, 1},    {1000, 100},  {2100, 300},  {5000, 64},
                            {5000, 4999}, {20000, 2048}, {40000, 100}, {70000, 512}, {70000, 9000}};
 
 constexpr ArrayType kTypes[] = {ArrayType::i32, ArrayType::i64};

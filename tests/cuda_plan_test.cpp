@@ -157,6 +157,35 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
   }
 }
 
+// Segments, and other general rows, are as short as the matrices that need no search.
+TEST(CudaPlans, SearchNothingInShortGeneralRowsForSmallK) {
+  const auto family = [](const Problem& problem) {
+    Plan plan;
+    const rtopk::Status status = rtopk::make_plan(problem, kGpus[2], plan);
+    EXPECT_TRUE(status.ok()) << status.text() << '\n' << describe(problem);
+    return plan.family;
+  };
+  for (const rtopk::DType dtype : kDTypes) {
+    const std::int64_t few = dtype == rtopk::DType::f64 ? 128 : rtopk::size_of(dtype) == 2 ? 255 : 192;
+    const std::int64_t many = dtype == rtopk::DType::f64 ? 0 : rtopk::size_of(dtype) == 2 ? 160 : 128;
+    for (const std::int64_t cols : {8, 16, 40, 100, 128, 129, 160, 161, 192, 193, 255, 256, 900}) {
+      for (const std::int64_t k : {1, 8, 9, 16, 17}) {
+        if (k > cols) continue;
+        Problem problem = problem_of(1 << 20, cols, k);
+        problem.dtype = dtype;
+        problem.ragged.offsets = rtopk::ArrayType::i64;
+        problem.ragged.elements = std::int64_t{1} << 30;
+        const bool short_enough = cols <= (k <= 8 ? few : k <= 16 ? many : 0);
+        EXPECT_EQ(family(problem), short_enough ? rtopk::Family::cuda_tournament : rtopk::Family::cuda_warp)
+            << describe(problem);
+        problem.ragged = {.lengths = rtopk::ArrayType::i32};
+        problem.form = rtopk::Form::mask;
+        EXPECT_EQ(family(problem), rtopk::Family::cuda_warp) << describe(problem);
+      }
+    }
+  }
+}
+
 // Odd numbers of columns have no alignment that 16-byte copies could use.
 TEST(CudaPlans, TakeRowsOffAlignmentWithConfigsOfTheirOwn) {
   for (const rtopk::DType dtype : kDTypes) {

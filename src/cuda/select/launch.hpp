@@ -19,6 +19,9 @@ template <class T>
 cudaError_t launch_ragged(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
 template <class T>
 cudaError_t launch_tournament(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
+/// cuda_tournament for general rows.
+template <class T>
+cudaError_t launch_uneven(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
 template <class T>
 cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid);
 template <class T>

@@ -102,7 +102,8 @@ cudaError_t launch_family(const Plan& plan, SelectArguments& args, const RowRule
     case Family::cuda_warp: return launch_warp_rows<T>(plan, args, rules, grid);
     case Family::cuda_tournament:
       args.batch_length = plan.rows_per_block * plan.lanes_per_row / plan.threads;
-      return launch_tournament<T>(plan, args, rules, grid);
+      return rules != nullptr ? launch_uneven<T>(plan, args, rules, grid)
+                              : launch_tournament<T>(plan, args, rules, grid);
     case Family::cuda_block: return launch_block<T>(plan, args, rules, grid);
     case Family::cuda_filter: return launch_filter<T>(plan, args, rules, grid);
     case Family::cuda_cluster: return launch_cluster<T>(plan, args, rules, grid);

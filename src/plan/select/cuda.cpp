@@ -104,7 +104,7 @@ void pick_general_family(const Traits& traits, Plan& plan) {
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   const bool planned = core::bisects(problem)
                            ? takes(Family::cuda_scan)
-                           : takes(Family::cuda_warp) ||
+                           : takes(Family::cuda_tournament) || takes(Family::cuda_warp) ||
                                  (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
                                  takes(Family::cuda_block) || (has_small_share(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);

@@ -27,6 +27,10 @@ const char* limits_of(Family family, bool general) {
       return general ? "such rows of up to 1984 columns (1920 of 16 bits, 960 of f64)"
                      : "rows of up to 2048 columns (1024 of f64)";
     case Family::cuda_tournament:
+      if (general) {
+        return "pairs, k up to 8 and rows of up to 192 columns (255 of 16 bits, 128 of f64), or k up to 16 and rows of "
+               "up to 128 (160 of 16 bits, none of f64)";
+      }
       return "k up to 8 and rows of up to 1024 columns (128 of f64), or k up to 16 and rows of up to 128 "
              "(160 of 16 bits, none of f64)";
     case Family::cuda_block: return "rows of 16 bytes or more that fit into the shared memory of up to 8 blocks";
@@ -141,12 +145,14 @@ Status check_general(const Problem& problem) noexcept {
 Status check_search(Family family, const Problem& problem, const char* argument) noexcept {
   const bool exact = !core::bisects(problem);
   if (core::is_general(problem)) {
-    const bool takes = exact ? family == Family::cuda_warp || family == Family::cuda_block ||
-                                   family == Family::cuda_cluster || family == Family::cuda_radix
+    const bool takes = exact ? family == Family::cuda_warp || family == Family::cuda_tournament ||
+                                   family == Family::cuda_block || family == Family::cuda_cluster ||
+                                   family == Family::cuda_radix
                              : family == Family::cuda_scan;
     if (takes) return {};
     return core::status(StatusCode::invalid_argument, "%s is %s; accepted for these rows on a GPU: %s", argument,
-                        name(family), exact ? "cuda_warp, cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
+                        name(family),
+                        exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_cluster or cuda_radix" : "cuda_scan");
   }
   switch (family) {
     case Family::cuda_warp: return {};

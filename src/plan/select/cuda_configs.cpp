@@ -148,11 +148,25 @@ bool with_tournament_config(const Problem& problem, F&& f) {
   });
 }
 
+/// The same for general rows. Dense rows and masks of them are cuda_warp's.
+template <class T, class F>
+bool with_uneven_tournament_config(const Problem& problem, F&& f) {
+  if (problem.k > kTournamentMaxK || problem.form == Form::dense || problem.form == Form::mask) return false;
+  return with_tournament_list(problem.k, [&]<int K>() {
+    if (problem.cols > kTournamentMaxCols<T, K>) return false;
+    return for_uneven_tournament_variants<T, K>([&]<int G, int R>() {
+      using Config = UnevenTournamentConfig<T, G, R>;
+      const auto bytes = std::int64_t{Config::shared_bytes(K, problem.cols)};
+      return Config::takes(problem.cols) && f.template operator()<G, R>(bytes, bytes);
+    });
+  });
+}
+
 /// For small k, also a warp or some of its lanes for each row, but without a search.
 bool plan_tournament(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    return with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t most_bytes) {
+    const auto set = [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t most_bytes) {
       // In a batch copies run ahead, but long batches leave the device idle at the end. Of 1 to 16 tiles three were
       // best, and one if there are few tiles.
       constexpr std::int64_t kWarpsPerMultiprocessor = 160;
@@ -170,7 +184,9 @@ bool plan_tournament(const Traits& traits, Plan& plan) {
       plan.rows_per_block = batch * kTournamentWarps * kRows;
       plan.blocks = core::ceil_div(tiles, batch * kTournamentWarps);
       return true;
-    });
+    };
+    return core::is_general(problem) ? with_uneven_tournament_config<T>(problem, set)
+                                     : with_tournament_config<T>(problem, set);
   });
 }
 
@@ -405,11 +421,16 @@ bool tiles_are_known(const Plan& plan) noexcept {
         return (!core::bisects(problem) || Config::stops_early(problem.cols)) && fits.template operator()<Config>(G, R);
       });
     } else {
-      with_tournament_config<T>(problem, [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
+      const auto fits = [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
         known = tiles_fit(plan, kTournamentWarps, 32 / G, shared_bytes);
         return true;
-      });
+      };
+      if (core::is_general(problem)) {
+        with_uneven_tournament_config<T>(problem, fits);
+      } else {
+        with_tournament_config<T>(problem, fits);
+      }
     }
   });
   return known;

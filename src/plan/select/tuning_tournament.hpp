@@ -135,6 +135,35 @@ struct UnalignedTournamentConfig : TournamentLists<T, G> {
   static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
 };
 
+/// General rows, at any address. Each has a slot, which is an odd number of vectors, and a record of where it begins and
+/// ends.
+template <class T, int G, int R>
+struct UnevenTournamentConfig : UnalignedTournamentConfig<T, G, R> {
+  using Base = UnalignedTournamentConfig<T, G, R>;
+  static constexpr int kRecordBytes = 16;
+  /// What rows have of their own takes registers too. Shared memory mostly allows no more warps.
+  static constexpr int kRegisters = Base::kBytes == 8 ? 96 : 80;
+  static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
+
+  /// A unit that begins in a row may be read past its end, and so past the last row's.
+  static constexpr int records_at(std::int64_t cols) {
+    return Base::kRows * Base::slot_vectors(cols) * 16 + Base::kUnitBytes;
+  }
+  static constexpr int stage_bytes(std::int64_t cols) { return records_at(cols) + Base::kRows * kRecordBytes; }
+
+  // A warp's shared memory: a unit of padding, for lanes whose row has ended; the lists; the stages.
+
+  static constexpr int stages_at(int most_k) {
+    return Base::kListsAt + Base::values_bytes(most_k) + (Base::kRows * most_k * 4 + 15) / 16 * 16;
+  }
+  static constexpr int warp_bytes(int most_k, std::int64_t cols) {
+    return stages_at(most_k) + Base::kStages * stage_bytes(cols);
+  }
+  static constexpr int shared_bytes(int most_k, std::int64_t cols) {
+    return kTournamentWarps * warp_bytes(most_k, cols);
+  }
+};
+
 /// Calls `f.template operator()<G, R>()` for configs with up to kMost elements for a lane, shortest rows first, until
 /// it returns true.
 template <class T, int K, int kMost, class F>
@@ -185,6 +214,18 @@ constexpr bool for_unaligned_tournament_variants(F&& f) {
     if constexpr (K <= 8) return f.template operator()<32, 64>();
     return false;
   }
+}
+
+/// The same for general rows: those of up to four lanes. cuda_warp takes longer ones.
+template <class T, int K, class F>
+constexpr bool for_uneven_tournament_variants(F&& f) {
+  return for_unaligned_tournament_variants<T, K>([&]<int G, int R>() {
+    if constexpr (G <= 4) {
+      return f.template operator()<G, R>();
+    } else {
+      return false;
+    }
+  });
 }
 
 }  // namespace rtopk::cuda

@@ -110,6 +110,8 @@ struct UnalignedConfig : WarpLists<T, G, R> {
   }
 };
 
+inline constexpr int kRaggedRecordBytes = 16;  ///< The shape of a row, in shared memory.
+
 /// Short general rows: up to kCols elements at any address. A lane holds R neighbouring elements. The number of words
 /// that they take is no multiple of four, which would cause bank conflicts.
 template <class T, int G, int R>
@@ -119,8 +121,9 @@ struct RaggedConfig : WarpLists<T, G, R> {
   static constexpr int kBlocksPerMultiprocessor =
       std::max(WarpLists<T, G, R>::kBlocksPerMultiprocessor - (sizeof(T) == 8 ? 0 : 1), 3);
   static constexpr int kRowBytes = kCols * static_cast<int>(sizeof(T));
-  /// A row may begin anywhere in the first vector. 16-bit rows are read up to a word past their end.
-  static constexpr int kSlotBytes = (kRowBytes + 15 + 15 + 4) / 16 * 16;
+  /// A row may begin anywhere in the first vector. 16-bit rows are read up to a word past their end. The row's shape comes
+  /// last.
+  static constexpr int kSlotBytes = (kRowBytes + 15 + 15 + 4) / 16 * 16 + kRaggedRecordBytes;
   /// Copies of a lane for a row: its vectors, and one more for what it does not fill.
   static constexpr int kCopies = (kRowBytes / 16 + 2 + G - 1) / G;
 
@@ -202,9 +205,11 @@ constexpr bool for_ragged_variants(F&& f) {
            f.template operator()<8, 44>() || f.template operator()<8, 60>() || f.template operator()<16, 60>() ||
            f.template operator()<32, 60>();
   } else {
+    // Four rows of 44 elements a lane share what two of 22 would: about 250 instructions a row instead of 430.
+    constexpr int kMiddle = std::is_same_v<T, float> ? 8 : 16;
     const bool found = f.template operator()<2, 14>() || f.template operator()<4, 14>() ||
                        f.template operator()<8, 14>() || f.template operator()<8, 22>() ||
-                       f.template operator()<16, 22>() || f.template operator()<16, 30>() ||
+                       f.template operator()<kMiddle, 352 / kMiddle>() || f.template operator()<16, 30>() ||
                        f.template operator()<32, 30>();
     if constexpr (sizeof(T) == 4) {
       return found || f.template operator()<32, 62>();

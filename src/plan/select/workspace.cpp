@@ -66,7 +66,9 @@ bool sorts_afterwards(const Plan& plan) noexcept {
 
 bool needs_indices(const Plan& plan) noexcept {
   const bool lists = plan.problem.form == Form::pairs || plan.problem.form == Form::cbsr;
-  return sorts_afterwards(plan) || (lists && core::is_general(plan.problem) && plan.family != Family::cuda_warp);
+  // These two list results in shared memory.
+  const bool keeps_lists = plan.family == Family::cuda_warp || plan.family == Family::cuda_tournament;
+  return sorts_afterwards(plan) || (lists && core::is_general(plan.problem) && !keeps_lists);
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) noexcept {

@@ -27,6 +27,7 @@ struct TournamentElement<float> {
   static constexpr bool kHasNan = true;
 
   static __device__ Word from_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+  static __device__ std::uint32_t without_sign(std::uint32_t bits) { return bits & 0x7fffffffu; }
   static __device__ Word greater(Word a, Word b) { return Element<float>::greater_or_nan(a, b); }
   static __device__ Word lesser(Word a, Word b) { return Element<float>::lesser_or_nan(a, b); }
   static __device__ Word least() { return -__uint_as_float(0x7f800000u); }
@@ -104,10 +105,15 @@ struct TournamentIntegers {
 template <>
 struct TournamentElement<std::int32_t> : TournamentIntegers<std::int32_t> {
   static __device__ Word from_bits(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }
+  /// Minus the absolute value, which always exists.
+  static __device__ std::uint32_t without_sign(std::uint32_t bits) {
+    return static_cast<std::int32_t>(bits) < 0 ? bits : 0u - bits;
+  }
 };
 
 template <>
 struct TournamentElement<double> : TournamentIntegers<std::uint64_t> {
+  static __device__ std::uint64_t without_sign(std::uint64_t bits) { return bits << 1 >> 1; }
   static __device__ Word from_bits(std::uint64_t bits) {
     return Element<double>::sort_key(__longlong_as_double(static_cast<std::int64_t>(bits)));
   }
@@ -122,6 +128,7 @@ struct TournamentPairs {
 
   static __device__ std::uint32_t bits(Word x) { return *reinterpret_cast<const std::uint32_t*>(&x); }
   static __device__ Word from_bits(std::uint32_t bits) { return *reinterpret_cast<const Word*>(&bits); }
+  static __device__ std::uint32_t without_sign(std::uint32_t bits) { return bits & 0x7fff7fffu; }
   static __device__ Word greater(Word a, Word b) { return __hmax2_nan(a, b); }
   static __device__ Word lesser(Word a, Word b) { return __hmin2_nan(a, b); }
   static __device__ Word least() { return from_bits(Pair::kInfinity | 0x80008000u); }

@@ -100,7 +100,10 @@ struct TournamentResults {
     list(reinterpret_cast<const T*>(tournament_memory() + elements_at), first_col, marks, values + position,
          columns + position);
     __syncwarp();
-    if (ordered != 0) order_results(values, columns, ordered, smallest);
+    if (ordered != 0) {
+      order_results(
+          values, columns, ordered, smallest, [](T value) { return value; }, [&](int) { return ordered; });
+    }
     if (values_to != nullptr) write_values(values_to, values, count);
     if (indices_to == nullptr) return;
     switch (index_type) {
@@ -163,20 +166,22 @@ struct TournamentResults {
   }
 
   /// Sorts the results of every row, largest first: the rank of a result is the number of results before it. K
-  /// neighbouring lanes hold those of a row.
-  static __device__ void order_results(T* values, std::int32_t* columns, int k, bool smallest) {
+  /// neighbouring lanes hold those of a row. `compared(value)` stands for a value; row i has `results_of(i)` of k.
+  template <class Compared, class ResultsOf>
+  static __device__ void order_results(T* values, std::int32_t* columns, int k, bool smallest, Compared compared,
+                                       ResultsOf results_of) {
     const int number = lane() % K;
 #pragma unroll 1
     for (int first = 0; first < Lists::kRows; first += 32 / K) {
       const int row = first + lane() / K;
-      const bool exists = number < k && row < Lists::kRows;
+      const bool exists = row < Lists::kRows && number < results_of(row);
       T value{};
       std::int32_t column = 0;
       typename Element<T>::SortKey key = 0;
       if (exists) {
         value = values[row * k + number];
         column = columns[row * k + number];
-        key = Element<T>::sort_key(Element<T>::value(value));
+        key = Element<T>::sort_key(Element<T>::value(compared(value)));
         if (smallest) key = ~key;
       }
       int rank = 0;

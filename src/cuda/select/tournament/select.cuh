@@ -90,7 +90,7 @@ class TournamentSelect {
   using List = TournamentList<E>;
   using Group = LaneGroup<G>;
 
-  __device__ explicit TournamentSelect(const SelectArguments& args) : plain_(!args.smallest) {}
+  __device__ explicit TournamentSelect(const SelectArguments& args) : plain_(!args.smallest && !args.magnitude) {}
 
   /// Selects from the rows of a tile and writes the results.
   __device__ void select(const Tile& tile) {

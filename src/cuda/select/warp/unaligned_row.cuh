@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/runtime/async_copy.cuh"
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/element.cuh"
 #include "cuda/select/marks.cuh"
+#include "cuda/select/warp/copy_row.cuh"
 #include "plan/select/tuning_warp.hpp"
 
 namespace rtopk::cuda {
@@ -142,34 +142,13 @@ struct UnalignedRow {
   // ------------------------------------------------------------------------------------------------------------------
   // Copies from memory and to it.
 
-  /// Starts to copy a row. Vectors are copied whole, because what lies around a row is mostly other rows. The first vector
-  /// of the matrix and the last one may reach outside of it: they are copied element by element.
   static __device__ void fetch(const SelectArguments& args, char* stage, std::int64_t row) {
     const int lead = lead_of(args, row);
     const T* from = static_cast<const T*>(args.input) + row * args.stride - lead;
-    const int elements = lead + static_cast<int>(args.cols);
-    const int vectors = (elements + kVector - 1) / kVector;
-    const bool first_outside = row == 0 && lead > 0;
-    const bool last_outside = row == args.rows - 1 && elements % kVector != 0;
-    const int end = vectors - (last_outside ? 1 : 0);
+    const int end = lead + static_cast<int>(args.cols);
     T* slot = reinterpret_cast<T*>(stage + Group::index_in_warp() * Config::slot_bytes(args.cols));
-    const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(slot)) + Group::lane() * 16;
-    const T* mine = opaque(from + Group::lane() * kVector);
-#pragma unroll
-    for (int i = 0; i < Config::kCopies; ++i) {
-      const int vector = i * G + Group::lane();
-      const bool copies = vector < end && !(i == 0 && first_outside && vector == 0);
-      if (copies) copy_async_once<false>(to + i * G * 16, mine + i * G * kVector);
-    }
-    if (first_outside || last_outside) {
-#pragma unroll 1
-      for (int j = Group::lane(); j < 2 * kVector; j += G) {
-        const int element = j < kVector ? j : (vectors - 1) * kVector + j - kVector;
-        const bool wanted = j < kVector ? first_outside && element >= lead : last_outside;
-        if (wanted && element < elements) slot[element] = from[element];
-      }
-    }
-    commit_copies();
+    copy_row<G, Config::kCopies>(slot, from, lead, end, row == 0 && lead > 0,
+                                 row == args.rows - 1 && end % kVector != 0);
   }
 
   __device__ void write_dense(const Marks<R>& chosen) const {

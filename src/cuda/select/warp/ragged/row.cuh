@@ -2,18 +2,20 @@
 //
 // It lies in shared memory as it does in memory, copied as aligned vectors of 16 bytes, so its first element may be
 // anywhere in the first vector. A lane holds R neighbouring elements. Past the end of the row it holds a value that
-// loses against every element, so that rows of any length are searched alike.
+// loses against every element, so that rows of any length are searched alike: that value is written to shared memory,
+// once, a vector at a time.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "core/rows.hpp"
-#include "cuda/runtime/async_copy.cuh"
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/element.cuh"
 #include "cuda/select/expectation.hpp"
-#include "cuda/select/general_row.cuh"
 #include "cuda/select/marks.cuh"
+#include "cuda/select/row_numbers.cuh"
+#include "cuda/select/warp/copy_row.cuh"
 #include "plan/select/tuning_warp.hpp"
 
 namespace rtopk::cuda {
@@ -21,6 +23,16 @@ namespace rtopk::cuda {
 struct RaggedArguments : SelectArguments {
   RowRules rules;
 };
+
+/// A row's shape, which is kept beside its elements.
+struct alignas(16) RaggedRecord {
+  std::int64_t start;
+  std::uint16_t length;
+  std::uint16_t results;
+  std::uint16_t lead;  ///< Elements of the first vector that lie before the row.
+  bool is_short;
+};
+static_assert(sizeof(RaggedRecord) == kRaggedRecordBytes);
 
 template <class T, int G, int R>
 struct RaggedRow {
@@ -46,12 +58,14 @@ struct RaggedRow {
 
   __device__ RaggedRow(const RaggedArguments& arguments, char* stage, std::uint16_t* places, std::int64_t number)
       : args(arguments), list(places), row(number) {
-    const core::RowShape shape = shape_of(args, number);
-    start = shape.start;
-    length = static_cast<int>(shape.length);
-    results = static_cast<int>(shape.k);
-    is_short = shape.is_short;
-    elements = reinterpret_cast<const T*>(slot_of(stage)) + lead_of(first_of(args, number, start));
+    const auto record = std::bit_cast<RaggedRecord>(*record_of(stage));
+    start = record.start;
+    length = record.length;
+    results = record.results;
+    is_short = record.is_short;
+    T* slot = reinterpret_cast<T*>(slot_of(stage));
+    elements = slot + record.lead;
+    if (!args.magnitude) pad(slot, record.lead);
   }
 
   static __device__ int stage_bytes(const RaggedArguments&) { return Config::kRows * Config::kSlotBytes; }
@@ -94,9 +108,11 @@ struct RaggedRow {
 #pragma unroll
       for (int r = 0; r < R; ++r) x[r] = E::reversed(x[r]);
     }
-    const int mine = length - col_of(0);
+    if (args.magnitude) {
+      const int mine = length - col_of(0);
 #pragma unroll
-    for (int r = 0; r < R; ++r) x[r] = r < mine ? x[r] : E::least();
+      for (int r = 0; r < R; ++r) x[r] = r < mine ? x[r] : E::least();
+    }
   }
 
   /// 16-bit elements, two in a word. The row may begin in the middle of one.
@@ -113,14 +129,14 @@ struct RaggedRow {
         words[i] = __funnelshift_r(words[i], i + 1 < kNumber ? words[i + 1] : from[kNumber], shift);
       }
     }
-    const unsigned sign = args.magnitude ? 0x80008000u : 0u;
-    const unsigned infinity = static_cast<unsigned>(core::ElementTraits<T>::infinity_bits) * 0x10001u;
-    const unsigned loses = args.smallest ? infinity : infinity | 0x80008000u;
+    if (!args.magnitude) return;
+    const unsigned loses = losing_bits() * 0x10001u;
     const int mine = length - col_of(0);
 #pragma unroll
     for (int i = 0; i < kNumber; ++i) {
-      const unsigned kept = 2 * i + 1 < mine ? 0xffffffffu : 2 * i < mine ? 0xffffu : 0u;
-      words[i] = (words[i] & ~sign & kept) | (loses & ~kept);
+      const unsigned kept = 2 * i + 1 < mine ? 0x7fff7fffu : 2 * i < mine ? 0x7fffu : 0u;
+      const unsigned past = 2 * i + 1 < mine ? 0u : 2 * i < mine ? 0xffff0000u : 0xffffffffu;
+      words[i] = (words[i] & kept) | (loses & past);
     }
   }
 
@@ -141,54 +157,26 @@ struct RaggedRow {
   static __device__ core::RowShape shape_of(const RaggedArguments& args, std::int64_t number) {
     return core::row_shape(args.rules.ragged, args.rules.arrays, args.cols, args.k, number);
   }
-  /// The number of the row's first element in the input.
-  static __device__ std::int64_t first_element(const RaggedArguments& args, std::int64_t number, std::int64_t start) {
-    return (core::exists(args.rules.ragged.offsets) ? 0 : number * args.stride) + start;
-  }
-  static __device__ const T* first_of(const RaggedArguments& args, std::int64_t number, std::int64_t start) {
-    return static_cast<const T*>(args.input) + first_element(args, number, start);
-  }
-  static __device__ std::int64_t input_elements(const RaggedArguments& args) {
-    return core::exists(args.rules.ragged.offsets) ? args.rules.ragged.elements
-                                                   : (args.rows - 1) * args.stride + args.cols;
-  }
-  /// Elements of a row's first vector that lie before the row.
-  static __device__ int lead_of(const T* first) {
-    return static_cast<int>(reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(T));
-  }
   static __device__ char* slot_of(char* stage) { return stage + Group::index_in_warp() * Config::kSlotBytes; }
+  static __device__ uint4* record_of(char* stage) {
+    return reinterpret_cast<uint4*>(slot_of(stage) + Config::kSlotBytes - kRaggedRecordBytes);
+  }
 
-  /// Starts to copy a row. Vectors are copied whole, because what lies around a row is mostly other rows. The first
-  /// vector of the input and the last one may reach outside of it: they are copied element by element.
+  /// Starts to copy a row, and keeps its shape.
   static __device__ void fetch(const RaggedArguments& args, char* stage, std::int64_t number) {
     const core::RowShape shape = shape_of(args, number);
-    const T* first = first_of(args, number, shape.start);
-    const int lead = lead_of(first);
-    const int elements = shape.length > 0 ? lead + static_cast<int>(shape.length) : 0;
-    const int vectors = (elements + kVector - 1) / kVector;
-    const std::int64_t begin = first_element(args, number, shape.start) - lead;
-    const bool begins_outside = begin < 0;
-    const bool ends_outside = begin + vectors * kVector > input_elements(args);
-    const int end = vectors - (ends_outside ? 1 : 0);
-    T* slot = reinterpret_cast<T*>(slot_of(stage));
-    const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(slot)) + Group::lane() * 16;
-    const T* from = first - lead;
-    const T* mine = opaque(from + Group::lane() * kVector);
-#pragma unroll
-    for (int i = 0; i < Config::kCopies; ++i) {
-      const int vector = i * G + Group::lane();
-      const bool copies = vector < end && !(i == 0 && begins_outside && vector == 0);
-      if (copies) copy_async_once<false>(to + i * G * 16, mine + i * G * kVector);
+    const std::int64_t first = first_element(args, args.rules, number, shape.start);
+    const T* row = static_cast<const T*>(args.input) + first;
+    const auto lead = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
+    const int end = shape.length > 0 ? lead + static_cast<int>(shape.length) : 0;
+    const int vectors = (end + kVector - 1) / kVector;
+    if (Group::lane() == 0) {
+      *record_of(stage) = std::bit_cast<uint4>(RaggedRecord{shape.start, static_cast<std::uint16_t>(shape.length),
+                                                            static_cast<std::uint16_t>(shape.k),
+                                                            static_cast<std::uint16_t>(lead), shape.is_short});
     }
-    if (begins_outside || ends_outside) {
-#pragma unroll 1
-      for (int j = Group::lane(); j < 2 * kVector; j += G) {
-        const int element = j < kVector ? j : (vectors - 1) * kVector + j - kVector;
-        const bool wanted = j < kVector ? begins_outside : ends_outside;
-        if (wanted && element >= lead && element < elements) slot[element] = from[element];
-      }
-    }
-    commit_copies();
+    copy_row<G, Config::kCopies>(reinterpret_cast<T*>(slot_of(stage)), row - lead, lead, end,
+                                 first<lead, first - lead + vectors * kVector> input_elements(args, args.rules));
   }
 
   __device__ void write_dense(const Marks<R>& chosen) const {
@@ -199,6 +187,35 @@ struct RaggedRow {
   }
 
  private:
+  /// The bits of a value that loses against every element, unless they compare by magnitude.
+  __device__ Bits losing_bits() const {
+    if constexpr (core::is_floating<T>) {
+      constexpr Bits infinity = core::ElementTraits<T>::infinity_bits;
+      return args.smallest ? infinity : static_cast<Bits>(infinity | (Bits{1} << (8 * sizeof(Bits) - 1)));
+    } else {
+      return args.smallest ? 0x7fffffffu : 0x80000000u;
+    }
+  }
+
+  /// Writes that value past the end of the row, as far as lanes read.
+  __device__ void pad(T* slot, int lead) const {
+    union {
+      Bits ones[kVector];
+      uint4 all;
+    } loses;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) loses.ones[i] = losing_bits();
+    const int end = lead + length;
+    const int vectors = (end + kVector - 1) / kVector;
+#pragma unroll 1
+    for (int i = end + Group::lane(); i < vectors * kVector; i += G) reinterpret_cast<Bits*>(slot)[i] = loses.ones[0];
+#pragma unroll 1
+    for (int i = vectors + Group::lane(); i * kVector < lead + Config::kCols; i += G) {
+      reinterpret_cast<uint4*>(slot)[i] = loses.all;
+    }
+    __syncwarp();
+  }
+
   /// Zeros, and then the selected places.
   template <class X, class Selected>
   __device__ void write_matrix_row(X* out, const Marks<R>& chosen, Selected selected) const {

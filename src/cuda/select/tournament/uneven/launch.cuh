@@ -1,0 +1,59 @@
+// Short general rows and small k: launches cuda_tournament's kernel for them.
+#pragma once
+
+#include "cuda/select/launch.hpp"
+#include "cuda/select/tournament/select.cuh"
+#include "cuda/select/tournament/uneven/results.cuh"
+#include "cuda/select/tournament/uneven/tile.cuh"
+
+namespace rtopk::cuda {
+
+/// While a tile is searched, the next one is being copied, and the numbers of the one after that are being loaded.
+template <class T, int G, int R, int K>
+__global__ void __launch_bounds__(32 * kTournamentWarps, (UnevenTournamentConfig<T, G, R>::kBlocksPerMultiprocessor))
+    uneven_tournament_kernel(const __grid_constant__ UnevenTournamentArguments args) {
+  using Tile = UnevenTournamentTile<T, G, R, K>;
+  constexpr int kRows = Tile::Config::kRows;
+  static_assert(Tile::Config::kStages == 2);
+
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kTournamentWarps + threadIdx.x / 32;
+  const std::int64_t first_row = warp * args.batch_length * kRows;
+  const std::int64_t rows = max(std::int64_t{0}, min(args.rows - first_row, args.batch_length * kRows));
+  const int tiles = static_cast<int>((rows + kRows - 1) / kRows);
+  if (tiles == 0) return;
+
+  Tile::pad(args);
+  RowNumbers numbers = Tile::numbers_from(args, first_row);
+  TournamentSelect<Tile> rows_of_tile(args);
+#pragma unroll 1
+  for (int number = -1; number < tiles; ++number) {
+    const int next = number + 1;
+    if (next < tiles) {
+      Tile::fetch(args, next % 2, first_row + next * kRows, numbers);
+      numbers = Tile::numbers_from(args, first_row + (next + 1) * kRows);
+    }
+    commit_copies();
+    if (number < 0) continue;
+    wait_for_copies<1>();
+    __syncwarp();
+    rows_of_tile.select(Tile(args, number % 2, first_row + number * kRows));
+    __syncwarp();
+  }
+}
+
+template <class T>
+cudaError_t launch_uneven(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
+  return with_tournament_list(args.k, [&]<int K>() {
+    cudaError_t error = cudaErrorInvalidValue;
+    for_uneven_tournament_variants<T, K>([&]<int G, int R>() {
+      if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
+      static std::atomic<std::uint64_t> allowed;
+      error = launch(&uneven_tournament_kernel<T, G, R, K>, allowed, grid,
+                     UnevenTournamentArguments::of<UnevenTournamentConfig<T, G, R>>(args, *rules, K));
+      return true;
+    });
+    return error;
+  });
+}
+
+}  // namespace rtopk::cuda
