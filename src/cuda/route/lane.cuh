@@ -80,9 +80,10 @@ class KeptGroups {
   bool open_ = false;
 };
 
-/// Writes the terms of all experts, and of what is behind the last, to the block's shared memory.
-template <moe::Score kScore>
-__device__ LaneScale write_terms(const RouteArguments& args, float* terms) {
+/// Writes the terms of all experts, and of what is behind the last, to the block's shared memory. `meanwhile` is called
+/// once the bias is on its way: many logits before it would delay it.
+template <moe::Score kScore, class F>
+__device__ LaneScale write_terms(const RouteArguments& args, float* terms, F&& meanwhile) {
   constexpr int kPerThread = static_cast<int>(kMaxLaneExperts / kRouteThreads);
   __shared__ float least_of_warps[kRouteWarps];
   __shared__ float greatest_of_warps[kRouteWarps];
@@ -94,6 +95,7 @@ __device__ LaneScale write_terms(const RouteArguments& args, float* terms) {
     bias[i] = -INFINITY;
     if (e < args.experts) bias[i] = args.call.bias == nullptr ? 0.0f : args.call.bias[e];
   }
+  meanwhile();
   // The ends of what is above minus infinity. NaN makes the greatest infinite: then no row is certain.
   float least = INFINITY;
   float greatest = -INFINITY;
@@ -251,9 +253,12 @@ class LaneRows {
     const bool is_routed = !open && lane_ < rows;
     const T* logits = logits_of(first) + lane_ * args_.experts;
     float own[kLaneList];
+    float bias[kLaneList];
 #pragma unroll
     for (int i = 0; i < kLaneList; ++i) {
-      own[i] = is_routed && i < args_.k ? as_float(logits[expert_of_key(best[i])]) : -INFINITY;
+      const bool loads = is_routed && i < args_.k;
+      own[i] = loads ? as_float(logits[expert_of_key(best[i])]) : -INFINITY;
+      bias[i] = loads && args_.call.bias != nullptr ? args_.call.bias[expert_of_key(best[i])] : 0.0f;
     }
     SoftmaxRow softmax;
     if constexpr (kIsSoftmax) {
@@ -262,7 +267,7 @@ class LaneRows {
       softmax.inverse_sum = inverse_sum(softmax.greatest);
       open = open || (is_routed && !(softmax.inverse_sum > 0.0f));  // NaN
     }
-    write(first, rows, best, own, softmax);
+    write(first, rows, best, own, bias, softmax);
     // Rows that are open have been written, too, and are written again.
     unsigned left = __ballot_sync(kFullWarp, open);
 #pragma unroll 1
@@ -353,7 +358,7 @@ class LaneRows {
 
   /// Writes the results of all rows.
   __device__ void write(std::int64_t first, int rows, const std::uint32_t (&best)[kLaneList],
-                        const float (&logits)[kLaneList], const SoftmaxRow& softmax) {
+                        const float (&logits)[kLaneList], const float (&bias)[kLaneList], const SoftmaxRow& softmax) {
     LaneRoute routes[kLaneList];
 #pragma unroll
     for (int i = 0; i < kLaneList; ++i) {
@@ -361,7 +366,7 @@ class LaneRows {
       if (i >= args_.k) continue;
       const int expert = expert_of_key(best[i]);
       const float score = score_of(kScore, logits[i], softmax);
-      const std::uint32_t key = expert < args_.experts ? biased_key(args_, score, expert) : 0;
+      const std::uint32_t key = expert < args_.experts ? biased_key(args_, score, bias[i]) : 0;
       routes[i] = {std::uint64_t{key} << 32 | ~static_cast<std::uint32_t>(expert), score};
     }
     sort_routes(routes);
@@ -380,7 +385,7 @@ class LaneRows {
       ids[lane_ * args_.k + i] = static_cast<std::int32_t>(~static_cast<std::uint32_t>(routes[i].rank));
     }
     __syncwarp();
-#pragma unroll 1
+#pragma unroll 4
     for (int i = lane_; i < rows * args_.k; i += 32) {
       args_.call.weights[first * args_.k + i] = weights[i];
       args_.call.ids[first * args_.k + i] = ids[i];
@@ -406,8 +411,7 @@ __global__ void __launch_bounds__(kRouteThreads, kLaneBlocks) route_lanes_kernel
   LaneRows<T, kScore> rows(args, memory, lane);
   const std::int64_t step = std::int64_t{gridDim.x} * kRouteThreads;
   std::int64_t first = (std::int64_t{blockIdx.x} * kRouteWarps + warp) * 32;
-  rows.load(first);
-  const LaneScale scale = write_terms<kScore>(args, terms);
+  const LaneScale scale = write_terms<kScore>(args, terms, [&] { rows.load(first); });
 #pragma unroll 1
   while (first < args.rows) {
     rows.route(first, terms, scale);

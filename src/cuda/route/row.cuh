@@ -24,8 +24,11 @@ struct SoftmaxRow {
 }
 
 /// The key of a biased score: the contract's order.
+[[nodiscard]] __device__ inline std::uint32_t biased_key(const RouteArguments& args, float score, float bias) {
+  return core::key_of(args.call.bias == nullptr ? score : core::rounded_sum(score, bias));
+}
 [[nodiscard]] __device__ inline std::uint32_t biased_key(const RouteArguments& args, float score, int expert) {
-  return core::key_of(args.call.bias == nullptr ? score : core::rounded_sum(score, args.call.bias[expert]));
+  return biased_key(args, score, args.call.bias == nullptr ? 0.0f : args.call.bias[expert]);
 }
 
 /// The sum of all lanes: neighbours in pairs, as core/moe/score.hpp says.

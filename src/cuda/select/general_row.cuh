@@ -31,38 +31,40 @@ struct GeneralRow : Arguments {
   __device__ void set(const Arguments& all, const RowRules& rules, std::int64_t number, Adjust&& adjust) {
     static_assert(sizeof(Arguments) % 4 == 0 && std::is_trivially_copyable_v<Arguments>);
     Arguments& args = *this;
-    core::RowShape own{};
     __syncthreads();  // the row before is done
-    if (threadIdx.x == 0) {
-      own = core::row_shape(rules.ragged, rules.arrays, all.cols, all.k, number);
-    } else {
-      // Meanwhile.
-      for (unsigned i = threadIdx.x - 1; i < sizeof(Arguments) / 4; i += blockDim.x - 1) {
-        reinterpret_cast<std::uint32_t*>(&args)[i] = reinterpret_cast<const std::uint32_t*>(&all)[i];
+    if (warp_number() == 0) {
+      core::RowShape own{};
+      if (lane_number() == 0) {
+        own = core::row_shape(rules.ragged, rules.arrays, all.cols, all.k, number);
+      } else {
+        // Meanwhile.
+        for (unsigned i = lane_number() - 1; i < sizeof(Arguments) / 4; i += 31) {
+          reinterpret_cast<std::uint32_t*>(&args)[i] = reinterpret_cast<const std::uint32_t*>(&all)[i];
+        }
       }
-      // Another thread: both may wait for memory.
-      if (threadIdx.x == blockDim.x - 1) {
-        map = core::RowMap::of(rules.map, rules.arrays, core::exists(rules.ragged.offsets), number);
+      __syncwarp();
+      if (lane_number() == 0) {
+        shape = own;
+        // A threshold is looked for among the places.
+        maps = kMaps && rules.finishes && rules.thresholds == nullptr &&
+               (own.start != 0 || rules.map.kind != IndexKind::column);
+        args.input = row_of<T>(all, rules, number, own);
+        args.rows = 1;
+        args.cols = own.length;
+        args.k = own.k;
+        if (all.values != nullptr) args.values = static_cast<T*>(all.values) + number * all.k;
+        if (all.indices != nullptr) {
+          args.indices = static_cast<char*>(all.indices) + number * all.k * index_bytes(all.index_type);
+        }
+        if (all.form == Form::dense) args.dense = static_cast<T*>(all.dense) + number * all.cols + own.start;
+        if (all.form == Form::mask) args.mask = all.mask + number * all.cols + own.start;
+        if (all.passes != nullptr) args.passes = all.passes + number;
+        if (own.length != all.cols || own.k != all.k) adjust(args);
       }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      shape = own;
-      // A threshold is looked for among the places.
-      maps = kMaps && rules.finishes && rules.thresholds == nullptr &&
-             (own.start != 0 || rules.map.kind != IndexKind::column);
-      args.input = row_of<T>(all, rules, number, own);
-      args.rows = 1;
-      args.cols = own.length;
-      args.k = own.k;
-      if (all.values != nullptr) args.values = static_cast<T*>(all.values) + number * all.k;
-      if (all.indices != nullptr) {
-        args.indices = static_cast<char*>(all.indices) + number * all.k * index_bytes(all.index_type);
-      }
-      if (all.form == Form::dense) args.dense = static_cast<T*>(all.dense) + number * all.cols + own.start;
-      if (all.form == Form::mask) args.mask = all.mask + number * all.cols + own.start;
-      if (all.passes != nullptr) args.passes = all.passes + number;
-      if (own.length != all.cols || own.k != all.k) adjust(args);
+    // Mostly of another warp: both may wait for memory.
+    if (threadIdx.x == blockDim.x - 1) {
+      map = core::RowMap::of(rules.map, rules.arrays, core::exists(rules.ragged.offsets), number);
     }
     __syncthreads();
     if (map.kind == IndexKind::pages) prefetch_pages();

@@ -141,7 +141,7 @@ template <class T, int G, int R>
 struct UnevenTournamentConfig : UnalignedTournamentConfig<T, G, R> {
   using Base = UnalignedTournamentConfig<T, G, R>;
   static constexpr int kRecordBytes = 16;
-  /// What rows have of their own takes registers too. Shared memory mostly allows no more warps.
+  /// What rows have of their own takes registers too.
   static constexpr int kRegisters = Base::kBytes == 8 ? 96 : 80;
   static constexpr int kBlocksPerMultiprocessor = 65536 / (32 * kTournamentWarps * kRegisters);
 
@@ -151,14 +151,14 @@ struct UnevenTournamentConfig : UnalignedTournamentConfig<T, G, R> {
   }
   static constexpr int stage_bytes(std::int64_t cols) { return records_at(cols) + Base::kRows * kRecordBytes; }
 
-  // A warp's shared memory: a unit of padding, for lanes whose row has ended; the lists; the stages.
+  // A warp's shared memory: a unit of padding, for lanes whose row has ended; the lists; the rows of a tile. There is one
+  // stage: slots for the longest row take much memory, and more warps hide the latency of copies better than a second one
+  // (a million segments of 32: 12 warps a multiprocessor with two stages, 24 with one).
 
-  static constexpr int stages_at(int most_k) {
+  static constexpr int stage_at(int most_k) {
     return Base::kListsAt + Base::values_bytes(most_k) + (Base::kRows * most_k * 4 + 15) / 16 * 16;
   }
-  static constexpr int warp_bytes(int most_k, std::int64_t cols) {
-    return stages_at(most_k) + Base::kStages * stage_bytes(cols);
-  }
+  static constexpr int warp_bytes(int most_k, std::int64_t cols) { return stage_at(most_k) + stage_bytes(cols); }
   static constexpr int shared_bytes(int most_k, std::int64_t cols) {
     return kTournamentWarps * warp_bytes(most_k, cols);
   }

@@ -57,7 +57,6 @@ class MarkedRow {
     __device__ Key operator()(T raw) const { return directed_key(compared(raw, kMagnitude), smallest); }
   };
   [[nodiscard]] __device__ KeyOf key_of() const { return {args_.smallest}; }
-  [[nodiscard]] __device__ Key key_at(int number) const { return key_of()(row_.elements()[number]); }
   [[nodiscard]] __device__ int passes() const { return passes_; }
 
   /// Marks all elements by the ends of a range, and counts them.

@@ -94,9 +94,11 @@ class PartSelect {
     template <class F>
     __device__ void for_each(F&& f) const {
       const WarpRange mine = part.own_candidates();
+      const auto key_of = part.marked_.key_of();
+      const T* elements = part.row_.elements();
 #pragma unroll 2
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        f(part.marked_.key_at(part.lists_ ? part.list_[i] : part.row_.begin() + i));
+        f(key_of(elements[part.lists_ ? part.list_[i] : part.row_.begin() + i]));
       }
     }
     [[nodiscard]] __device__ Key equal_key() const { return part.state_.listed_low; }

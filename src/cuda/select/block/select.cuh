@@ -113,9 +113,10 @@ class BlockSelect {
     __syncthreads();
     const WarpRange mine = WarpRange::of(number);
     const FoundKth<Key> kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above, [&](auto&& f) {
+      const auto key_of = marked_.key_of();
 #pragma unroll 2
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        f(marked_.key_at(lists ? list_[i] : row_.begin() + i));
+        f(key_of(row_.elements()[lists ? list_[i] : row_.begin() + i]));
       }
     });
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
@@ -156,8 +157,9 @@ class BlockSelect {
       reach += search_.own_small([&](Key key) { return key >= ties.low; });
       above += search_.own_small([&](Key key) { return key > ties.high; });
     } else {
+      const auto key_of = marked_.key_of();
       for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        const Key key = marked_.key_at(list_[i]);
+        const Key key = key_of(row_.elements()[list_[i]]);
         reach += key >= ties.low ? 1 : 0;
         above += key > ties.high ? 1 : 0;
       }

@@ -8,13 +8,12 @@
 
 namespace rtopk::cuda {
 
-/// While a tile is searched, the next one is being copied, and the numbers of the one after that are being loaded.
+/// While a tile is copied and searched, the numbers of the next one are being loaded.
 template <class T, int G, int R, int K>
 __global__ void __launch_bounds__(32 * kTournamentWarps, (UnevenTournamentConfig<T, G, R>::kBlocksPerMultiprocessor))
     uneven_tournament_kernel(const __grid_constant__ UnevenTournamentArguments args) {
   using Tile = UnevenTournamentTile<T, G, R, K>;
   constexpr int kRows = Tile::Config::kRows;
-  static_assert(Tile::Config::kStages == 2);
 
   const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kTournamentWarps + threadIdx.x / 32;
   const std::int64_t first_row = warp * args.batch_length * kRows;
@@ -26,17 +25,14 @@ __global__ void __launch_bounds__(32 * kTournamentWarps, (UnevenTournamentConfig
   RowNumbers numbers = Tile::numbers_from(args, first_row);
   TournamentSelect<Tile> rows_of_tile(args);
 #pragma unroll 1
-  for (int number = -1; number < tiles; ++number) {
-    const int next = number + 1;
-    if (next < tiles) {
-      Tile::fetch(args, next % 2, first_row + next * kRows, numbers);
-      numbers = Tile::numbers_from(args, first_row + (next + 1) * kRows);
-    }
+  for (int number = 0; number < tiles; ++number) {
+    const std::int64_t row = first_row + number * kRows;
+    Tile::fetch(args, row, numbers);
     commit_copies();
-    if (number < 0) continue;
-    wait_for_copies<1>();
+    numbers = Tile::numbers_from(args, row + kRows);
+    wait_for_copies<0>();
     __syncwarp();
-    rows_of_tile.select(Tile(args, number % 2, first_row + number * kRows));
+    rows_of_tile.select(Tile(args, Tile::stage, row));
     __syncwarp();
   }
 }

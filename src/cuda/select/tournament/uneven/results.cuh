@@ -107,7 +107,7 @@ template <class T, int G, int R, int K>
 __device__ void UnevenTournamentTile<T, G, R, K>::write(const unsigned (&marks)[kMasks], int before) const {
   using Results = UnevenTournamentResults<T, G, R, K>;
   const auto width = static_cast<int>(args.k);
-  const int records = records_at(args, stage);
+  const int records = records_at(args);
   if (args.passes != nullptr && lane() < rows()) args.passes[first_row + lane()] = record(lane()).results > 0 ? 1 : 0;
   unsigned listed[kMasks];
 #pragma unroll

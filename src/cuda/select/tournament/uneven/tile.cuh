@@ -25,8 +25,7 @@ struct UnevenTournamentArguments : SelectArguments {
   int slot_vectors;    ///< Of a row.
   unsigned over_slot;  ///< Fixed-point reciprocal of that.
   unsigned over_k;     ///< Of k. Both are exact for products of less than 2^20.
-  int records_at;      ///< In a stage.
-  int stage_bytes;
+  int records_at;      ///< Behind the slots.
   int warp_bytes;
 
   template <class Config>
@@ -39,7 +38,6 @@ struct UnevenTournamentArguments : SelectArguments {
     result.over_slot = (1u << 20) / static_cast<unsigned>(result.slot_vectors) + 1;
     result.over_k = (1u << 20) / static_cast<unsigned>(args.k) + 1;
     result.records_at = Config::records_at(cols);
-    result.stage_bytes = Config::stage_bytes(cols);
     result.warp_bytes = Config::warp_bytes(most_k, cols);
     return result;
   }
@@ -105,15 +103,15 @@ struct UnevenTournamentTile : TournamentWords<UnevenTournamentArguments, T, G, R
   using Words::lane;
   using Words::warp_at;
 
-  int stage;
+  static constexpr int stage = 0;  ///< The only one.
   std::int64_t first_row;
   int results;  ///< Of this lane's row. May be 0.
 
-  __device__ UnevenTournamentTile(const UnevenTournamentArguments& arguments, int number, std::int64_t row)
-      : Words(arguments), stage(number), first_row(row) {
+  __device__ UnevenTournamentTile(const UnevenTournamentArguments& arguments, int, std::int64_t row)
+      : Words(arguments), first_row(row) {
     const TournamentRecord own = record(lane() / G);
     results = own.results;
-    Words::set_row(stage_at(args, stage) + lane() / G * args.slot_vectors * 16 + own.lead,
+    Words::set_row(stage_at(args) + lane() / G * args.slot_vectors * 16 + own.lead,
                    max(0, own.end - own.lead) / kBytes);
   }
 
@@ -126,15 +124,11 @@ struct UnevenTournamentTile : TournamentWords<UnevenTournamentArguments, T, G, R
 
   // Places in shared memory, in bytes from its beginning.
 
-  static __device__ int stage_at(const UnevenTournamentArguments& args, int stage) {
-    return warp_at(args) + Config::stages_at(K) + stage * args.stage_bytes;
-  }
-  static __device__ int records_at(const UnevenTournamentArguments& args, int stage) {
-    return stage_at(args, stage) + args.records_at;
-  }
+  static __device__ int stage_at(const UnevenTournamentArguments& args) { return warp_at(args) + Config::stage_at(K); }
+  static __device__ int records_at(const UnevenTournamentArguments& args) { return stage_at(args) + args.records_at; }
   __device__ int lists_at() const { return warp_at(args) + Config::kListsAt; }
   __device__ const TournamentRecord& record(int row) const {
-    return reinterpret_cast<const TournamentRecord*>(tournament_memory() + records_at(args, stage))[row];
+    return reinterpret_cast<const TournamentRecord*>(tournament_memory() + records_at(args))[row];
   }
 
   // ------------------------------------------------------------------------------------------------------------------
@@ -148,8 +142,7 @@ struct UnevenTournamentTile : TournamentWords<UnevenTournamentArguments, T, G, R
   }
 
   /// Starts to copy a tile, of which each lane has the numbers of one row.
-  static __device__ void fetch(const UnevenTournamentArguments& args, int stage, std::int64_t row,
-                               const RowNumbers& numbers) {
+  static __device__ void fetch(const UnevenTournamentArguments& args, std::int64_t row, const RowNumbers& numbers) {
     const auto* input = static_cast<const char*>(args.input);
     TournamentRecord own{input, 0, 0, 0, 0, true};
     if (lane() < rows_from(args, row)) {
@@ -165,7 +158,7 @@ struct UnevenTournamentTile : TournamentWords<UnevenTournamentArguments, T, G, R
     }
     const bool inside = own.end == 0 || (own.vectors >= input &&
                                          own.vectors + static_cast<unsigned>(own.end + 15) / 16 * 16 <= args.last);
-    const int records = records_at(args, stage);
+    const int records = records_at(args);
     if (lane() < Config::kRows) {
       *reinterpret_cast<uint4*>(tournament_memory() + records + lane() * Config::kRecordBytes) =
           std::bit_cast<uint4>(own);
@@ -174,13 +167,13 @@ struct UnevenTournamentTile : TournamentWords<UnevenTournamentArguments, T, G, R
     const int vectors = Config::kRows * args.slot_vectors;
     if (__all_sync(kFullWarp, inside)) {
       UnevenCopies::for_each(
-          stage_at(args, stage), records, vectors, args.slot_vectors, args.over_slot, [](int to, const char* source) {
+          stage_at(args), records, vectors, args.slot_vectors, args.over_slot, [](int to, const char* source) {
             copy_async_once<false>(static_cast<std::uint32_t>(__cvta_generic_to_shared(tournament_memory() + to)),
                                    source);
           });
     } else {
-      UnevenCopies::fetch_near_ends<T>(stage_at(args, stage), records, vectors, args.slot_vectors, args.over_slot,
-                                       input, args.last);
+      UnevenCopies::fetch_near_ends<T>(stage_at(args), records, vectors, args.slot_vectors, args.over_slot, input,
+                                       args.last);
     }
   }
 
