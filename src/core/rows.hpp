@@ -77,13 +77,12 @@ struct RowMap {
   std::int64_t pages;   ///< Of that table; 0 if there is no such table.
   std::int64_t page_size;
   std::int64_t shift;
-  std::int32_t log_page;  ///< Of the page size; negative if that is no power of two.
   ArrayType type;
   IndexKind kind;
 
   [[nodiscard]] static RTOPK_HD RowMap of(const IndexMap& map, const RowArrays& arrays, bool is_flat,
                                           std::int64_t row) noexcept {
-    RowMap own{arrays.map, map.pages, map.page_size, 0, -1, map.type, map.kind};
+    RowMap own{arrays.map, map.pages, map.page_size, 0, map.type, map.kind};
     std::int64_t first = 0;
     if (map.kind == IndexKind::ids && !is_flat) first = row * map.stride;
     if (map.kind == IndexKind::shifted) own.shift = number_at(arrays.map, map.type, row);
@@ -91,7 +90,6 @@ struct RowMap {
       const std::int64_t table = exists(map.table_of) ? number_at(arrays.table_of, map.table_of, row) : row;
       const bool has_table = table >= 0 && table < map.tables;
       if (!has_table) own.pages = 0;
-      for (int log = 0; log < 31; ++log) own.log_page = map.page_size == std::int64_t{1} << log ? log : own.log_page;
       first = has_table ? table * map.stride : 0;
     }
     own.entries = static_cast<const char*>(arrays.map) + first * entry_bytes(map.type);
@@ -122,12 +120,6 @@ struct RowMap {
     return entries == ArrayType::i64 ? 8 : 4;
   }
 };
-
-[[nodiscard]] RTOPK_HD inline std::int64_t written_index(const IndexMap& map, const RowArrays& arrays, bool is_flat,
-                                                         std::int64_t row, std::int64_t start,
-                                                         std::int64_t place) noexcept {
-  return RowMap::of(map, arrays, is_flat, row).index(start, place);
-}
 
 /// The map with its defaults filled in.
 [[nodiscard]] constexpr IndexMap whole_map(const Problem& problem) noexcept {

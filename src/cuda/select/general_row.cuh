@@ -23,7 +23,8 @@ template <class Arguments>
 struct GeneralRow : Arguments {
   core::RowShape shape;
   core::RowMap map;
-  bool maps;  ///< Indices are mapped as they are written.
+  int log_page;  ///< Of the page size; negative if it is no power of two, or large.
+  bool maps;     ///< Indices are mapped as they are written.
 
   /// Sets the row `number`. `kMaps`: the kernel can map indices. `adjust(args)` sets what else depends on the length. All
   /// threads of the block call this.
@@ -65,6 +66,8 @@ struct GeneralRow : Arguments {
     // Mostly of another warp: both may wait for memory.
     if (threadIdx.x == blockDim.x - 1) {
       map = core::RowMap::of(rules.map, rules.arrays, core::exists(rules.ragged.offsets), number);
+      const auto page_size = static_cast<unsigned long long>(map.page_size);
+      log_page = __popcll(page_size) == 1 && page_size <= 1u << 30 ? __ffsll(map.page_size) - 1 : -1;
     }
     __syncthreads();
     if (map.kind == IndexKind::pages) prefetch_pages();

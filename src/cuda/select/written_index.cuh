@@ -23,7 +23,7 @@ class MappedIndex {
         shift_(!row.maps                            ? 0
                : row.map.kind == IndexKind::shifted ? row.map.shift
                                                     : row.shape.start),
-        log_page_(row.map.type == ArrayType::i32 ? row.map.log_page : -1),
+        log_page_(row.map.kind == IndexKind::pages && row.map.type == ArrayType::i32 ? row.log_page : -1),
         adds_(!row.maps || row.map.kind == IndexKind::column || row.map.kind == IndexKind::shifted) {}
 
   __device__ std::int64_t operator()(int place) const {

@@ -74,9 +74,8 @@ struct UnevenTournamentResults {
       const int row = static_cast<int>(static_cast<unsigned>(i) * args.over_k >> 20);
       const TournamentRecord record = records(records_at)[row];
       if (i - row * k < record.results) {
-        result.write(i, values_at(lists_at)[i],
-                     core::written_index(args.rules.map, args.rules.arrays, is_flat, first_row + row,
-                                         start_of(args, record), places_at(lists_at)[i]));
+        const auto map = core::RowMap::of(args.rules.map, args.rules.arrays, is_flat, first_row + row);
+        result.write(i, values_at(lists_at)[i], map.index(start_of(args, record), places_at(lists_at)[i]));
       } else {
         result.write(i, loses(args.rules), -1);
       }

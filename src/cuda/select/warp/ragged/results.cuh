@@ -39,7 +39,7 @@ __device__ void write_list(const RaggedRow<T, G, R>& row) {
       static_cast<T*>(rules.thresholds)[row.row] = row.is_short ? loses : row.elements[place];
     }
   }
-  const bool is_flat = core::exists(rules.ragged.offsets);
+  const auto map = core::RowMap::of(rules.map, rules.arrays, core::exists(rules.ragged.offsets), row.row);
   const ResultRow<T> result(args, row.row);
 #pragma unroll 1
   for (int i = LaneGroup<G>::lane(); i < static_cast<int>(args.k); i += G) {
@@ -48,9 +48,7 @@ __device__ void write_list(const RaggedRow<T, G, R>& row) {
       continue;
     }
     const int place = row.list[i];
-    result.write(
-        i, row.elements[place],
-        rules.finishes ? core::written_index(rules.map, rules.arrays, is_flat, row.row, row.start, place) : place);
+    result.write(i, row.elements[place], rules.finishes ? map.index(row.start, place) : place);
   }
 }
 
