@@ -314,14 +314,17 @@ def main():
     )
     chosen = [CASES[name] for name in arguments.cases]
     record = {"environment": facts, "peers": found.record(), "rows": []}
-    for case, shape in cases(arguments.quick):
-        if case not in chosen:
-            continue
-        record["rows"].append(case(library, peer, *shape, repeats))
-        print(line_of(record["rows"][-1]), flush=True)
-        torch.cuda.empty_cache()
-    if arguments.json:
-        write_json(arguments.json, record)
+    try:
+        for case, shape in cases(arguments.quick):
+            if case not in chosen:
+                continue
+            record["rows"].append(case(library, peer, *shape, repeats))
+            print(line_of(record["rows"][-1]), flush=True)
+            torch.cuda.empty_cache()
+    finally:
+        # A peer can end the run with an error; what was measured until then is kept.
+        if arguments.json:
+            write_json(arguments.json, record)
     if any(ours_is_wrong(row["counts"]) for row in record["rows"] if "counts" in row):
         sys.exit("rtopk has wrong rows: see the lines above")
 
