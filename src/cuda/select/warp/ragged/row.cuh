@@ -175,8 +175,8 @@ struct RaggedRow {
                                                             static_cast<std::uint16_t>(shape.k),
                                                             static_cast<std::uint16_t>(lead), shape.is_short});
     }
-    copy_row<G, Config::kCopies>(reinterpret_cast<T*>(slot_of(stage)), row - lead, lead, end,
-                                 first<lead, first - lead + vectors * kVector> input_elements(args, args.rules));
+    copy_row<G, Config::kCopies>(reinterpret_cast<T*>(slot_of(stage)), row - lead, lead, end, (first < lead),
+                                 (first - lead + vectors * kVector > input_elements(args, args.rules)));
   }
 
   __device__ void write_dense(const Marks<R>& chosen) const {
