@@ -43,7 +43,7 @@ from checkout import origin
 from clocks import interleaved
 from peers import Found
 from peers.flashinfer_rows import FlashInferRows
-from rows_beside import VARIANTS, Beside, Places, Shifted, ours_is_wrong
+from rows_beside import ON_HARD_DATA, VARIANTS, Beside, Places, Shifted, ours_is_wrong
 from whole_file import write_json
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -164,7 +164,7 @@ def hard_case(library, peer, rows, cols, k, dtype, data, mapping, repeats):
     mapped = mapping(rows, cols, PAGE, "cuda")
     arrays = {"lengths": lengths, "map": mapped.map}
     call = Call(library, matrix, rows, cols, k, arrays, values=False, **mapped.options)
-    beside = Beside(call, mapped, peer, matrix, lengths, k, dtype)
+    beside = Beside(call, mapped, peer, matrix, lengths, k, dtype, ON_HARD_DATA)
     times = timed({"rtopk": call.run} | beside.functions, repeats)
     return {
         "case": "hard",

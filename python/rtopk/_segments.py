@@ -19,7 +19,7 @@ from ._rows import (
     overridden,
     refuse_wrong_ids,
 )
-from ._torch_internals import SELECTION, check, selection_kernel
+from ._torch_internals import SELECTION, check, is_recorded, selection_kernel
 
 _kernel = selection_kernel("rtopk::topk_segments")
 
@@ -50,13 +50,14 @@ def topk_segments(
         k: the width of the results, 0 or more.
         row_k: k of each segment, from 0 to `k`.
         max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count.
-            None: as long as all values, so that nobody needs to look at the offsets. Give it where it is known: the
-            kernels are then those for rows of that length, which take less time and workspace.
+            None: it is read from the offsets, and on a GPU the call waits for it. Where that cannot be (a CUDA graph is
+            captured, torch.compile records the call) it is the number of values, and the kernels are those for rows as
+            long as all values, which take much longer for short segments. Give it where it is known.
         ids: a number beside every value. Results have these in the place of indices.
         largest, sorted, magnitude, return_threshold, index_dtype: those of :func:`topk`.
 
-    `offsets`, `row_k` and `ids` are read by the kernels, on the device of the values: nothing waits for a GPU.
-    Differentiable in the values.
+    `offsets`, `row_k` and `ids` are read by the kernels, on the device of the values: with `max_length`, nothing waits
+    for a GPU. Differentiable in the values.
 
     >>> values, indices = rtopk.topk_segments(torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([0, 3, 3, 4]), 2)
     >>> indices
@@ -73,7 +74,9 @@ def topk_segments(
     check_arrays("topk_segments", row_k=row_k, ids=ids)
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length is {max_length}; accepted: None, or 1 or more")
-    options = (max_length or 0, largest, sorted, magnitude, return_threshold)
+    if max_length is None:
+        max_length = _longest(values, offsets)
+    options = (max_length, largest, sorted, magnitude, return_threshold)
     if ids is None or not (is_transformed(values) or wants_grad(values)):
         results = _select(values, offsets, k, row_k, ids, *options, index_dtype)
     else:
@@ -82,6 +85,24 @@ def topk_segments(
         elements, places, thresholds = _select(values, offsets, k, row_k, None, *options, torch.int64)
         results = elements, _with_one_more(ids, -1)[places].to(index_dtype), thresholds
     return TopKThreshold(*results) if return_threshold else torch.return_types.topk(results[:2])
+
+
+# Rows up to this length have kernels for short rows anyway.
+_SHORT = 1024
+
+
+def _longest(values, offsets):
+    """The length of the longest segment; 0 if the offsets cannot be looked at, or need not be."""
+    if values.dim() != 1 or offsets.dim() != 1 or values.shape[0] <= _SHORT or offsets.shape[0] <= 2:
+        return 0
+    if offsets.dtype not in (torch.int32, torch.int64) or offsets.is_meta:
+        return 0
+    if is_transformed(values) or is_transformed(offsets) or is_recorded(values) or is_recorded(offsets):
+        return 0
+    if offsets.is_cuda and torch.cuda.is_current_stream_capturing():
+        return 0
+    # Offsets out of range count as the nearest one in range.
+    return max(int(offsets.clamp(0, values.shape[0]).diff().max()), 1)
 
 
 def _with_one_more(flat, last):

@@ -371,6 +371,30 @@ def test_a_bound_of_the_length_changes_nothing(device):
         assert torch.equal(bounded.indices, plain.indices) and same_bits(bounded.values, plain.values)
 
 
+def test_offsets_out_of_range_hide_no_segment(device):
+    values = random_tensor((5000,), device=device)
+    limits = torch.iinfo(torch.int64)
+    wild = torch.tensor([limits.min, limits.max, 10, 4000, -7, 2000], device=device)
+    expected = torch.tensor([0, 5000, 10, 4000, 0, 2000], device=device)
+    result, tame = rtopk.topk_segments(values, wild, 40), rtopk.topk_segments(values, expected, 40)
+    assert torch.equal(result.indices, tame.indices) and same_bits(result.values, tame.values)
+    assert torch.equal(result.indices[0], torch.sort(values, descending=True, stable=True).indices[:40])
+
+
+@pytest.mark.gpu
+def test_segments_without_a_bound_can_be_captured():
+    values = random_tensor((5000,), device="cuda")
+    offsets = numbers([0, 3, 1700, 1700, 4000, 5000], device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    rtopk.topk_segments(values, offsets, 40)
+    with torch.cuda.graph(graph):
+        captured = rtopk.topk_segments(values, offsets, 40)
+    offsets.copy_(numbers([0, 0, 2500, 2500, 2600, 5000]))
+    graph.replay()
+    expected = rtopk.topk_segments(values, offsets, 40)
+    assert torch.equal(captured.indices, expected.indices) and same_bits(captured.values, expected.values)
+
+
 # ---- Errors ----
 
 X = torch.randn(3, 8)

@@ -99,29 +99,6 @@ struct GeneralRow : Arguments {
   }
 };
 
-/// Asks for a block's share of a row before its length is known, as if it had all columns. Where there are few rows, a
-/// kernel mostly waits.
-template <class T>
-__device__ void prefetch_row(const SelectArguments& all, const RowRules& rules, std::int64_t number, int part,
-                             int parts) {
-#if __CUDA_ARCH__ >= 900
-  constexpr std::int64_t kFewBytes = 8 << 20;
-  const Ragged& ragged = rules.ragged;
-  if (threadIdx.x != blockDim.x - 1 || (!core::exists(ragged.lengths) && !core::exists(ragged.starts))) return;
-  if (all.rows * all.cols > kFewBytes / static_cast<std::int64_t>(sizeof(T))) return;
-  const T* row = static_cast<const T*>(all.input) + number * all.stride;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(row) + 15) / 16;  // vectors of 16 bytes
-  const auto end = reinterpret_cast<std::uintptr_t>(row + all.cols) / 16;
-  if (begin >= end) return;
-  const auto vectors = static_cast<unsigned>(end - begin);
-  const unsigned first = vectors * static_cast<unsigned>(part) / static_cast<unsigned>(parts);
-  const unsigned last = vectors * static_cast<unsigned>(part + 1) / static_cast<unsigned>(parts);
-  if (first < last) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"((begin + first) * 16), "r"((last - first) * 16));
-  }
-#endif
-}
-
 /// The threads that finish a row: those of a block, or of a cluster.
 struct FinishingThreads {
   int thread;

@@ -233,7 +233,6 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunk
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<BlockArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
-  prefetch_row<T>(args, rules, number, block_in_cluster(), args.parts);
   row.template set<T, true>(args, rules, number, [](BlockArguments& own) {
     sample_again<T>(own);
     own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::part_cols(own.cols, own.parts));

@@ -273,7 +273,6 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
     general_block_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<BlockArguments> row;
-  prefetch_row<T>(args, rules, blockIdx.x, 0, 1);
   row.template set<T, true>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
   if (row.shape.k > 0) BlockSelect<T, kChunks, kTask>(row, shared).run();
   finish_row_of_block<T>(args, rules, blockIdx.x, row);

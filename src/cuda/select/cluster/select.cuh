@@ -408,7 +408,6 @@ __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kGenera
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<ClusterArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
-  prefetch_row<T>(args, rules, number, block_in_cluster(), args.parts);
   row.template set<T, true>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
   if (row.shape.k > 0) ClusterSelect<T, kThreads, kTask>(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);
