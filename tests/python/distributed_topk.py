@@ -159,7 +159,7 @@ def gradients():
             expected_second = torch.autograd.grad((expected**2).sum(), whole)[0]
             if not same_bits(first, shard(expected, sizes, 1)):
                 wrong.append([function, "gradient"])
-            if not same_bits(second, shard(expected_second, sizes, 1)):
+            if not torch.equal(second, shard(expected_second, sizes, 1)):  # zeros may have another sign
                 wrong.append([function, "gradient of the gradient"])
     return wrong
 

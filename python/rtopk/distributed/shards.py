@@ -86,8 +86,8 @@ def maxk(
 
     >>> rtopk.distributed.maxk(shard, 8)  # doctest: +SKIP
     """
-    mask = _mask("maxk", input, k, dim, largest, group, sizes)
-    return torch.where(mask, input, 0)
+    k, dim, sizes, name = _checked("maxk", input, k, dim, largest, True, group, sizes)
+    return _kept_of_shards(input, k, dim, largest, sizes, name, "maxk")[0]
 
 
 def topk_mask(
@@ -105,12 +105,8 @@ def topk_mask(
 
     >>> rtopk.distributed.topk_mask(shard, 8)  # doctest: +SKIP
     """
-    return _mask("topk_mask", input, k, dim, largest, group, sizes)
-
-
-def _mask(function, input, k, dim, largest, group, sizes):
-    k, dim, sizes, name = _checked(function, input, k, dim, largest, True, group, sizes)
-    return _mask_of_shards(input.detach(), k, dim, largest, sizes, name, function)
+    k, dim, sizes, name = _checked("topk_mask", input, k, dim, largest, True, group, sizes)
+    return _kept_of_shards(input.detach(), k, dim, largest, sizes, name, "topk_mask")[0]
 
 
 # ---- Arguments ----
@@ -202,7 +198,7 @@ def _operator(schema):
 )
 def _topk_of_shards(input, k, dim, largest, sorted, sizes, group):
     """Values, their indices in the whole, and the index that the shard of this rank begins at."""
-    _, candidates = _gathered("topk", input, k, dim, largest, sorted, sizes, group)
+    _, _, candidates = _gathered("topk", input, k, dim, largest, sorted, sizes, group)
     values, places = _best(candidates, k, largest, sorted)
     starts = [0, *accumulate(candidates.sizes)]
     shards = zip(candidates.indices, candidates.counts, starts, strict=False)
@@ -220,53 +216,82 @@ def _fake_topk(input, k, dim, largest, sorted, sizes, group):
     return input.new_empty(shape), index, input.new_empty((), dtype=torch.int64)
 
 
-def _save(ctx, inputs, output):
+def _save_topk(ctx, inputs, output):
     ctx.shape, ctx.dim = inputs[0].shape, inputs[2]
     ctx.save_for_backward(*output[1:])
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _backward(ctx, grad, *_):
+def _backward_topk(ctx, grad, *_):
     indices, first = ctx.saved_tensors
     grad = None if grad is None else _scattered(grad, indices - first, ctx.shape, ctx.dim)
     return grad, *(None,) * 6
 
 
-register_autograd("rtopk::topk_of_shards", _backward, setup_context=_save)
+register_autograd("rtopk::topk_of_shards", _backward_topk, setup_context=_save_topk)
 
 
 @_operator(
-    "mask_of_shards(Tensor input, int k, int dim, bool largest, int[]? sizes, str group, str function) -> Tensor"
+    "kept_of_shards(Tensor input, int k, int dim, bool largest, int[]? sizes, str group, str function)"
+    " -> (Tensor, Tensor, Tensor)"
 )
-def _mask_of_shards(input, k, dim, largest, sizes, group, function):
-    """Where the elements of the shard stand that are among the best of all."""
-    own, candidates = _gathered(function, input, k, dim, largest, True, sizes, group)
+def _kept_of_shards(input, k, dim, largest, sizes, group, function):
+    """What maxk() or topk_mask() gives for the shard of this rank, the indices of its candidates, and which of them are
+    among the best of all."""
+    values, indices, candidates = _gathered(function, input, k, dim, largest, True, sizes, group)
     _, places = _best(candidates, k, largest, sorted=False)
     # The candidates of this rank lie side by side, so their places among all tell which of them are selected.
     before = sum(candidates.counts[: group_of_name(group).rank()])
-    kept = _scattered(torch.ones_like(places, dtype=torch.bool), places - before, own.shape, 1)
-    mask = torch.zeros(len(own), input.shape[dim], dtype=torch.bool, device=input.device).scatter_(1, own, kept)
-    return _along(mask, input, dim)
+    kept = _scattered(torch.ones_like(places, dtype=torch.bool), places - before, indices.shape, 1)
+    # As bits, since torch may make all NaN the same one.
+    bits = values.view(_BITS[values.element_size()])
+    written = torch.where(kept, bits, 0) if function == "maxk" else kept
+    result = written.new_zeros(len(written), input.shape[dim]).scatter_(1, indices, written)
+    result = result.view(input.dtype) if function == "maxk" else result
+    return tuple(_along(each, input, dim) for each in (result, indices, kept))
 
 
-@register_fake("rtopk::mask_of_shards")
-def _fake_mask(input, k, dim, largest, sizes, group, function):
-    return torch.empty(input.shape, dtype=torch.bool, device=input.device)
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def _gathered(function, input, k, dim, largest, sorted, sizes, group) -> tuple[Tensor, Candidates]:
-    """The indices of this rank's candidates, (rows, up to k), and the candidates of all ranks."""
+@register_fake("rtopk::kept_of_shards")
+def _fake_kept(input, k, dim, largest, sizes, group, function):
+    shape = list(input.shape)
+    shape[dim] = min(k, shape[dim])
+    dtype = input.dtype if function == "maxk" else torch.bool
+    indices, kept = (input.new_empty(shape, dtype=each) for each in (torch.int64, torch.bool))
+    return torch.empty(input.shape, dtype=dtype, device=input.device), indices, kept
+
+
+def _save_kept(ctx, inputs, output):
+    ctx.shape, ctx.dim = inputs[0].shape, inputs[2]
+    ctx.save_for_backward(*output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+
+
+def _backward_kept(ctx, grad, *_):
+    if grad is not None:
+        indices, kept = ctx.saved_tensors
+        grad = grad.new_zeros(ctx.shape).scatter(ctx.dim, indices, torch.where(kept, grad.gather(ctx.dim, indices), 0))
+    return grad, *(None,) * 6
+
+
+register_autograd("rtopk::kept_of_shards", _backward_kept, setup_context=_save_kept)
+
+
+def _gathered(function, input, k, dim, largest, sorted, sizes, group) -> tuple[Tensor, Tensor, Candidates]:
+    """Values and indices of this rank's candidates, (rows, up to k) each, and the candidates of all ranks."""
     size, shape = input.shape[dim], (*input.shape[:dim], *input.shape[dim + 1 :])
     ranks = group_of_name(group)
     try:
         best = OPS.topk.default(input, min(k, size), dim, largest, False)
-    except Exception:  # a layout that our kernels refuse, or no memory
+    except Exception:  # no memory, say
         if sizes is None:
             refuse(input.device, ranks)
         raise
     values, indices = (each.movedim(dim, -1).reshape(prod(shape), min(k, size)) for each in best)
     call = Call(function, input.dtype, shape, dim, k, largest, sorted, size)
-    return indices, gather(call, values, indices, ranks, sizes)
+    return values, indices, gather(call, values, indices, ranks, sizes)
 
 
 def _best(candidates, k, largest, sorted):
