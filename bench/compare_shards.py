@@ -43,7 +43,7 @@ KS = [32, 64, 128, 256]
 def gathered(tensor):
     """The tensors of all ranks, one after the other."""
     result = tensor.new_empty(distributed.get_world_size() * len(tensor), *tensor.shape[1:])
-    exchange._all_gather(result, tensor, group=distributed.group.WORLD)
+    exchange.all_gather(result, tensor, group=distributed.group.WORLD)
     return result.unflatten(0, (-1, len(tensor)))
 
 

@@ -200,17 +200,17 @@ def activation():
 
 def counted(call):
     """The sizes of the buffers that a call gathers."""
-    sizes, original = [], exchange._all_gather
+    sizes, original = [], exchange.all_gather
 
     def counting(result, buffer, group):
         sizes.append(len(buffer))
         original(result, buffer, group=group)
 
-    exchange._all_gather = counting
+    exchange.all_gather = counting
     try:
         call()
     finally:
-        exchange._all_gather = original
+        exchange.all_gather = original
     return sizes
 
 

@@ -231,9 +231,9 @@ def _filled(layout, words, values, indices, fits=True):
 def _gathered(buffer, group):
     """The buffers of all ranks, (ranks, bytes)."""
     result = buffer.new_empty(group.size(), len(buffer))
-    _all_gather(result.view(-1), buffer, group=group)
+    all_gather(result.view(-1), buffer, group=group)
     return result
 
 
 # torch 2.13 has a new name for it, and warns of the old one.
-_all_gather = getattr(torch.distributed, "all_gather_single", None) or torch.distributed.all_gather_into_tensor
+all_gather = getattr(torch.distributed, "all_gather_single", None) or torch.distributed.all_gather_into_tensor
