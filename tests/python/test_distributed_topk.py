@@ -1,5 +1,6 @@
 """Selections over the ranks of a group, in real processes: distributed_topk.py says what each of them does."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 import rtopk.distributed
 from ranks import end_of_ranks, run_ranks
+from rtopk.distributed.exchange import Call, Layout
 
 SCRIPT = Path(__file__).with_name("distributed_topk.py")
 CASES = "random_cases edges same_on_every_rank gradients subgroup activation gathers mismatches".split()
@@ -82,6 +84,19 @@ def test_bytes_that_a_rank_sends(results):
     for rank in of(results, "gathers"):
         assert rank["known"] == [[each] for each in sent]
         assert rank["bytes"] == [[each + 128] for each in sent]  # the header
+
+
+def test_the_bytes_that_the_page_says():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "distributed.md").read_text()
+    rows = re.findall(r"\| ([\d,]+) x ([\d,]+) float32 \|(.*)\|", page)
+    assert len(rows) == 3
+    for *shape, rest in rows:
+        rows, cols = (int(number.replace(",", "")) for number in shape)
+        k, *said = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+", rest.replace("KiB", "")))
+        topk = Call("topk", torch.float32, (rows,), 1, k, True, True, cols)
+        maxk = Call("maxk", torch.float32, (rows,), 1, k, True, True, cols)
+        ours = [Layout.of(call, [cols, cols], header=False).bytes for call in (topk, maxk)]
+        assert [1024 * number for number in said] == [rows * cols * 4, rows * k * 12, *ours]
 
 
 # ---- Errors ----

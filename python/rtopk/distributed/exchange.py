@@ -32,7 +32,7 @@ _WORDS = 16  # int64 numbers of a header
 _HEADER = 8 * _WORDS
 _OTHER_DIMS = 7  # as many as fit behind the other words
 _INDEX_DTYPES = {1: torch.uint8, 2: torch.uint16, 4: torch.int32, 8: torch.int64}
-_LONGEST = {bytes: torch.iinfo(dtype).max + 1 for bytes, dtype in _INDEX_DTYPES.items()}  # shards with such indices
+_LONGEST = {1: 2**8, 2: 2**16, 4: 2**31, 8: 2**63}  # shards that have indices of so many bytes
 _REMEMBERED = 256  # layouts of a group; more are no cycle of calls
 
 

@@ -62,8 +62,6 @@ def topk(
 
     Returns:
         A named tuple (values, indices) of torch.topk's own type.
-
-    >>> rtopk.distributed.topk(shard, 8)  # doctest: +SKIP
     """
     k, dim, sizes, name = _checked("topk", input, k, dim, largest, sorted, group, sizes)
     values, indices, _ = _topk_of_shards(input, k, dim, largest, sorted, sizes, name)
@@ -83,8 +81,6 @@ def maxk(
 
     It is this rank's part of what :func:`rtopk.maxk` gives for the whole tensor, bit for bit. Only values are sent. The
     gradient goes to the elements that were kept, which needs no other rank. The arguments are those of :func:`topk`.
-
-    >>> rtopk.distributed.maxk(shard, 8)  # doctest: +SKIP
     """
     k, dim, sizes, name = _checked("maxk", input, k, dim, largest, True, group, sizes)
     return _kept_of_shards(input, k, dim, largest, sizes, name, "maxk")[0]
@@ -102,8 +98,6 @@ def topk_mask(
     """A boolean tensor for the shard of this rank that is True where :func:`topk` would select.
 
     The arguments are those of :func:`topk`.
-
-    >>> rtopk.distributed.topk_mask(shard, 8)  # doctest: +SKIP
     """
     k, dim, sizes, name = _checked("topk_mask", input, k, dim, largest, True, group, sizes)
     return _kept_of_shards(input.detach(), k, dim, largest, sizes, name, "topk_mask")[0]
@@ -183,9 +177,10 @@ _library = torch.library.Library("rtopk", "FRAGMENT")
 
 def _operator(schema):
     """Makes an operator of the function, for every device."""
+    name = schema.split("(")[0]
 
     def define(function):
-        name = _library.define(schema)
+        _library.define(schema)
         _library.impl(name, function, "CompositeExplicitAutograd")
         return getattr(OPS, name).default
 
@@ -284,7 +279,7 @@ def _gathered(function, input, k, dim, largest, sorted, sizes, group) -> tuple[T
     size, shape = input.shape[dim], (*input.shape[:dim], *input.shape[dim + 1 :])
     ranks = group_of_name(group)
     try:
-        best = OPS.topk.default(input, min(k, size), dim, largest, False)
+        best = OPS.topk.default(input, min(k, size), dim, largest, False)  # in ascending index
     except Exception:  # no memory, say
         if sizes is None:
             refuse(input.device, ranks)
