@@ -9,7 +9,6 @@ import hashlib
 import os
 import signal
 import sys
-import time
 
 import torch
 from torch import distributed
@@ -121,8 +120,9 @@ def edges():
             yield torch.zeros(3, 0, device=DEVICE), none, 0, 1, True, True, known
             # -inf and the lowest integer lose against everything, but not against a shard that is too short.
             lowest = torch.full((2, 3 * ranks()), float("-inf"), device=DEVICE)
-            yield lowest, [3] * ranks(), 5, 1, True, True, known
-            yield lowest.clamp(min=-128).to(torch.int8), [1, *[3] * (ranks() - 2), 5], 5, 1, True, True, known
+            short = [1, *[3] * (ranks() - 1)]
+            yield lowest[:, : sum(short)], short, sum(short) - 1, 1, True, True, known
+            yield lowest[:, : sum(short)].clamp(min=-128).to(torch.int8), short, sum(short), 1, True, True, known
             for longest in (256, 257, 65536, 65537):
                 sizes = [*none]
                 sizes[-1], sizes[0] = longest, longest // 2
@@ -184,7 +184,7 @@ def subgroup():
 def activation():
     """The column-parallel MaxK in a network, beside the network of one device with the same hidden columns."""
     torch.manual_seed(6)
-    sizes = [3 + each for each in range(ranks())]
+    sizes = [5 + each for each in range(ranks())]
     layer = rtopk.distributed.MaxK(4)
     hidden = random_tensor((6, sum(sizes)), device=DEVICE).requires_grad_()
     mine = shard(hidden.detach(), sizes, 1).requires_grad_()
@@ -288,16 +288,15 @@ def mismatches():
 
 
 def killed():
-    """The last rank dies. What the others get, and after how many seconds."""
+    """The last rank dies. What the others get."""
     x = torch.randn(4, 6, device=DEVICE)
     rtopk.distributed.topk(x, 2)
     if rank() == ranks() - 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    start = time.monotonic()
     try:
         rtopk.distributed.topk(x, 2)
     except Exception as error:
-        return {"kind": type(error).__name__, "text": str(error), "seconds": time.monotonic() - start}
+        return {"kind": type(error).__name__, "text": str(error)}
     return {"kind": None}
 
 
@@ -400,15 +399,15 @@ def dtensors():
     if not (same_bits(values.full_tensor(), expected) and grad.sum() == 9):
         wrong.append("a partial tensor")
     # What is for whole rows.
-    columns = distribute_tensor(random_tensor((4, 8), device=DEVICE), mesh, [Shard(1)])
-    rows = columns.redistribute(placements=[Shard(0)])
+    whole = random_tensor((4, 8), device=DEVICE)
+    columns, rows = (distribute_tensor(whole, mesh, [Shard(dim)]) for dim in (1, 0))
     early = rtopk.topk(rows, 3, max_iter=2, index_dtype=torch.int32)
-    expected = rtopk.topk(rows.full_tensor(), 3, max_iter=2, index_dtype=torch.int32)
+    expected = rtopk.topk(whole, 3, max_iter=2, index_dtype=torch.int32)
     if not all(same_bits(one.full_tensor(), other) for one, other in zip(early, expected, strict=True)):
         wrong.append("early stopping")
     if rtopk.topk(columns, 3, index_dtype=torch.int32).indices.dtype is not torch.int32:
         wrong.append("index_dtype")
-    if not same_bits(rtopk.nn.MaxK(3)(columns).full_tensor(), rtopk.maxk(columns.full_tensor(), 3)):
+    if not same_bits(rtopk.nn.MaxK(3)(columns).full_tensor(), rtopk.maxk(whole, 3)):
         wrong.append("nn.MaxK")
     lengths = torch.ones(4, dtype=torch.int64, device=DEVICE)
     out = (torch.empty(0, device=DEVICE), torch.empty(0, dtype=torch.int64, device=DEVICE))

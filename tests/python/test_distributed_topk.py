@@ -170,8 +170,9 @@ def test_a_killed_rank_is_an_error_for_the_others(four):
     assert last.status == -9 and "killed" not in last.results
     for rank in others:
         assert rank.status == 0, rank.output
-        assert rank.results["killed"]["kind"] is not None  # and not the timeout of ranks.py, which is 30 s
-        assert rank.results["killed"]["seconds"] < 25, rank.results["killed"]
+        # Not by a timeout: the connection is closed.
+        assert rank.results["killed"]["kind"] == "RuntimeError"
+        assert "timed out" not in rank.results["killed"]["text"].lower()
 
 
 def test_without_a_group():
@@ -214,16 +215,30 @@ def test_compiled_dtensors(two):
 # ---- On a GPU ----
 
 
+# NCCL takes one rank a GPU. What it does between ranks needs two of them.
+on_one_gpu = pytest.mark.parametrize("backend, ranks", [("gloo", 2), ("nccl", 1)])
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("backend, ranks", [("gloo", 2), ("nccl", 1)])
+@on_one_gpu
 def test_on_a_gpu(backend, ranks):
-    """NCCL takes one rank a GPU; what its collectives do between ranks needs two of them."""
     cases = [case for case in CASES if ranks > 1 or case not in ("subgroup", "mismatches")]
-    results = run_ranks(SCRIPT, ranks, "cuda", backend, *cases, "dtensors", *TRACED)
-    for rank in of(results, "random_cases") + of(results, "edges") + of(results, "dtensors"):
-        assert rank["wrong"] == [] and rank["count"] > 20
+    results = run_ranks(SCRIPT, ranks, "cuda", backend, *cases, "compiled")
+    for rank in of(results, "random_cases") + of(results, "edges"):
+        assert rank["wrong"] == [] and rank["count"] >= 24
     assert of(results, "gradients") == [[]] * ranks
     assert of(results, "activation") == [["MaxK(k=4)"]] * ranks
-    assert of(results, "compiled_dtensors") == [[]] * ranks
+    assert len(of(results, "compiled")) == ranks
     if ranks > 1:
-        assert {each["k"] for each in of(results, "mismatches")} == {DIFFERENT["k"].format(last=1)}
+        test_every_rank_has_the_same_bits(results)
+        test_compiled_calls(results)
+        for name in DIFFERENT:
+            test_every_rank_says_what_differs(name, results)
+
+
+@pytest.mark.gpu
+@on_one_gpu
+def test_dtensors_on_a_gpu(backend, ranks):
+    results = run_ranks(SCRIPT, ranks, "cuda", backend, "dtensors", "compiled_dtensors")
+    assert [rank["wrong"] for rank in of(results, "dtensors")] == [[]] * ranks
+    assert of(results, "compiled_dtensors") == [[]] * ranks
