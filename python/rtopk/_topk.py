@@ -82,7 +82,8 @@ def topk(
     Args:
         input: float32, float16, bfloat16, float64, int32, int64, int16, int8 or uint8. Strides
             may be any; only unusual layouts are copied first. Among integers only int32 has a search of its own:
-            shorter ones are widened to it, int64 is sorted.
+            shorter ones are widened to it, int64 is sorted. Of a DTensor, results are DTensors, exact also where
+            the dimension is split over ranks.
         k: how many elements to select, from 0 to the size of the dimension.
         dim: the dimension to select along.
         largest: True for the largest elements, False for the smallest. NaN is greater than every number.

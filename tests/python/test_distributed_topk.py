@@ -25,13 +25,13 @@ def of(results, case):
 
 @pytest.fixture(scope="module")
 def two():
-    return run_ranks(SCRIPT, 2, "cpu", "gloo", *CASES, "dtensors", *TRACED)
+    return run_ranks(SCRIPT, 2, "cpu", "gloo", *CASES, "dtensors", *TRACED, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def four():
     """The last rank of these is killed at the end."""
-    return end_of_ranks(SCRIPT, 4, "cpu", "gloo", *CASES, "dtensors", "killed")
+    return end_of_ranks(SCRIPT, 4, "cpu", "gloo", *CASES, "dtensors", "killed", timeout=300)
 
 
 @pytest.fixture(params=["two", "four"])
