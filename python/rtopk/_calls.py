@@ -6,6 +6,8 @@ to find that no gradient is wanted.
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 from ._operators import scattered
@@ -66,3 +68,9 @@ def is_transformed(input):
 def check_tensor(function, input, name="input"):
     if not isinstance(input, torch.Tensor):
         raise TypeError(f"{function}(): argument '{name}' must be Tensor, not {type(input).__name__}")
+
+
+def is_dtensor(input: object) -> bool:
+    """Whether this is a DTensor. Importing their module takes a second, and without it nobody has one."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(input, module.DTensor)

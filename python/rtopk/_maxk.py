@@ -7,7 +7,8 @@ from torch.library import register_autograd, register_fake, register_vmap
 from torch.overrides import handle_torch_function
 
 from . import _onnx
-from ._calls import check_tensor, is_transformed, selected, wants_grad
+from ._calls import check_tensor, is_dtensor, is_transformed, selected, wants_grad
+from ._dtensor import of_dtensor
 from ._operators import OPS, checked_shape, scattered, vmap_whole_rows, wrapped_dim
 from ._rows import check_arrays, maxk_of_rows, overridden
 from ._rules import is_printed
@@ -47,6 +48,8 @@ def maxk(
     if is_overridden(input):
         options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         return handle_torch_function(maxk, (input,), input, k, dim, largest, **options)
+    if is_dtensor(input):
+        return of_dtensor(maxk, input, k, dim, largest, max_iter=max_iter, rule=rule, epsilon=epsilon)
     check_tensor("maxk", input)
     wrapped_dim(input, dim)
     arguments = (k, dim, largest, max_iter or 0, epsilon, is_printed(rule))
@@ -88,6 +91,8 @@ def topk_mask(
     if is_overridden(input):
         options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
+    if is_dtensor(input):
+        return of_dtensor(topk_mask, input, k, dim, largest, max_iter=max_iter, rule=rule, epsilon=epsilon)
     check_tensor("topk_mask", input)
     wrapped_dim(input, dim)
     printed = is_printed(rule)
@@ -101,6 +106,8 @@ def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
     if relevant := overridden(input, *rows.values()):
         options = early | rows | {"magnitude": magnitude}
         return handle_torch_function(function, relevant, input, k, dim, largest, **options)
+    if is_dtensor(input):
+        return of_dtensor(function, input, k, dim, largest, **early, **rows, magnitude=magnitude)
     check_tensor(function.__name__, input)
     if not isinstance(magnitude, bool):
         raise TypeError(f"{function.__name__}(): argument 'magnitude' must be bool, not {type(magnitude).__name__}")

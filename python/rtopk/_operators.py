@@ -17,6 +17,9 @@ from ._torch_internals import check, in_forward_mode, in_torch_func, is_compilin
 
 OPS = torch.ops.rtopk
 
+#: What topk(), maxk() and topk_mask() take.
+DTYPES = tuple(getattr(torch, name) for name in "float32 float16 bfloat16 float64 int32 int64 int16 int8 uint8".split())
+
 
 # ---- Shapes ----
 

@@ -12,8 +12,10 @@ from torch.library import register_autograd, register_fake, register_vmap
 from torch.overrides import handle_torch_function
 
 from . import _onnx
-from ._calls import check_tensor, pairs
+from ._calls import check_tensor, is_dtensor, pairs
+from ._dtensor import of_dtensor
 from ._operators import (
+    DTYPES,
     OPS,
     check_writable,
     checked_shape,
@@ -80,7 +82,8 @@ def topk(
     Args:
         input: float32, float16, bfloat16, float64, int32, int64, int16, int8 or uint8. Strides
             may be any; only unusual layouts are copied first. Among integers only int32 has a search of its own:
-            shorter ones are widened to it, int64 is sorted.
+            shorter ones are widened to it, int64 is sorted. Of a DTensor, results are DTensors, exact also where
+            the dimension is split over ranks.
         k: how many elements to select, from 0 to the size of the dimension.
         dim: the dimension to select along.
         largest: True for the largest elements, False for the smallest. NaN is greater than every number.
@@ -164,6 +167,8 @@ def topk(
         return _topk_of_rows(input, k, dim, largest, sorted, options, **rows)
     if is_overridden(input):
         return handle_torch_function(topk, (input,), input, k, dim, largest, sorted, **options)
+    if is_dtensor(input):
+        return of_dtensor(topk, input, k, dim, largest, sorted, **options)
     check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     _check_bool("largest", largest)
@@ -177,7 +182,7 @@ def topk(
             return _Result((values, indices.to(index_dtype)))
         return _Result(pairs(_topk_kernel, OPS.topk.default, input, dim, *arguments, index_dtype, printed))
     except RuntimeError:
-        if input.dtype in _DTYPES:
+        if input.dtype in DTYPES:
             raise
         raise _unsupported(input) from None
 
@@ -207,6 +212,9 @@ def _topk_of_rows(
     if relevant := overridden(input, *rows.values()):
         options |= rows | {"magnitude": magnitude, "return_threshold": return_threshold}
         return handle_torch_function(topk, relevant, input, k, dim, largest, sorted, **options)
+    if is_dtensor(input):
+        options |= rows | {"magnitude": magnitude, "return_threshold": return_threshold}
+        return of_dtensor(topk, input, k, dim, largest, sorted, **options)
     check_tensor("topk", input)
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     for name, value in (("largest", largest), ("sorted", sorted), ("magnitude", magnitude)):
@@ -261,14 +269,10 @@ def _topk_out(input, arguments, index_dtype, out, printed):
 
 # ---- Errors of the kinds that torch.topk has ----
 
-_DTYPES = frozenset(
-    getattr(torch, name) for name in "float32 float16 bfloat16 float64 int32 int64 int16 int8 uint8".split()
-)
-
 
 def _unsupported(input):
     """The error for a dtype that is not supported: of the kind that torch.topk has for it on that device."""
-    names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in _DTYPES))
+    names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in DTYPES))
     text = f"topk(): not implemented for {input.dtype}; accepted: {names}"
     try:
         torch.topk(input.new_empty(1), 1)

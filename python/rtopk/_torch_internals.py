@@ -7,6 +7,7 @@ the same, small calls take longer. No other module of rtopk uses a private name 
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 import torch
 from torch.autograd import forward_ad
@@ -32,7 +33,9 @@ _SHORTCUTS = (
 # What a kernel in Python needs to call the kernels below it.
 _REDISPATCH = ("_C._after_ADInplaceOrView_keyset", "_ops.OpOverload.redispatch")
 
-NAMES = (*_SHORTCUTS, *_REDISPATCH, "_check")
+_GROUP_OF_NAME = "distributed.distributed_c10d._resolve_process_group"
+
+NAMES = (*_SHORTCUTS, *_REDISPATCH, _GROUP_OF_NAME, "_check")
 
 
 def _find(name: str):
@@ -177,6 +180,26 @@ def redispatch_below_writes(operator) -> Callable | None:
         return None
     below = _found["_C._after_ADInplaceOrView_keyset"]
     return lambda keys, *arguments: operator.redispatch(keys & below, *arguments)
+
+
+# ---- Process groups ----
+#
+# Operators get a group by its name. While torch.compile traces, there may be a stand-in in the place of a group.
+
+_seen_groups: WeakValueDictionary = WeakValueDictionary()
+
+
+@constant_under_compile
+def group_name(group) -> str:
+    """The name of a process group, for group_of_name()."""
+    if _found[_GROUP_OF_NAME] is None:
+        _seen_groups[group.group_name] = group
+    return group.group_name
+
+
+def group_of_name(name: str):
+    """The process group."""
+    return (_found[_GROUP_OF_NAME] or _seen_groups.__getitem__)(name)
 
 
 # ---- Small things ----

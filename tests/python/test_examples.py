@@ -20,16 +20,23 @@ SMALL = {
     "nearest_neighbours.py": ["--vectors", "2000", "--queries", "20", "--lists", "16"],
     "graph_pooling.py": ["--steps", "10"],
 }
+# Those that torchrun starts, in two processes.
+PARALLEL = {
+    "tensor_parallel_topk.py": ["--steps", "3", "--latents", "500"],
+}
 
 
 def test_all_of_them_are_here():
-    assert sorted(SMALL) == sorted(path.name for path in FOLDER.glob("*.py"))
+    assert sorted([*SMALL, *PARALLEL]) == sorted(path.name for path in FOLDER.glob("*.py"))
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *PARALLEL])
 def test_example(name):
     environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "PYTHONWARNINGS": WARNINGS}
-    command = [sys.executable, str(FOLDER / name), "--device", "cpu", *SMALL[name]]
+    command = [sys.executable, str(FOLDER / name), "--device", "cpu", *(SMALL | PARALLEL)[name]]
+    if name in PARALLEL:
+        environment |= {"OMP_NUM_THREADS": "1"}
+        command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 5

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Bytes and time of a top-k whose columns are split over ranks, beside gathering everything and beside two gathers.
+
+    python bench/compare_shards.py --json bench/results/shards-cpu.json     # 2 and 4 processes with gloo
+    python bench/compare_shards.py --device cuda --json bench/results/shards-h200.json
+
+- everything: all ranks gather all columns, then select (rtopk.topk).
+- two gathers: each rank selects its k best; values and int64 indices are gathered one after the other; all select.
+- rtopk: rtopk.distributed.topk. One gather, with a header by which ranks are compared.
+- sizes known: the same with the sizes of the shards given, so that nothing is compared.
+- maxk: rtopk.distributed.maxk, which sends values alone.
+
+All of them have the same result, which is checked. Bytes are those that a rank receives from the others. Times are
+medians over repetitions of the slowest rank's time; the ways alternate. All ranks are on this machine: the wire is its
+memory. Where they are more than its cores they wait for each other; fastest_us in the JSON has the fastest repetition.
+With --device cuda two ranks share one GPU through gloo, which copies over the host; NCCL has one rank for each
+GPU, so on one GPU it is measured with one rank, where nothing is sent.
+"""
+
+import argparse
+import os
+import platform
+import socket
+import statistics
+import time
+from pathlib import Path
+
+import torch
+from torch import distributed, multiprocessing
+
+import rtopk
+import rtopk.distributed
+from checkout import origin
+from rtopk.distributed import exchange
+from whole_file import write_json
+
+SHAPES = [(256, 16384), (2048, 2048)]  # rows, and columns of each rank
+KS = [32, 128, 256]
+
+
+# ---- The ways ----
+
+
+def gathered(tensor):
+    """The tensors of all ranks, one after the other."""
+    result = tensor.new_empty(distributed.get_world_size() * len(tensor), *tensor.shape[1:])
+    exchange.all_gather(result, tensor, group=distributed.group.WORLD)
+    return result.unflatten(0, (-1, len(tensor)))
+
+
+def everything(x, k):
+    return rtopk.topk(torch.cat([*gathered(x)], dim=1), k)
+
+
+def two_gathers(x, k):
+    values, indices = rtopk.topk(x, k, sorted=False)
+    indices += distributed.get_rank() * x.shape[1]
+    values, indices = (torch.cat([*gathered(each)], dim=1) for each in (values, indices))
+    best = rtopk.topk(values, k)
+    return best.values, indices.gather(1, best.indices)
+
+
+def ways(rows, cols, k):
+    """By name: the function, and the bytes of a rank's tensors that it gathers."""
+    sizes = [cols] * distributed.get_world_size()
+    shape = {"function": "topk", "dtype": torch.float32, "shape": (rows,), "dim": 1, "k": k, "size": cols}
+    call = exchange.Call(**shape, largest=True, sorted=True)
+    maxk = exchange.Call(**shape | {"function": "maxk"}, largest=True, sorted=True)
+    layout = exchange.Layout.of
+    return {
+        "everything": (everything, rows * cols * 4),
+        "two gathers": (two_gathers, rows * k * (4 + 8)),
+        "rtopk": (rtopk.distributed.topk, layout(call, sizes, header=True).bytes),
+        "sizes known": (
+            lambda x, k: rtopk.distributed.topk(x, k, sizes=sizes),
+            layout(call, sizes, header=False).bytes,
+        ),
+        "maxk": (rtopk.distributed.maxk, layout(maxk, sizes, header=True).bytes),
+    }
+
+
+# ---- Measuring, on every rank ----
+
+
+def slowest(function, x, k):
+    """Seconds of the slowest rank."""
+    distributed.barrier()
+    start = time.perf_counter()
+    function(x, k)
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    elapsed = torch.tensor([time.perf_counter() - start], dtype=torch.float64, device=x.device)
+    distributed.all_reduce(elapsed, distributed.ReduceOp.MAX)
+    return elapsed.item()
+
+
+def check(x, k, functions):
+    expected = everything(x, k)
+    for name, (function, _) in functions.items():
+        if name == "maxk":
+            continue
+        result = function(x, k)
+        if not all(torch.equal(one, other) for one, other in zip(result, expected, strict=True)):
+            raise SystemExit(f"{name}: results differ from those of one device")
+
+
+def measure(rank, world, port, options, queue):
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    torch.set_num_threads(1)
+    backend = "nccl" if options.device == "cuda" and world == 1 else "gloo"
+    distributed.init_process_group(backend, rank=rank, world_size=world)
+    cells = []
+    for rows, cols in SHAPES:
+        torch.manual_seed(rank)
+        x = torch.randn(rows, cols, device=options.device)
+        for k in KS:
+            functions = ways(rows, cols, k)
+            check(x, k, functions)
+            times = {name: [] for name in functions}
+            for turn in range(options.repeats + 2):
+                for name, (function, _) in functions.items():
+                    elapsed = slowest(function, x, k)
+                    if turn > 1:
+                        times[name].append(elapsed * 1e6)
+            cell = {"ranks": world, "backend": backend, "rows": rows, "cols_of_a_rank": cols, "k": k}
+            cell["us"] = {name: statistics.median(spans) for name, spans in times.items()}
+            cell["fastest_us"] = {name: min(spans) for name, spans in times.items()}
+            cell["received_bytes"] = {name: (world - 1) * sent for name, (_, sent) in functions.items()}
+            cells.append(cell)
+            if rank == 0:
+                print(f"{world} ranks, {rows} x {cols} each, k = {k}", flush=True)
+    if rank == 0:
+        queue.put(cells)
+    distributed.destroy_process_group()
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def table(cells):
+    names = list(cells[0]["us"])
+    print(f"\n{'ranks':>5} {'of a rank':>12} {'k':>4}  " + " ".join(f"{name:>22}" for name in names))
+    for cell in cells:
+        shape = f"{cell['rows']} x {cell['cols_of_a_rank']}"
+        columns = (f"{cell['us'][n] / 1e3:9.2f} ms {cell['received_bytes'][n] / 1024:6.0f} KiB" for n in names)
+        print(f"{cell['ranks']:>5} {shape:>12} {cell['k']:>4}  " + " ".join(f"{each:>22}" for each in columns))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if rtopk.info()["gpus"] else "cpu")
+    parser.add_argument("--ranks", type=int, nargs="+", help="numbers of processes (2 4; on one GPU 2 1)")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    cells = []
+    for world in options.ranks or ([2, 1] if options.device == "cuda" else [2, 4]):
+        queue = multiprocessing.get_context("spawn").SimpleQueue()
+        multiprocessing.spawn(measure, (world, free_port(), options, queue), nprocs=world)
+        cells += queue.get()
+    name = torch.cuda.get_device_name() if options.device == "cuda" else f"{platform.machine()}, {os.cpu_count()} CPUs"
+    table(cells)
+    if options.json:
+        environment = {**origin(), "device": name, "torch": torch.__version__, "repeats": options.repeats}
+        write_json(options.json, {"environment": environment, "cells": cells})
+
+
+if __name__ == "__main__":
+    main()

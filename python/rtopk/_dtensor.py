@@ -1,0 +1,86 @@
+"""topk, maxk and topk_mask of a DTensor: each rank selects from its part, and over ranks where rows are split.
+
+Local parts go through the functions of the package as plain tensors, so gradients are theirs, too.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+
+from ._operators import wrapped_dim
+
+# What these functions take for plain tensors alone, and what for whole rows alone.
+_NEVER = ("out", "lengths", "starts", "row_k", "ids", "return_threshold")
+_FOR_WHOLE_ROWS = ("max_iter", "epsilon", "magnitude")
+
+
+def of_dtensor(function, input, k, dim, *order, **options):
+    """The result of topk(), maxk() or topk_mask(), whose arguments these are, for a DTensor: DTensors of the same mesh.
+
+    If no rank has but a part of the selected dimension, results are placed as the input is. If it is split over ranks,
+    the selection is exact over all of them: values and indices are then replicated there, and results as large as the
+    input stay split. What is partial is summed up first. A dimension that is split over several dimensions of the mesh
+    is gathered over all but the first of them.
+    """
+    _refuse(_NEVER, options, "for a DTensor")
+    dim = wrapped_dim(input, dim)
+    input, axis = _selectable(input, dim)
+    mesh, placements = input.device_mesh, list(input.placements)
+    if axis is None:
+        results = function(input.to_local(), k, dim, *order, **options)
+    else:
+        _refuse(_FOR_WHOLE_ROWS, options, f"for a DTensor that is split along dimension {dim}, the selected one")
+        results = _over_shards(function, input, axis, k, dim, *order)
+    shape = list(input.shape)
+    if not isinstance(results, tuple):
+        return _placed(results, mesh, placements, shape)
+    shape[dim] = k
+    if axis is not None:
+        from torch.distributed.tensor import Replicate
+
+        placements[axis] = Replicate()
+        results = (results[0], results[1].to(options["index_dtype"]))
+    return torch.return_types.topk([_placed(each, mesh, placements, shape) for each in results])
+
+
+def _refuse(names, options, where):
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, torch.Tensor) or value:
+            raise ValueError(f"{name} is given {where}; accepted: without it")
+
+
+def _selectable(input, dim):
+    """The tensor with a shard or a copy on every rank, and the dimension of its mesh that splits `dim`, if one does."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    placements, axis = [], None
+    for place, placement in enumerate(input.placements):
+        # There are subclasses of Shard, whose parts are not in the order of the ranks.
+        kept = type(placement) is Shard
+        if kept and placement.dim == dim:
+            kept = axis is None
+            axis = place if kept else axis
+        placements.append(placement if kept else Replicate())
+    return (input if placements == list(input.placements) else input.redistribute(placements=placements)), axis
+
+
+def _over_shards(function, input, axis, k, dim, *order):
+    from .distributed import shards
+
+    # As torch.chunk divides it.
+    size, ranks = input.shape[dim], input.device_mesh.size(axis)
+    longest = -(-size // ranks)
+    sizes = [max(min(longest, size - rank * longest), 0) for rank in range(ranks)]
+    over_shards = getattr(shards, function.__name__)
+    return over_shards(input.to_local(), k, dim, *order, group=input.device_mesh.get_group(axis), sizes=sizes)
+
+
+def _placed(local, mesh, placements, shape):
+    """The DTensor of this shape of which `local` is the part of this rank."""
+    from torch.distributed.tensor import DTensor
+
+    strides = [prod(shape[place + 1 :]) for place in range(len(shape))]
+    return DTensor.from_local(local, mesh, placements, run_check=False, shape=torch.Size(shape), stride=tuple(strides))
