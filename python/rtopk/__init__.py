@@ -9,8 +9,11 @@ tensor([[0, 2],
 :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
 give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from segments of a flat
 tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe` routes tokens to
-experts; :func:`accelerate` brings the selection to code that calls torch.topk.
+experts; :mod:`rtopk.distributed` selects over the ranks of torch.distributed; :func:`accelerate` brings the selection to
+code that calls torch.topk.
 """
+
+import importlib
 
 from . import moe, nn, serving
 from ._accelerate import accelerate, is_accelerated, set_accelerated
@@ -41,3 +44,10 @@ __all__ = [
     "topk_paged",
     "topk_segments",
 ]
+
+
+def __getattr__(name: str):
+    # Loaded when it is used: few processes have ranks.
+    if name == "distributed":
+        return importlib.import_module(".distributed", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
