@@ -20,6 +20,8 @@ from ._chunks import Chunks
 _MAX_CHUNK = 65536  # positions are of 16 bits
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _VALUE_DTYPES = (None, torch.float16, torch.bfloat16)
+# Its name up to torch 2.12 is deprecated since.
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 class CompressionStats(NamedTuple):
@@ -151,7 +153,7 @@ class TopKState:
         }
         own = torch.tensor(list(settings.values()), dtype=torch.float64, device=device)
         every = own.new_empty(group.size() * len(own))
-        dist.all_gather_into_tensor(every, own, group=group)
+        _all_gather(every, own, group=group)
         for name, column in zip(settings, every.view(group.size(), -1).T.tolist(), strict=True):
             if len(set(column)) > 1:
                 shown = [_VALUE_DTYPES[int(each)] if name == "value_dtype" else f"{each:g}" for each in column]
@@ -170,7 +172,7 @@ class TopKState:
             self._has_warned = True
             warnings.warn(
                 f"TopKState: k is {self.k} and chunk {self.chunk}: with {ranks} ranks, all-reduce sends {rate:.2g}"
-                f" times the bytes, and min_compression_rate is {self.min_compression_rate:g}. Gradients are all-reduced.",
+                f" times the bytes, and min_compression_rate is {self.min_compression_rate:g}. All-reduce is used.",
                 stacklevel=3,
             )
         return False
@@ -234,7 +236,7 @@ def topk_hook(state: TopKState, bucket: dist.GradBucket) -> torch.futures.Future
     packed = chunks.pack(gradient)
     state._count(ranks, gradient.nbytes, packed.nbytes)
     gathered = packed.new_empty(ranks, packed.numel())
-    work = dist.all_gather_into_tensor(gathered.view(-1), packed, group=group, async_op=True)
+    work = _all_gather(gathered.view(-1), packed, group=group, async_op=True)
 
     def average(future):
         future.wait()  # an error if the all-gather failed
