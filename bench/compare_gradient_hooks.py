@@ -4,8 +4,9 @@
     python bench/compare_gradient_hooks.py coauthor-cs.npz --json bench/results/gradient-hooks-cpu.json
     python bench/compare_gradient_hooks.py --device cuda --json bench/results/gradient-hooks-h200.json
 
-First, the cost of the hooks' own computation: a bucket of 24 MiB in a group of one rank, so that nothing is sent. The time of a call is that until its result is there. On a GPU, the GPU's own time is told too, except for
-PowerSGD, which waits for the GPU in every call.
+First, the cost of the hooks' own computation: a bucket of 24 MiB in a group of one rank, so that nothing is sent. The
+time of a call is that until its result is there. On a GPU, the GPU's own time is told too, except for PowerSGD, which
+waits for the GPU in every call.
 
 With a graph, a multi-layer perceptron then learns the classes of its nodes by their words, on the CPU:
 
@@ -188,7 +189,7 @@ def parse_arguments():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if rtopk.info()["gpus"] else "cpu")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--bandwidth", type=int, nargs="*", default=[1000, 100], help="of each card, in Mbit/s")
-    parser.add_argument("--steps", type=int, default=12, help="steps that are timed, for each hook and wire")
+    parser.add_argument("--steps", type=int, default=12, help="timed steps of each hook on each wire; 0: none")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=3, help="0: no accuracies")
     parser.add_argument("--batch", type=int, default=256, help="nodes in a step, of all ranks together")
@@ -217,11 +218,12 @@ def main():
     print_cost(record["cost"])
     if arguments.graph:
         record["task"] = {"graph": arguments.graph.stem, "batch": arguments.batch, "epochs": arguments.epochs}
-        try:
-            record["steps"] = measure_steps(arguments)
-        except WireError as error:
-            sys.exit(f"{error}. Without a limited wire: --bandwidth with no number.")
-        print_steps(record["steps"])
+        if arguments.steps:
+            try:
+                record["steps"] = measure_steps(arguments)
+            except WireError as error:
+                sys.exit(f"{error}. Without a limited wire: --bandwidth with no number.")
+            print_steps(record["steps"])
         if arguments.seeds:
             record["accuracies"] = measure_accuracies(arguments)
             print_accuracies(record["accuracies"])

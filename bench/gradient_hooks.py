@@ -164,26 +164,27 @@ def accuracies(data, task):
 
 
 def step_times(data, task):
-    """Median milliseconds of a step with its quarters, and bytes that this rank's card sends, for every hook."""
+    """Median milliseconds of a step with their quarters, and bytes that this rank's card sends, for every hook. The
+    hooks alternate, step by step."""
     warm_up_steps = 2  # PowerSGD needs two
+    trainers = {name: Trainer(data, name, 0, warm_up_steps, task["batch"]) for name in task["hooks"]}
+    epochs = {name: trainer.epoch() for name, trainer in trainers.items()}
+    times, sent = {name: [] for name in epochs}, dict.fromkeys(epochs, 0)
+    for turn in range(warm_up_steps + 2 + task["steps"]):
+        for name, steps in epochs.items():
+            dist.barrier()
+            start, before = time.perf_counter(), bytes_sent()
+            next(steps)
+            if turn >= warm_up_steps + 2:
+                times[name].append((time.perf_counter() - start) * 1e3)
+                dist.barrier()  # until all have what was sent
+                sent[name] += bytes_sent() - before
     results = {}
-    for name in task["hooks"]:
-        trainer = Trainer(data, name, 0, warm_up_steps, task["batch"])
-        steps = trainer.epoch()
-        for _ in range(warm_up_steps + 2):
-            next(steps)
-        dist.barrier()
-        sent, times = bytes_sent(), []
-        for _ in range(task["steps"]):
-            start = time.perf_counter()
-            next(steps)
-            times.append((time.perf_counter() - start) * 1e3)
-        dist.barrier()
-        quarters = statistics.quantiles(times, n=4)
-        sent = None if sent is None else (bytes_sent() - sent) / task["steps"]
-        results[name] = {"ms": quarters[1], "quarters_ms": [quarters[0], quarters[2]], "bytes": sent}
-        shown = "" if sent is None else f", {sent / 1e6:.3f} MB sent"
-        say(f"{dist.get_world_size()} ranks, {task['wire']}, {name}: {quarters[1]:.1f} ms a step{shown}")
+    for name in epochs:
+        low, median, high = statistics.quantiles(times[name], n=4)
+        results[name] = {"ms": median, "quarters_ms": [low, high], "bytes": sent[name] / task["steps"]}
+        shown = f"{median:.1f} ms a step, {results[name]['bytes'] / 1e6:.3f} MB sent"
+        say(f"{dist.get_world_size()} ranks, {task['wire']}, {name}: {shown}")
     return results
 
 

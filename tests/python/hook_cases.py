@@ -6,6 +6,8 @@ must have sent, kept and received.
 
 import hashlib
 import io
+import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -64,13 +66,13 @@ def same(ours, expected):
 
 
 def bits(tensor):
-    return tensor.contiguous().view(-1).view(torch.uint8)
+    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
 
 
 def digest(tensors):
     whole = hashlib.sha256()
     for tensor in tensors:
-        whole.update(bytes(bits(tensor.detach()).tolist()))
+        whole.update(bytes(bits(tensor).tolist()))
     return whole.hexdigest()
 
 
@@ -116,16 +118,16 @@ def wide(tensor):
     return torch.float32 if tensor.itemsize == 2 else tensor.dtype
 
 
-def follows_the_reference(dtype, k, chunk, value_dtype=None, steps=4, **options):
+def follows_the_reference(dtype, k, chunk, value_dtype=None, steps=4, device="cpu", **options):
     """Averages and what is kept are those of the reference, bit for bit, in every step."""
-    model = Weights(dtype=dtype)
+    model = Weights(dtype=dtype).to(device)
     reference = Reference(model, k, chunk, value_dtype)
     state = TopKState(k, chunk, value_dtype=value_dtype, min_compression_rate=0)
     ddp = with_hook(model, state, **options)
     rank, averages = dist.get_rank(), []
     for step in range(steps):
         gradients = [model.gradients(step, each) for each in range(dist.get_world_size())]
-        averages = backward(ddp, gradients[rank])
+        averages = backward(ddp, [each.to(device) for each in gradients[rank]])
         assert same(averages, reference.step(gradients)), f"other averages in step {step}"
         kept = state.state_dict(ddp)["error_feedback"]
         assert same([kept[name] for name, _ in model.named_parameters()], reference.kept[rank]), f"kept, step {step}"
@@ -265,17 +267,17 @@ def sends_dense():
     return {"warnings": texts, "rate": state.compression_stats().rate}
 
 
-def not_finite():
-    """Rank 0 has a NaN in one chunk, an infinity in the next, and nothing else in the last. Then all is well again."""
-    model, state = Weights([(48,)]), TopKState(2, 16)
+def not_finite(device="cpu"):
+    """Rank 0 has a NaN in one chunk, an infinity in the next, and only NaN in the last. Then all is well again."""
+    model, state = Weights([(48,)]).to(device), TopKState(2, 16)
     ddp = with_hook(model, state)
     (gradient,) = model.gradients(0, dist.get_rank())
     if dist.get_rank() == 0:
         gradient[5], gradient[20] = float("nan"), float("-inf")
         gradient[32:] = float("nan")
-    (first,) = backward(ddp, [gradient])
+    (first,) = backward(ddp, [gradient.to(device)])
     kept = state.state_dict(ddp)["error_feedback"]["weights.0"]
-    (second,) = backward(ddp, model.gradients(1, dist.get_rank()))
+    (second,) = backward(ddp, [each.to(device) for each in model.gradients(1, dist.get_rank())])
     return {
         "nan": first.isnan().nonzero().flatten().tolist(),
         "inf": (first == float("-inf")).nonzero().flatten().tolist(),
@@ -361,18 +363,43 @@ def trains():
     return losses
 
 
+def ends_with_an_error():
+    """The last rank is killed in the middle of training. The others get an error, and do not wait for ever."""
+    model, state = Weights(), TopKState(3, 16)
+    ddp = with_hook(model, state)
+    for step in range(1000):
+        if step == 3 and dist.get_rank() == dist.get_world_size() - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            backward(ddp, model.gradients(step, dist.get_rank()))
+        except RuntimeError as error:
+            return {"step": step, "text": str(error)}
+
+
+HALF, BFLOAT16 = torch.float16, torch.bfloat16
+DTYPES = (torch.float32, torch.float64, HALF, BFLOAT16)
+
+
+def references(**options):
+    """Cases of follows_the_reference()."""
+    arguments = {str(dtype): (dtype, 3, 16) for dtype in DTYPES} | {
+        "16-bit positions": (torch.float32, 9, 300),
+        "float16 values": (torch.float32, 3, 16, HALF),
+        "bfloat16 values": (torch.float64, 3, 16, BFLOAT16),
+        "bfloat16 as float16": (BFLOAT16, 3, 16, HALF),
+    }
+    views = {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.001}
+    cases = {name: lambda each=each: follows_the_reference(*each, **options) for name, each in arguments.items()}
+    cases["views"] = lambda: follows_the_reference(torch.float32, 5, 64, **views, **options)
+    return {f"reference {name}": case for name, case in cases.items()}
+
+
 def main():
-    half, wide_half = torch.float16, torch.bfloat16
-    cases = {f"whole chunks {dtype}": lambda dtype=dtype: whole_chunks(dtype) for dtype in DTYPES}
-    cases |= {f"reference {dtype}": lambda dtype=dtype: follows_the_reference(dtype, 3, 16) for dtype in DTYPES}
+    if sys.argv[1:] == ["nccl"]:
+        run_cases(references(device="cuda") | {"not finite": lambda: not_finite("cuda")}, backend="nccl")
+        return
+    cases = {f"whole chunks {dtype}": lambda dtype=dtype: whole_chunks(dtype) for dtype in DTYPES} | references()
     cases |= {
-        "reference 16-bit positions": lambda: follows_the_reference(torch.float32, 9, 300),
-        "reference float16 values": lambda: follows_the_reference(torch.float32, 3, 16, half),
-        "reference bfloat16 values": lambda: follows_the_reference(torch.float64, 3, 16, wide_half),
-        "reference bfloat16 as float16": lambda: follows_the_reference(wide_half, 3, 16, half),
-        "reference views": lambda: follows_the_reference(
-            torch.float32, 5, 64, gradient_as_bucket_view=True, bucket_cap_mb=0.001
-        ),
         "buckets": buckets_do_not_matter,
         "resumes": resumes,
         "loading refuses": loading_refuses,
@@ -385,12 +412,10 @@ def main():
         "accumulates": accumulates,
         "trains": trains,
     }
-    odd = {"k": 3, "chunk": 32, "value_dtype": half, "warm_up_steps": 1, "min_compression_rate": 0.5}
+    odd = {"k": 3, "chunk": 32, "value_dtype": HALF, "warm_up_steps": 1, "min_compression_rate": 0.5}
     cases |= {f"mismatched {name}": lambda name=name: mismatched(**{name: odd[name]}) for name in odd}
-    run_cases(cases)
+    run_cases(cases | {"killed": ends_with_an_error})
 
-
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,11 +1,12 @@
 """topk_hook in DistributedDataParallel: real processes, which compare themselves with a reference (hook_cases.py)."""
 
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
-from ranks import run_ranks
+from ranks import end_of_ranks, run_ranks
 from rtopk.distributed import CompressionStats, TopKState, topk_hook
 
 CASES = Path(__file__).with_name("hook_cases.py")
@@ -17,8 +18,11 @@ REFERENCES = [
 
 @pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
 def results(request):
-    """What every rank reported: one group of processes for all tests."""
-    return run_ranks(CASES, request.param)
+    """What every rank reported: one group of processes for all tests. At its end the last rank is killed."""
+    ended = end_of_ranks(CASES, request.param, timeout=240)
+    statuses = [rank.status for rank in ended]
+    assert statuses == [0] * (request.param - 1) + [-signal.SIGKILL], [rank.output for rank in ended]
+    return [rank.results for rank in ended]
 
 
 def every(results, case):
@@ -128,6 +132,20 @@ def test_a_network_learns_as_with_all_reduce(results):
         first, plain = losses["all-reduce"]
         assert losses["top-k"][0] == first > 1.9  # of 7 classes
         assert plain < 0.1 and losses["top-k"][1] < 0.3
+
+
+def test_a_killed_rank_is_an_error_of_the_others(results):
+    for rank in results[:-1]:
+        assert rank["killed"]["step"] in (2, 3) and "peer" in rank["killed"]["text"]
+
+
+@pytest.mark.gpu
+def test_the_bits_are_those_of_the_cpu():
+    """NCCL takes one rank for each GPU: that several ranks give the same bits, only several GPUs can show."""
+    found = run_ranks(CASES, 1, "nccl")
+    for case in REFERENCES:
+        every(found, f"reference {case}")
+    assert every(found, "not finite")[0]["nan"] == [5, 32, 33]
 
 
 # ---- Without processes ----
