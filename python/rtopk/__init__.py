@@ -9,8 +9,8 @@ tensor([[0, 2],
 :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
 give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from segments of a flat
 tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe` routes tokens to
-experts; :mod:`rtopk.distributed` selects over the ranks of torch.distributed; :func:`accelerate` brings the selection to
-code that calls torch.topk.
+experts; :mod:`rtopk.distributed` selects over the ranks of torch.distributed; :func:`accelerate` brings the selection
+to code that calls torch.topk.
 """
 
 import importlib
