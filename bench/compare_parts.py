@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Times training steps of graphs in parts, with boundary rows that travel compact beside dense ones.
 
-    python bench/compare_parts.py --graph data/coauthor-physics.npz flickr-like:0.25 --json bench/results/parts-cpu.json
+    python bench/compare_parts.py --graph data/coauthor-physics.npz flickr-like:0.25 --megabits 0 100 --json FILE
     python bench/compare_parts.py --ranks 1 2 --json bench/results/parts-h200.json      # on the GPU if there is one
 
-Every number of ranks is a group of real processes, started by torchrun. On CPUs each has one thread and gloo carries
-the rows. On GPUs NCCL does; if ranks share a GPU it is gloo, through the memory of the host. Both exchanges train in
-turns in the same processes. A step's time is that of the slowest rank; times are medians. Losses of both exchanges are
-compared, bit by bit.
+Every number of ranks is a group of real processes. On CPUs each has one thread and gloo carries the rows, through the
+loopback or, with --megabits, a wire of that bandwidth. On GPUs NCCL does; if ranks share a GPU it is gloo, through the
+memory of the host. Both exchanges train in turns in the same processes. A step's time is that of the slowest rank;
+times are medians. Losses of both exchanges are compared, bit by bit.
 
 Of each exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long
 the slowest rank waited in a step for rows and for gradients to be summed, and how long the messages of one layer take
@@ -15,9 +15,11 @@ alone. The difference between that and the waiting is what the sums over local n
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
@@ -30,6 +32,7 @@ import torch
 
 import rtopk
 from checkout import origin
+from limited_wire import LimitedWire
 from rtopk.gnn import load
 from rtopk.gnn.parts import EXCHANGES, METHODS, PartTrainer, Ranks, joined, load_part, write_parts
 from rtopk.gnn.recipe import Recipe
@@ -129,20 +132,39 @@ def slowest(ranks, exchange, what):
     return 1e3 * statistics.median(max(turn) for turn in turns)
 
 
-def run_group(world, folder, arguments):
+def run_group(world, folder, megabits, arguments):
     """What every rank of a group of processes has measured."""
     result = folder / "measured.json"
-    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", world, __file__]
-    line += ["--folder", folder, "--result", result, "--device", arguments.device]
+    line = [sys.executable, __file__, "--folder", folder, "--result", result, "--device", arguments.device]
     for name in ("model", "hidden", "k", "layers", "repeats"):
         line += [f"--{name}", getattr(arguments, name)]
-    site = str(Path(rtopk.__file__).parents[1])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": site}
-    subprocess.run(list(map(str, line)), check=True, env=environment, timeout=HOST_SECONDS)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rtopk.__file__).parents[1])}
+    environment |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_PORT": free_port()}
+    with LimitedWire(world, megabits) if megabits else contextlib.nullcontext() as wire:
+        network = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"} if wire is None else wire.environment
+        ranks = []
+        try:
+            for rank in range(world):
+                own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                prefix = [] if wire is None else wire.prefix(rank)
+                ranks.append(subprocess.Popen([*prefix, *map(str, line)], env=environment | network | own))
+            for process in ranks:
+                if process.wait(HOST_SECONDS):
+                    sys.exit(f"a rank of {world} has failed")
+        finally:
+            for process in ranks:
+                process.kill()
+                process.wait()
     return json.loads(result.read_text())
 
 
-def records(facts, world, measured):
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def records(facts, world, megabits, measured):
     ranks = measured["ranks"]
     losses = {name: [rank[name]["loss"] for rank in ranks] for name in ranks[0]}
     if len({loss for of_ranks in losses.values() for loss in of_ranks}) > 1:
@@ -155,6 +177,7 @@ def records(facts, world, measured):
             "edges": facts.edges,
             "ranks": world,
             "through": measured["through"],
+            "megabits": megabits or None,
             "method": facts.method,
             "exchange": name,
             "boundary_rows": facts.boundary,
@@ -182,18 +205,16 @@ def loaded(name, data):
 
 def print_header():
     print(
-        f"\n{'graph':<22} {'ranks':>5} {'exchange':>8} {'MB a step':>9} {'MB an epoch':>11} {'step ms':>9}"
+        f"\n{'graph':<22} {'ranks':>5} {'Mb/s':>5} {'exchange':>8} {'MB a step':>9} {'MB an epoch':>11} {'step ms':>9}"
         f" {'waits ms':>9} {'layer alone ms':>14}"
     )
 
 
 def print_row(row):
-    print(
-        f"{row['graph']:<22} {row['ranks']:>5} {row['exchange']:>8} {row['step_bytes'] / 1e6:>9.2f}"
-        f" {row['epoch_bytes'] / 1e6:>11.2f} {row['step_ms']:>9.1f} {row['waiting_for_rows_ms']:>9.1f}"
-        f" {row['layer_alone_ms']:>14.2f}",
-        flush=True,
-    )
+    sizes = f"{row['step_bytes'] / 1e6:>9.2f} {row['epoch_bytes'] / 1e6:>11.2f}"
+    times = f"{row['step_ms']:>9.1f} {row['waiting_for_rows_ms']:>9.1f} {row['layer_alone_ms']:>14.2f}"
+    wire = f"{row['ranks']:>5} {row['megabits'] or '-':>5} {row['exchange']:>8}"
+    print(f"{row['graph']:<22} {wire} {sizes} {times}", flush=True)
 
 
 def parse_arguments():
@@ -210,6 +231,13 @@ def parse_arguments():
     parser.add_argument("--k", type=int, default=32)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--megabits",
+        type=int,
+        nargs="+",
+        default=[0],
+        help="limits of what a rank may send in a second, 0 for none; others need root (limited_wire.py)",
+    )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # of a rank: where the parts are
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a rank: what rank 0 writes
@@ -224,6 +252,7 @@ def main():
     environment = {
         **origin(),
         "device": torch.cuda.get_device_name() if gpu else f"{platform.machine()}, {os.cpu_count()} cores",
+        "cores": os.cpu_count(),
         "load_before": os.getloadavg()[0],
         "torch": torch.__version__,
         "rtopk": rtopk.info(),
@@ -240,8 +269,11 @@ def main():
         for world in arguments.ranks:
             with tempfile.TemporaryDirectory() as folder:
                 facts = write_parts(dataset, Path(folder), world, arguments.method)
-                found += records(facts, world, run_group(world, Path(folder), arguments))
-                print(f"{world} ranks: {found[-1]['step_ms']:.1f} ms a step, {found[-1]['exchange']}", flush=True)
+                for megabits in arguments.megabits[: 1 if world == 1 else None]:
+                    measured = run_group(world, Path(folder), megabits, arguments)
+                    found += records(facts, world, megabits, measured)
+                    times = ", ".join(f"{row['exchange']} {row['step_ms']:.1f} ms" for row in found[-2:])
+                    print(f"{world} ranks, {megabits or 'no limit of'} Mb/s: {times}", flush=True)
     print_header()
     for row in found:
         print_row(row)

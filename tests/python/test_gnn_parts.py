@@ -19,7 +19,7 @@ from ranks import end_of_ranks, run_ranks  # noqa: E402
 from rtopk.gnn import Graph, cli  # noqa: E402
 from rtopk.gnn._aggregate import aggregate  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
-from rtopk.gnn.parts import write_parts  # noqa: E402
+from rtopk.gnn.parts import PartTrainer, Ranks, load_part, write_parts  # noqa: E402
 from rtopk.gnn.parts.partition import default_method, owners  # noqa: E402
 from rtopk.gnn.parts.split import split  # noqa: E402
 from rtopk.gnn.recipe import Recipe  # noqa: E402
@@ -343,3 +343,28 @@ def test_environments_that_torchrun_did_not_make(monkeypatch, capsys, environmen
         monkeypatch.setenv(name, value)
     assert cli.main(list(map(str, [*TRAINED, *options]))) == 1
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_two_ranks_of_one_gpu(tmp_path, cora):
+    """NCCL takes one rank a GPU: gloo carries the rows, through the memory of the host."""
+    out = tmp_path / "out"
+    options = [*TRAINED, "--dropout", 0, "--epochs", 4, "--device", "cuda", "--deterministic", "--out", out]
+    for rank in end_of_ranks(COMMAND, 2, "none", *options):
+        assert rank.status == 0, rank.output
+    trainer = Trainer(cora, Recipe(model="gcn", hidden=32, k=8, layers=2, lr=0.01, dropout=0.0), "cuda")
+    expected = [trainer.evaluate(trainer.step())["loss"] for _ in range(4)]
+    assert [entry["loss"] for entry in result_of(out)["history"]] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", MODELS)
+def test_one_rank_on_a_gpu(tmp_path, cora, model):
+    """The only part: the same sums as without parts. NCCL between GPUs needs several of them."""
+    write_parts(cora, tmp_path, 1)
+    part, facts = load_part(str(tmp_path), None, None, ranks := Ranks(device=torch.device("cuda", 0)))
+    recipe = Recipe(model=model, hidden=64, k=16, layers=2, lr=0.01, dropout=0.0)
+    parted, whole = PartTrainer(part, facts, recipe, ranks), Trainer(cora, recipe, "cuda:0")
+    for _ in range(4):
+        found, expected = (trainer.evaluate(trainer.step())["loss"] for trainer in (parted, whole))
+        assert found == pytest.approx(expected, rel=1e-4)
