@@ -9,7 +9,8 @@ loopback or, with --megabits, a wire of that bandwidth. On GPUs NCCL does; if ra
 memory of the host. Both exchanges train in turns in the same processes. A step's time is that of the slowest rank;
 times are medians. Losses of both exchanges are compared, bit by bit.
 
-Of each exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long
+On a machine that others use too, the time that the processor spent on a step says more than the step's own. Of each
+exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long
 the slowest rank waited in a step for rows and for gradients to be summed, and how long the messages of one layer take
 alone. The difference between that and the waiting is what the sums over local neighbours hide.
 """
@@ -97,17 +98,18 @@ def measure_rank(arguments):
         for name in EXCHANGES[: 1 if ranks.world == 1 else None]:
             part, facts = load_part(str(arguments.folder), None, None, ranks, dense=name == "dense")
             trainers[name] = PartTrainer(part, facts, replace(recipe, dropout=0.0), ranks)
-        found = {name: {"step": [], "rows": [], "gradients": []} for name in trainers}
+        found = {name: {"step": [], "cpu": [], "rows": [], "gradients": []} for name in trainers}
         for turn in range(arguments.repeats + 1):
             for name, trainer in trainers.items():
                 ranks.gather(None)  # all begin together
                 wait_for_device(ranks.device)
                 ranks.waited.update(rows=0.0, gradients=0.0)
-                sent, start = trainer.exchange.bytes_sent, time.perf_counter()
+                sent, start, used = trainer.exchange.bytes_sent, time.perf_counter(), time.process_time()
                 loss = float(trainer.step())
                 wait_for_device(ranks.device)
                 if turn > 0:  # the first makes transposes and warms up
                     found[name]["step"].append(time.perf_counter() - start)
+                    found[name]["cpu"].append(time.process_time() - used)
                     for what, seconds in ranks.waited.items():
                         found[name][what].append(seconds)
                 found[name] |= {"loss": loss.hex(), "bytes": trainer.exchange.bytes_sent - sent}
@@ -190,6 +192,7 @@ def records(facts, world, megabits, measured):
             "slowest_rank_step_bytes": max(rank[name]["bytes"] for rank in ranks),
             "gradient_bytes": 4 * ranks[0][name]["parameters"],
             "step_ms": slowest(ranks, name, "step"),
+            "cpu_ms": slowest(ranks, name, "cpu"),
             "waiting_for_rows_ms": slowest(ranks, name, "rows"),
             "summing_gradients_ms": slowest(ranks, name, "gradients"),
             "layer_alone_ms": slowest(ranks, name, "alone"),
@@ -206,13 +209,13 @@ def loaded(name, data):
 def print_header():
     print(
         f"\n{'graph':<22} {'ranks':>5} {'Mb/s':>5} {'exchange':>8} {'MB a step':>9} {'MB an epoch':>11} {'step ms':>9}"
-        f" {'waits ms':>9} {'layer alone ms':>14}"
+        f" {'CPU ms':>8} {'waits ms':>9} {'layer alone ms':>14}"
     )
 
 
 def print_row(row):
     sizes = f"{row['step_bytes'] / 1e6:>9.2f} {row['epoch_bytes'] / 1e6:>11.2f}"
-    times = f"{row['step_ms']:>9.1f} {row['waiting_for_rows_ms']:>9.1f} {row['layer_alone_ms']:>14.2f}"
+    times = f"{row['step_ms']:>9.1f} {row['cpu_ms']:>8.1f} {row['waiting_for_rows_ms']:>9.1f} {row['layer_alone_ms']:>14.2f}"
     wire = f"{row['ranks']:>5} {row['megabits'] or '-':>5} {row['exchange']:>8}"
     print(f"{row['graph']:<22} {wire} {sizes} {times}", flush=True)
 

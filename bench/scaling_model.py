@@ -66,8 +66,9 @@ def cpu_wire(record, megabits):
 
 
 def cpu_predictions(record):
-    """Measured and predicted steps of this machine: the step of one rank, by the largest share of the work, by how many
-    ranks share a core, and the messages. Nothing of a message is hidden."""
+    """The predicted steps of this machine beside the measured ones: the time that a processor spends on the step of one
+    rank, by the largest share of the work, and the messages, of which nothing is hidden. Ranks that share a core take
+    turns."""
     alone = {step["graph"]: step for step in record["steps"] if step["ranks"] == 1}
     for step in record["steps"]:
         if step["ranks"] == 1:
@@ -76,7 +77,7 @@ def cpu_predictions(record):
         whole, part, ranks = alone[step["graph"]], step["largest_part"], step["ranks"]
         degree = whole["edges"] / whole["nodes"]
         share = (part["edges"] + degree * part["nodes"]) / (2 * whole["edges"])
-        compute = whole["step_ms"] * share * max(1, ranks / record["environment"]["cores"])
+        compute = whole["cpu_ms"] * share * max(1, ranks / record["environment"]["cores"])
         sent = step["slowest_rank_step_bytes"] + 2 * (ranks - 1) / ranks * step["gradient_bytes"]
         yield step, compute + 1e3 * (record["environment"]["layers"] * latency + sent / bandwidth)
 
