@@ -10,9 +10,9 @@ memory of the host. Both exchanges train in turns in the same processes. A step'
 times are medians. Losses of both exchanges are compared, bit by bit.
 
 On a machine that others use too, the time that the processor spent on a step says more than the step's own. Of each
-exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long
-the slowest rank waited in a step for rows and for gradients to be summed, and how long the messages of one layer take
-alone. The difference between that and the waiting is what the sums over local neighbours hide.
+exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long the
+slowest rank waited in a step for rows and for gradients to be summed, and how long the messages of one layer take
+alone.
 """
 
 import argparse
@@ -215,7 +215,8 @@ def print_header():
 
 def print_row(row):
     sizes = f"{row['step_bytes'] / 1e6:>9.2f} {row['epoch_bytes'] / 1e6:>11.2f}"
-    times = f"{row['step_ms']:>9.1f} {row['cpu_ms']:>8.1f} {row['waiting_for_rows_ms']:>9.1f} {row['layer_alone_ms']:>14.2f}"
+    times = f"{row['step_ms']:>9.1f} {row['cpu_ms']:>8.1f} {row['waiting_for_rows_ms']:>9.1f}"
+    times += f" {row['layer_alone_ms']:>14.2f}"
     wire = f"{row['ranks']:>5} {row['megabits'] or '-':>5} {row['exchange']:>8}"
     print(f"{row['graph']:<22} {wire} {sizes} {times}", flush=True)
 
