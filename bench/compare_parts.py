@@ -275,9 +275,10 @@ def main():
                 facts = write_parts(dataset, Path(folder), world, arguments.method)
                 for megabits in arguments.megabits[: 1 if world == 1 else None]:
                     measured = run_group(world, Path(folder), megabits, arguments)
-                    found += records(facts, world, megabits, measured)
-                    times = ", ".join(f"{row['exchange']} {row['step_ms']:.1f} ms" for row in found[-2:])
-                    print(f"{world} ranks, {megabits or 'no limit of'} Mb/s: {times}", flush=True)
+                    rows = list(records(facts, world, megabits, measured))
+                    found += rows
+                    times = ", ".join(f"{row['exchange']} {row['step_ms']:.1f} ms" for row in rows)
+                    print(f"{world} ranks, {f'{megabits} Mb/s' if megabits else 'no limit'}: {times}", flush=True)
     print_header()
     for row in found:
         print_row(row)

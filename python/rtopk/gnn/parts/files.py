@@ -21,7 +21,7 @@ from ..data.dataset import MAX_CLASSES
 from ..features import SparseFeatures
 from ..graph import Graph
 from .exchange import Exchange
-from .graph import PartGraph, Rows
+from .graph import CsrMatrix, PartGraph
 from .group import Ranks
 from .partition import MAX_PARTS, default_method, owners
 from .split import ROLES, split
@@ -192,7 +192,7 @@ def read_part(folder: Path, facts: Facts, ranks: Ranks, *, dense: bool = False) 
         local = Graph(*read_rows(file, "indptr", "indices", max(nodes, 1)), check=False)
         index = index_type(max(boundary, file.heads["boundary_indices"].shape[0]))
         edges = (tensor.to(index) for tensor in read_rows(file, "boundary_indptr", "boundary_indices", boundary))
-        others = Rows(*edges, None, boundary)
+        others = CsrMatrix(*edges, None, boundary)
         if sparse:
             check_numbers(file, "x_data", 1)
             columns = read_rows(file, "x_indptr", "x_indices", facts.features)

@@ -15,7 +15,7 @@ from .exchange import Exchange
 _OPS = torch.ops.rtopk
 
 
-class Rows:
+class CsrMatrix:
     """A sparse matrix by rows, with its transpose made at the first use. Its weights may be None.
 
     Args:
@@ -32,12 +32,12 @@ class Rows:
         self.num_columns = num_columns
         self._transpose = None
 
-    def to(self, device: torch.device | str) -> Rows:
+    def to(self, device: torch.device | str) -> CsrMatrix:
         weights = None if self.weights is None else self.weights.to(device)
-        return Rows(self.row_starts.to(device), self.columns.to(device), weights, self.num_columns)
+        return CsrMatrix(self.row_starts.to(device), self.columns.to(device), weights, self.num_columns)
 
-    def with_weights(self, weights: torch.Tensor) -> Rows:
-        return Rows(self.row_starts, self.columns, weights, self.num_columns)
+    def with_weights(self, weights: torch.Tensor) -> CsrMatrix:
+        return CsrMatrix(self.row_starts, self.columns, weights, self.num_columns)
 
     def row_of_entries(self) -> torch.Tensor:
         lengths = self.row_starts.diff().long()
@@ -62,7 +62,7 @@ class PartGraph(Graph):
         exchange: brings the rows of those nodes.
     """
 
-    def __init__(self, local: Graph, boundary: Rows, exchange: Exchange) -> None:
+    def __init__(self, local: Graph, boundary: CsrMatrix, exchange: Exchange) -> None:
         super().__init__(local.row_starts, local.columns, local.weights, check=False)
         self.boundary = boundary
         self.exchange = exchange
@@ -139,7 +139,7 @@ class PartGraph(Graph):
 class _BesideIdentity:
     """[A I] of a part, as :meth:`Graph.beside_identity`: the second half of the rows is local."""
 
-    def __init__(self, local, boundary: Rows, exchange: Exchange) -> None:
+    def __init__(self, local, boundary: CsrMatrix, exchange: Exchange) -> None:
         self.weights = local.weights
         self._matrix = (local.row_starts, local.columns, local.weights)
         self._transpose = (local.t_row_starts, local.t_columns, local.t_weights)

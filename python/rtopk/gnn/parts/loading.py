@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def load_part(
 
     folder = Path(ranks.gather(ranks.together(found))[0])
     facts = ranks.together(lambda: read_facts(folder))
-    ranks.agree({"the partition": [file.get("sha256") for file in facts.files]})
+    ranks.agree({"the SHA-256 of the partition": hashlib.sha256(repr(facts).encode()).hexdigest()})
     part = ranks.together(lambda: read_part(folder, facts, ranks, dense=dense))
     _check_counts(part, ranks)
     return part, facts
