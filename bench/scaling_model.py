@@ -6,11 +6,11 @@ HIDDEN, K, LAYERS = 256, 32, 3
 ROW_BYTES = {"compact": (K * 4 + K, K * 4), "dense": (HIDDEN * 4, HIDDEN * 4)}  # there and back
 
 GPUS = (2, 4, 8, 16, 32, 64)
-GPU_MEMORY = 141e9  # of an H200
+GPU_MEMORY = 0.9 * 141e9  # of an H200, with some of it for other things
 GPUS_OF_A_MACHINE = 8
 NVLINK = 300e9  # bytes a second and GPU within a machine; assumed
 LATENCY = 50e-6  # of an exchange; assumed
-# Bytes a second and GPU between machines; assumed.
+# Bytes a second and GPU between machines: 80 % of what it is called; assumed.
 WIRES = {"InfiniBand, 400 Gb/s a GPU": 40e9, "Ethernet, 100 Gb/s a machine": 1.25e9}
 
 
@@ -66,20 +66,21 @@ def cpu_wire(record, megabits):
 
 
 def cpu_predictions(record):
-    """The predicted steps of this machine beside the measured ones: the time that a processor spends on the step of one
-    rank, by the largest share of the work, and the messages, of which nothing is hidden. Ranks that share a core take
-    turns."""
+    """The steps of several ranks of this machine, each with predictions in milliseconds: the processor's time of a
+    rank, from one rank's and the largest part's share of the work; the messages of a layer; and the step: both, with
+    nothing hidden, the sum of the gradients, and ranks that share a core taking turns."""
     alone = {step["graph"]: step for step in record["steps"] if step["ranks"] == 1}
     for step in record["steps"]:
         if step["ranks"] == 1:
             continue
         latency, bandwidth = cpu_wire(record, step["megabits"])
+        layers, cores = record["environment"]["layers"], record["environment"]["cores"]
         whole, part, ranks = alone[step["graph"]], step["largest_part"], step["ranks"]
         degree = whole["edges"] / whole["nodes"]
-        share = (part["edges"] + degree * part["nodes"]) / (2 * whole["edges"])
-        compute = whole["cpu_ms"] * share * max(1, ranks / record["environment"]["cores"])
-        sent = step["slowest_rank_step_bytes"] + 2 * (ranks - 1) / ranks * step["gradient_bytes"]
-        yield step, compute + 1e3 * (record["environment"]["layers"] * latency + sent / bandwidth)
+        processor = whole["cpu_ms"] * (part["edges"] + degree * part["nodes"]) / (2 * whole["edges"])
+        layer = 1e3 * (latency + step["slowest_rank_step_bytes"] / layers / bandwidth)
+        gradients = 1e3 * 2 * (ranks - 1) / ranks * step["gradient_bytes"] / bandwidth
+        yield step, processor, layer, processor * max(1, ranks / cores) + layers * layer + gradients
 
 
 # ---- The model ----
