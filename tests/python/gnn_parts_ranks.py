@@ -68,6 +68,16 @@ def begins():
     return result
 
 
+def learns():
+    """With dropout, whose random numbers are others than those of one rank."""
+    trainer = new_trainer("cora", model="sage", hidden=64, k=16, layers=2, lr=1e-2, epochs=25, eval_every=5)
+    while trainer.epoch < trainer.recipe.epochs:
+        loss = trainer.step()
+        if trainer.due():
+            trainer.evaluate(loss)
+    return trainer.best
+
+
 def continues(world):
     """From a checkpoint of another number of ranks, or of a single process without parts."""
 
@@ -168,6 +178,7 @@ CASES = {
     "by metis": trains("signs-metis", model="gin", **SMALL),
     "wide": trains("signs", model="sage", **SMALL | {"hidden": 300, "layers": 1}),
     **{f"{name} {model}": trains(name, 2, model=model, **SMALL) for name in TINY for model in MODELS},
+    "learns": learns,
     "resumes": resumes,
     "begins": begins,
     "continues 1": continues(1),
