@@ -1,8 +1,9 @@
-"""Graphs cut into parts: which nodes go where, and the files that hold them."""
+"""Graphs cut into parts: which nodes go where, the files that hold them, and the order of what a layer does."""
 
 import hashlib
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ np = pytest.importorskip("numpy", reason="numpy is not installed")
 from rtopk.gnn import Graph, GraphError  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.parts import METHODS, files, write_parts  # noqa: E402
+from rtopk.gnn.parts import graph as part_graph  # noqa: E402
 from rtopk.gnn.parts.group import Ranks  # noqa: E402
 from rtopk.gnn.parts.partition import default_method, owners  # noqa: E402
 from rtopk.gnn.parts.split import split  # noqa: E402
@@ -181,3 +183,44 @@ def test_a_write_that_fails_leaves_no_parts_json(tmp_path, small, monkeypatch):
     with pytest.raises(OSError, match="the disk is full"):
         write_parts(small, tmp_path, 2, "ranges")
     assert not files.is_folder_of_parts(tmp_path)
+
+
+# ---- The order of a layer ----
+
+
+def test_local_sums_run_while_rows_are_under_way(monkeypatch):
+    """Node 1 of two gathers from node 0, and from a node of another rank."""
+    happened = []
+
+    class Recorded:
+        def start_rows(self, values, selectors, cols):
+            happened.append("rows leave")
+            return lambda: happened.append("rows are here") or (values[:1], selectors[:1])
+
+        def start_gradients(self, gradients):
+            happened.append("gradients leave")
+            return lambda own, selectors: happened.append("gradients are here")
+
+    def recorded(name):
+        operator = getattr(torch.ops.rtopk, name).default
+
+        def call(row_starts, *arguments):
+            happened.append(f"{name} of {'local' if len(row_starts) == 3 else 'boundary'}")
+            return operator(row_starts, *arguments)
+
+        return SimpleNamespace(default=call)
+
+    names = ("aggregate", "aggregate_backward")
+    operators = {name: recorded(name) for name in names} | {"transpose_graph": torch.ops.rtopk.transpose_graph}
+    monkeypatch.setattr(part_graph, "_OPS", SimpleNamespace(**operators))
+    one = torch.tensor([0, 1], dtype=torch.int32)
+    local = Graph(torch.tensor([0, 0, 1]), torch.tensor([0]))
+    graph = part_graph.PartGraph(local, part_graph.CsrMatrix(one, one[:1], None, 1), Recorded())
+    values = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    sums = graph.aggregate(values, torch.zeros(2, 1, dtype=torch.uint8), 4, "sum")
+    assert sums.tolist() == [[0, 0, 0, 0], [2, 0, 0, 0]]
+    assert happened == ["rows leave", "aggregate of local", "rows are here", "aggregate of boundary"]
+    happened.clear()
+    sums.sum().backward()
+    backward = ["aggregate_backward of boundary", "gradients leave", "aggregate_backward of local"]
+    assert happened == [*backward, "gradients are here"]
