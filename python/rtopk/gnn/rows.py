@@ -51,7 +51,10 @@ class CompactRows:
         """aggregate(rows) @ weight.T + bias, the cheaper of sum and product first. Sums of compact rows are cheaper
         than sums of dense ones. Products of compact rows skip zeros, which the sums no longer have."""
         maps_first = (
-            self.values.device.type == "cpu" and self.values.dtype == torch.float32 and is_unwatched(self.values)
+            self.values.device.type == "cpu"
+            and self.values.dtype == torch.float32
+            and is_unwatched(self.values)
+            and not hasattr(graph, "aggregate")  # rows that are not mapped yet take less of the wire
         )
         if not maps_first or graph.num_edges > _MAX_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce), weight, bias)
