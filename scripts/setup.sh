@@ -81,6 +81,10 @@ setup_python() {
   if [ -t 1 ]; then quiet=''; else quiet='-qq'; fi # progress bars for people, errors alone for logs
   # shellcheck disable=SC2086  # none or one word
   if .venv/bin/python -m pip install $quiet --disable-pip-version-check -r requirements-dev.txt; then
+    # Not among them: on some machines pip compiles it, and a compiler that fails must not cost the rest.
+    # shellcheck disable=SC2086
+    .venv/bin/python -m pip install $quiet --disable-pip-version-check pymetis==2025.2.2 ||
+      say "still missing: Python package pymetis - going on without"
     cp requirements-dev.txt .venv/installed
   else
     # What the machine's own Python has is better than nothing.

@@ -33,15 +33,14 @@ def run_ranks(script: Path, world: int, *arguments, timeout: float = 120) -> lis
     return [rank.results for rank in ended]
 
 
-def end_of_ranks(script: Path, world: int, *arguments, timeout: float = 120, single_threaded=True) -> list[Ended]:
+def end_of_ranks(script: Path, world: int, *arguments, timeout: float = 120) -> list[Ended]:
     """How each rank ended. After `timeout` seconds all are killed: then the test has failed, and shows their output."""
     import rtopk
 
     environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
     environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(world)}
     environment |= {"LOCAL_WORLD_SIZE": str(world), "GLOO_SOCKET_IFNAME": "lo"}
-    if single_threaded:  # more threads than cores wait for each other
-        environment |= {"OMP_NUM_THREADS": "1"}
+    environment |= {"OMP_NUM_THREADS": "1"}  # more threads than cores wait for each other
     line = [sys.executable, str(script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder, f"output-{rank}") for rank in range(world)]
