@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from .._compact import compact, compact_without_gradient
 from .._rules import check_rule, is_printed
 from .._torch_internals import is_unwatched
-from ._aggregate import aggregate, expanded
+from ._aggregate import expanded
 from ._csr import csr_product
 from .graph import Graph
 from .linear import is_plain, linear, rounds_factors
@@ -38,12 +38,21 @@ class CompactRows:
         self.selectors = selectors
         self.cols = cols
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def first(self, count: int) -> CompactRows:
+        """The first rows."""
+        if count == len(self):
+            return self
+        return CompactRows(self.values[:count], self.selectors[:count], self.cols)
+
     def dropout(self, p: float, training: bool) -> CompactRows:
         return CompactRows(F.dropout(self.values, p, training), self.selectors, self.cols)
 
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
         """The "sum" or "mean" of the neighbours' rows: [nodes, cols], dense."""
-        return aggregate(graph, self.values, self.selectors, self.cols, reduce)
+        return graph.aggregate(self.values, self.selectors, self.cols, reduce)
 
     def aggregate_linear(
         self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None
@@ -53,6 +62,8 @@ class CompactRows:
         maps_first = (
             self.values.device.type == "cpu" and self.values.dtype == torch.float32 and is_unwatched(self.values)
         )
+        # Many more sources than targets are more to map than to sum.
+        maps_first = maps_first and graph.num_sources == graph.num_nodes
         if not maps_first or graph.num_edges > _MAX_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
@@ -66,12 +77,12 @@ class CompactRows:
         # Under autocast `onto` has the dtype of a product, and the others may have another.
         return add_linear(onto, self.values.to(onto.dtype), self.selectors, weight.to(onto.dtype))
 
-    def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
-        """aggregate(rows) + scale * rows. A node gathers its own scaled row together with its neighbours': adding it to
+    def aggregate_with_own(self, graph: Graph, own: CompactRows, scale: torch.Tensor) -> torch.Tensor:
+        """aggregate(rows) + scale * own. A node gathers its own scaled row together with its neighbours': adding it to
         finished sums would read and write all of them again."""
-        values = torch.cat([self.values, self.values * scale])
-        selectors = torch.cat([self.selectors, self.selectors])
-        return aggregate(graph.beside_identity(), values, selectors, self.cols, "sum")
+        values = torch.cat([self.values, own.values * scale])
+        selectors = torch.cat([self.selectors, own.selectors])
+        return graph.beside_identity().aggregate(values, selectors, self.cols, "sum")
 
 
 class DenseRows:
@@ -79,6 +90,12 @@ class DenseRows:
 
     def __init__(self, rows: torch.Tensor) -> None:
         self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, count: int) -> DenseRows:
+        return DenseRows(self.rows[:count])
 
     def dropout(self, p: float, training: bool) -> DenseRows:
         return DenseRows(F.dropout(self.rows, p, training))
@@ -94,8 +111,8 @@ class DenseRows:
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return onto + F.linear(self.rows, weight)
 
-    def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
-        return self.aggregate(graph, "sum") + scale * self.rows
+    def aggregate_with_own(self, graph: Graph, own: DenseRows, scale: torch.Tensor) -> torch.Tensor:
+        return self.aggregate(graph, "sum") + scale * own.rows
 
 
 class CompactMaxK(torch.nn.Module):
