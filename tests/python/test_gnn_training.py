@@ -24,7 +24,7 @@ from rtopk.gnn.layers import MODELS  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for  # noqa: E402
 from rtopk.gnn.rows import CompactMaxK, DenseMaxK  # noqa: E402
 from rtopk.gnn.training import Interruption, Trainer, score, train  # noqa: E402
-from rtopk.gnn.training.trainer import _loss_on  # noqa: E402
+from rtopk.gnn.training.trainer import loss_on  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 SMALL = ["--hidden", "32", "--k", "8", "--layers", "2"]
@@ -99,7 +99,7 @@ def test_the_loss_is_that_of_the_training_nodes(several):
     result = torch.randn(40, dataset.classes)
     function = F.binary_cross_entropy_with_logits if several else F.cross_entropy
     expected = function(result[dataset.train], dataset.labels[dataset.train])
-    torch.testing.assert_close(_loss_on(dataset)(result), expected)
+    torch.testing.assert_close(loss_on(dataset, len(dataset.train))(result), expected)
 
 
 def test_scores():

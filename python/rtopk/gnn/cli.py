@@ -18,8 +18,9 @@ from .data import DATA_VARIABLE, load
 from .initialization import INITIALIZATIONS
 from .layers import MODELS
 from .paper.command import add_paper_command
+from .parts.command import add_partition_command, add_parts_options, train_in_parts, trains_in_parts
 from .recipe import PRECISIONS, check_recipe, recipe_for
-from .training import CHECKPOINT, Trainer, find_device, train
+from .training import Trainer, begin, find_device, status_of, train
 
 GRAPHS = f"""\
 A graph is one of these:
@@ -30,6 +31,7 @@ A graph is one of these:
   a path            of an .npz file of plain arrays, a GraphSAINT folder (adj_full.npz, feats.npy, class_map.json,
                     role.json), DGL's Reddit (reddit_data.npz, reddit_graph.npz) or the unpacked files of ogbn-products
   a name            of one of these in the folder that --data or {DATA_VARIABLE} names
+  a folder          of parts, which `partition` has made: under torchrun each rank reads one
 """
 
 _TRAIN = f"""\
@@ -49,6 +51,7 @@ examples:
   python -m rtopk.gnn train --graph wordnet --model sage --max-iter 4       # top-k stopped early
   python -m rtopk.gnn train --graph wordnet --model sage --baseline dense   # torch.topk, torch's sparse product
   python -m rtopk.gnn train --graph data/Flickr --model gcn --out runs/flickr --epochs 800 --resume
+  torchrun --nproc-per-node 4 -m rtopk.gnn train --graph wordnet --model sage   # in parts, one for each rank
 """
 
 _STUDY = "the study has moved out of the package; accepted: python paper/gnn/study.py, in the sources of rtopk"
@@ -72,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--resume", action="store_true", help="continue from checkpoint.pt in --out, if there is one")
     one.add_argument("--deterministic", action="store_true", help="use only kernels with a fixed order of summation")
     add_shared_options(one, default_out="runs/GRAPH-MODEL-SELECTION-seedN")
+    add_parts_options(one)
     one.set_defaults(run=_train)
+    add_partition_command(commands)
     add_paper_command(commands)
     return parser
 
@@ -124,48 +129,23 @@ def recipe_changes(arguments: argparse.Namespace, *more: str) -> dict:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    device = find_device(arguments.device)
     changes = recipe_changes(arguments, "max_iter", "baseline", "seed")
-    check_recipe(recipe_for(Path(arguments.graph).name, arguments.model, **changes))  # loading may take minutes
     if arguments.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it before its first product
         torch.use_deterministic_algorithms(True)
+    if trains_in_parts(arguments.graph):
+        return train_in_parts(arguments, changes)
+    device = find_device(arguments.device)
+    check_recipe(recipe_for(Path(arguments.graph).name, arguments.model, **changes))  # loading may take minutes
     dataset = load(arguments.graph, arguments.data, scale=arguments.scale, device=device)
     print(dataset, flush=True)
     recipe = recipe_for(dataset.name, arguments.model, **changes)
     out = arguments.out or Path("runs") / recipe.run_name(dataset.name)
     trainer = Trainer(dataset, recipe, device)
     with locked(out):
-        finished = _train_in(out, trainer, arguments.resume)
-    metric = trainer.result()["metric"]
-    if trainer.best is None:
-        print(f"stopped after epoch {trainer.epoch}, before the first evaluation; --resume continues")
-        return 130
-    best = trainer.best
-    stopped = "" if finished else f", stopped after epoch {trainer.epoch}; --resume continues"
-    print(
-        f"test {metric} {best['test']:.4f} at the best validation {metric} {best['validation']:.4f} (epoch"
-        f" {best['epoch']} of {recipe.epochs}{stopped})"
-    )
-    return 0 if finished else 130
-
-
-def _train_in(out: Path, trainer: Trainer, resume: bool) -> bool:
-    checkpoint, recipe = out / CHECKPOINT, trainer.recipe
-    if not checkpoint.exists():
-        if resume:
-            print(f"there is no {printable(checkpoint)}: starting from the beginning")
-    elif resume:
-        trainer.resume(checkpoint)
-        print(f"continuing after epoch {trainer.epoch}")
-    else:
-        trainer.check_replaces(checkpoint)
-    print(
-        f"{recipe.model}, {recipe.layers} layers of {recipe.hidden}, k {recipe.k}, top-k {recipe.top_k}, on"
-        f" {trainer.device}; results in {printable(out)}",
-        flush=True,
-    )
-    return train(trainer, out, has_lock=True)
+        begin(trainer, out, arguments.resume)
+        finished = train(trainer, out, has_lock=True)
+    return status_of(trainer, finished)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -60,7 +60,10 @@ class CompactRows:
         """aggregate(rows) @ weight.T + bias, the cheaper of sum and product first. Sums of compact rows are cheaper
         than sums of dense ones. Products of compact rows skip zeros, which the sums no longer have."""
         maps_first = (
-            self.values.device.type == "cpu" and self.values.dtype == torch.float32 and is_unwatched(self.values)
+            self.values.device.type == "cpu"
+            and self.values.dtype == torch.float32
+            and is_unwatched(self.values)
+            and not hasattr(graph, "aggregate")  # rows that are not mapped yet take less of the wire
         )
         # Many more sources than targets are more to map than to sum.
         maps_first = maps_first and graph.num_sources == graph.num_nodes

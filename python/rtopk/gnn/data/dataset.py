@@ -38,6 +38,11 @@ class Dataset:
         return self.labels.dim() == 2
 
     @property
+    def split(self) -> dict[str, torch.Tensor]:
+        """The nodes of each role, by its name."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
     def metric(self) -> str:
         """The name of the score of a network."""
         return "micro-F1" if self.multilabel else "accuracy"

@@ -3,6 +3,7 @@
 from .checkpoint import CHECKPOINT
 from .files import BEST, RESULT, save_run
 from .loop import Interruption, train
+from .session import begin, status_of
 from .trainer import Trainer, environment, find_device, score
 
 __all__ = [
@@ -11,9 +12,11 @@ __all__ = [
     "RESULT",
     "Interruption",
     "Trainer",
+    "begin",
     "environment",
     "find_device",
     "save_run",
     "score",
+    "status_of",
     "train",
 ]

@@ -49,7 +49,7 @@ _SAVE_SECONDS = 60.0
 
 def train(
     trainer: Trainer,
-    out: Path,
+    out: Path | None,
     *,
     show: bool = True,
     has_lock: bool = False,
@@ -59,7 +59,7 @@ def train(
 
     Args:
         trainer: what to train.
-        out: the folder. It is locked until the function returns.
+        out: the folder. It is locked until the function returns. None: another rank saves.
         show: print progress.
         has_lock: the caller has locked the folder.
         interruption: the caller's, which it has entered, and asks before it starts another training.
@@ -67,12 +67,13 @@ def train(
     Returns:
         Whether it reached the end of the recipe.
     """
-    with contextlib.nullcontext() if has_lock else locked(out):
-        check_all_replaceable(out)  # now, not after hours of training
+    with contextlib.nullcontext() if has_lock or out is None else locked(out):
+        if out is not None:
+            check_all_replaceable(out)  # now, not after hours of training
         return _train(trainer, out, show, interruption)
 
 
-def _train(trainer: Trainer, out: Path, show: bool, given: Interruption | None) -> bool:
+def _train(trainer: Trainer, out: Path | None, show: bool, given: Interruption | None) -> bool:
     terminal = sys.stdout.isatty()
     start = reported = saved = time.monotonic()
     first = trainer.epoch
@@ -80,7 +81,7 @@ def _train(trainer: Trainer, out: Path, show: bool, given: Interruption | None) 
     with Interruption() if given is None else contextlib.nullcontext(given) as interruption:
         interruption.saving = False  # the training before has ended
         try:
-            while trainer.epoch < trainer.recipe.epochs and not interruption.asked:
+            while trainer.epoch < trainer.recipe.epochs and not trainer.on_any_rank(interruption.asked):
                 loss = trainer.step()
                 if not trainer.due():
                     continue
@@ -92,7 +93,8 @@ def _train(trainer: Trainer, out: Path, show: bool, given: Interruption | None) 
                     print(_progress(trainer, entry, pace), end="\r" if terminal and not last else "\n", flush=True)
                     reported = now
                 # The first evaluation is saved at once: a run that is killed early can be resumed too.
-                if (len(trainer.history) == 1 or now - saved >= _SAVE_SECONDS) and not last:
+                due = len(trainer.history) == 1 or now - saved >= _SAVE_SECONDS
+                if due and not last and out is not None:
                     interruption.saving = True
                     save_run(trainer, out, whole=True, finished=False)
                     interruption.saving = False
@@ -100,7 +102,8 @@ def _train(trainer: Trainer, out: Path, show: bool, given: Interruption | None) 
             between_epochs = True
         finally:
             finished = between_epochs and trainer.epoch >= trainer.recipe.epochs
-            if not interruption.saving:  # else a save has just failed, and the one before is still there
+            # If it is saving, a save has just failed, and the one before is still there.
+            if out is not None and not interruption.saving:
                 interruption.saving = True
                 save_run(trainer, out, whole=between_epochs, finished=finished)
     return finished

@@ -65,7 +65,7 @@ class Trainer:
         elements = self.data.graph.num_nodes * recipe.hidden * recipe.layers
         self._captures = not eager and capture.pays(self.device, elements)
         self._forget_captured()
-        self.loss = _loss_on(self.data)
+        self.loss = loss_on(self.data, self.train_count())
         self.epoch = 0
         self.history: list[dict] = []  # an entry for each epoch that was evaluated
         self.best: dict | None = None  # the entry with the best validation score
@@ -91,8 +91,21 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
             loss = self.loss(self.network(self.data.features, self.data.graph))
             loss.backward()
+            loss = self.over_ranks(loss.detach())
             self.optimizer.step()
-        return loss.detach()
+        return loss
+
+    def train_count(self) -> int:
+        """The number of nodes to train on."""
+        return len(self.data.train)
+
+    def over_ranks(self, loss: torch.Tensor) -> torch.Tensor:
+        """The loss, summed over ranks, where several train together; then their gradients are summed here too."""
+        return loss
+
+    def on_any_rank(self, asked: bool) -> bool:
+        """Whether any rank was asked to stop. Every rank asks this before every epoch."""
+        return asked
 
     def _forget_captured(self) -> None:
         self._captured: capture.CapturedStep | None = None
@@ -104,9 +117,8 @@ class Trainer:
         self.network.eval()
         with matmul_precision(self.recipe.precision):
             result = self.network(self.data.features, self.data.graph)
-        parts = {"train": self.data.train, "validation": self.data.validation, "test": self.data.test}
         # All work is queued on the device before the first result is waited for.
-        scores = {name: score(result[nodes], self.data.labels[nodes]) for name, nodes in parts.items()}
+        scores = self.scores(result)
         entry = {"epoch": self.epoch, "loss": float(loss)} | {name: float(value) for name, value in scores.items()}
         if not torch.isfinite(loss):
             raise TrainingError(f"the loss is {float(loss)} in epoch {self.epoch}; a smaller --lr may help")
@@ -115,6 +127,10 @@ class Trainer:
             state = {name: value.clone() for name, value in self.network.state_dict().items()}
             self.best, self.best_state = entry, state
         return entry
+
+    def scores(self, result: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The score on the training, validation and test nodes."""
+        return {name: score(result[nodes], self.data.labels[nodes]) for name, nodes in self.data.split.items()}
 
     def due(self) -> bool:
         """Whether this epoch is to be evaluated."""
@@ -202,26 +218,31 @@ def matmul_precision(precision: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _loss_on(data: Dataset) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A function from the results of all nodes to the loss of the training nodes. It masks the other nodes: selecting
-    the rows of the training nodes would cost more, above all in the backward computation."""
+def loss_on(data: Dataset, train: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function from the results of all nodes to the loss of the training nodes, of which there are `train`. It masks
+    the other nodes: selecting the rows of the training nodes would cost more, above all in the backward computation."""
     if not data.multilabel:
         target = torch.full_like(data.labels, -100)  # the label that F.cross_entropy ignores
         target[data.train] = data.labels[data.train]
         # Not reduced by F.cross_entropy, which uses a single block of a GPU for that.
-        return lambda result: F.cross_entropy(result, target, reduction="none").sum() / len(data.train)
+        return lambda result: F.cross_entropy(result, target, reduction="none").sum() / train
     share = torch.zeros_like(data.labels[:, :1])
-    share[data.train] = 1 / (len(data.train) * data.classes)
+    share[data.train] = 1 / (train * data.classes)
     return lambda result: F.binary_cross_entropy_with_logits(result, data.labels, share, reduction="sum")
 
 
 def score(result: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Accuracy; micro-F1 if a node may have several labels."""
+    right, of = score_counts(result, labels)
+    return right / of.clamp(min=1)
+
+
+def score_counts(result: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two numbers whose ratio is the score. Those of parts of the nodes may be added up."""
     if labels.dim() == 1:
-        return (result.argmax(1) == labels).float().mean()
+        return (result.argmax(1) == labels).sum(), torch.full((), len(labels), device=labels.device)
     chosen, true = result > 0, labels > 0.5
-    both = (chosen & true).sum()
-    return 2 * both / (chosen.sum() + true.sum()).clamp(min=1)
+    return 2 * (chosen & true).sum(), chosen.sum() + true.sum()
 
 
 def environment(device: torch.device) -> dict:
