@@ -19,10 +19,6 @@ from .graph import Graph
 from .linear import is_plain, linear, rounds_factors
 from .product import add_linear, linear_at, multiplies_compact
 
-# Edges a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
-# (Neoverse N1) a node, forward and backward, and costs 0.15 us an edge.
-_MAX_DEGREE = 32
-
 
 class CompactRows:
     """The k selected elements of every row. They are never all made dense at once.
@@ -63,11 +59,9 @@ class CompactRows:
             self.values.device.type == "cpu"
             and self.values.dtype == torch.float32
             and is_unwatched(self.values)
-            and not hasattr(graph, "aggregate")  # rows that are not mapped yet take less of the wire
+            and graph.maps_first
         )
-        # Many more sources than targets are more to map than to sum.
-        maps_first = maps_first and graph.num_sources == graph.num_nodes
-        if not maps_first or graph.num_edges > _MAX_DEGREE * graph.num_nodes:
+        if not maps_first:
             return linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
         sums = csr_product(graph.matrices(reduce), mapped)

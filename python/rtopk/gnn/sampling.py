@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ._csr import described, is_plain
+from ._csr import described, is_plain, ranges
 from .graph import Graph
 
 # The most neighbours of a node that are picked, but for all of them: picking takes a step for each.
@@ -101,7 +101,7 @@ class NeighborSampler:
         starts = self.graph.row_starts[nodes].long()
         degrees = self.graph.row_starts[nodes + 1].long() - starts
         if fanout < 0:
-            return _ranges(starts, degrees), degrees
+            return ranges(starts, degrees), degrees
         picks = _distinct(degrees, fanout, generator)
         kept = degrees.clamp(max=fanout)
         there = torch.arange(fanout, device=nodes.device) < kept[:, None]
@@ -157,13 +157,6 @@ def _distinct(degrees: torch.Tensor, count: int, generator) -> torch.Tensor:
         picks[:, i] = torch.where(many, torch.where(taken, last, pick), picks[:, i])
         last = last + 1
     return picks
-
-
-def _ranges(starts: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """starts[0], starts[0] + 1, ... up to its length, then those of starts[1], and so on."""
-    ends = lengths.cumsum(0)
-    offsets = (starts - ends + lengths).repeat_interleave(lengths)
-    return offsets + torch.arange(len(offsets), device=starts.device)
 
 
 # ---- The graphs of layers ----
