@@ -257,15 +257,21 @@ def test_weights_are_refused_where_a_graph_has_its_own():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_ascending_edges_keep_their_order_and_others_are_sorted(weighted):
+def test_ascending_edges_of_a_mini_batch_keep_their_order_and_others_are_sorted(weighted):
     edges = torch.tensor([[3, 1, 2, 0], [0, 0, 2, 2]])
     weights = torch.tensor([1.0, 2.0, 3.0, 4.0]) if weighted else None
-    graph = Graph.from_edge_index(edges, 4, weights)
-    assert graph.columns.tolist() == [3, 1, 2, 0] and graph.row_starts.tolist() == [0, 2, 2, 4, 4]
-    mixed = Graph.from_edge_index(edges[:, [2, 0, 3, 1]], 4, None if weights is None else weights[[2, 0, 3, 1]])
-    assert mixed.columns.tolist() == [1, 3, 0, 2]
+    graph = Graph.from_edge_index(edges, None, weights, (4, 3))
+    assert graph.columns.tolist() == [3, 1, 2, 0] and graph.row_starts.tolist() == [0, 2, 2, 4]
+    other, order = Graph.from_edge_index(edges, 4, weights), [2, 0, 3, 1]
+    mixed = Graph.from_edge_index(edges[:, order], None, weights[order] if weighted else None, (4, 3))
+    assert mixed.columns.tolist() == other.columns.tolist() == [1, 3, 0, 2]
     if weighted:
-        assert graph.weights.tolist() == [1, 2, 3, 4] and mixed.weights.tolist() == [2, 1, 4, 3]
+        assert graph.weights.tolist() == [1, 2, 3, 4] and mixed.weights.tolist() == other.weights.tolist() == [
+            2,
+            1,
+            4,
+            3,
+        ]
 
 
 def test_self_loops_and_degrees_of_first_targets_are_those_of_the_square_graph():

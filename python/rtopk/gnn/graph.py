@@ -85,14 +85,13 @@ class Graph:
     ) -> Graph:
         """From PyTorch Geometric's form.
 
-        The edges of a node keep their order if the targets of edge_index ascend, as in mini-batches; this takes no
-        sort. Otherwise they are sorted by source.
-
         Args:
             edge_index: [2, edges], integers: the source and the target of each edge. A target gathers from its sources.
             num_nodes: the number of nodes; None: one more than the largest in edge_index.
             edge_weight: [edges], floating point; or None.
-            size: (sources, targets) instead of num_nodes, if they are numbered separately.
+            size: (sources, targets) instead of num_nodes, for mini-batches. The edges of a target are then in the order
+                in which they are given, without a sort, if the targets in edge_index ascend; otherwise, and always
+                without a size, edges are sorted by target and source.
         """
         if not is_plain(edge_index):
             raise ValueError(f"edge_index is {described(edge_index)}; accepted: a tensor with two rows of integers")
@@ -114,7 +113,7 @@ class Graph:
         _check_names("sources", of_source, num_sources)
         _check_names("targets", of_target, num_targets)
         check_weights("edge_weight", edge_weight, source)
-        if not ascending:
+        if size is None or not ascending:
             order = torch.argsort(target * num_sources + source, stable=True)
             source, target = source[order], target[order]
             edge_weight = None if edge_weight is None else edge_weight[order]
