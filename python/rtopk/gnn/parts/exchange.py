@@ -65,7 +65,7 @@ class Exchange:
                 every = torch.arange(cols, device=rows.device).to(selector_dtype(cols))
                 return rows.view(dtype), every.expand(len(rows), cols).contiguous()
             of_values, of_selectors = rows.split([k * dtype.itemsize, k * selectors.dtype.itemsize], 1)
-            return of_values.contiguous().view(dtype), of_selectors.contiguous().view(selectors.dtype)
+            return _side_by_side(of_values).view(dtype), _side_by_side(of_selectors).view(selectors.dtype)
 
         return received
 
@@ -102,3 +102,7 @@ class Exchange:
 
 def _bytes_of(rows: torch.Tensor) -> torch.Tensor:
     return rows.contiguous().view(torch.uint8)
+
+
+def _side_by_side(rows: torch.Tensor) -> torch.Tensor:
+    return rows.clone(memory_format=torch.contiguous_format)  # contiguous() would keep the stride of a single row

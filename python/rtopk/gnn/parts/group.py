@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,7 +122,7 @@ def _named_failure() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).splitlines()[0].split("This is typically")[0].strip()
+        reason = re.sub(r"^\[\S+\]", "", str(error).splitlines()[0]).split("This is typically")[0].strip(" .")
         raise TrainingError(
             f"another rank has ended or does not answer ({reason}). See the first error above; --resume continues from"
             " the last checkpoint, which is whole"

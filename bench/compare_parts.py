@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""Times training steps of graphs in parts, with boundary rows that travel compact beside dense ones.
+
+    python bench/compare_parts.py --graph data/coauthor-physics.npz flickr-like:0.25 --megabits 0 100 --json FILE
+    python bench/compare_parts.py --ranks 1 2 --json bench/results/parts-h200.json      # on the GPU if there is one
+
+Every number of ranks is a group of real processes. On CPUs each has one thread and gloo carries the rows, through the
+loopback or, with --megabits, a wire of that bandwidth. On GPUs NCCL does; if ranks share a GPU it is gloo, through the
+memory of the host. Both exchanges train in turns in the same processes. A step's time is that of the slowest rank;
+times are medians. Losses of both exchanges are compared, bit by bit.
+
+Of each exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long
+the slowest rank waited in a step for rows and for gradients to be summed, and how long the messages of one layer take
+alone. The difference between that and the waiting is what the sums over local neighbours hide.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+import rtopk
+from checkout import origin
+from limited_wire import LimitedWire
+from rtopk.gnn import load
+from rtopk.gnn.parts import EXCHANGES, METHODS, PartTrainer, Ranks, joined, load_part, write_parts
+from rtopk.gnn.recipe import Recipe
+from whole_file import write_json
+
+HOST_SECONDS = 900  # for one group of processes, on a busy machine
+
+
+@dataclass(frozen=True)
+class TimedRanks(Ranks):
+    """Ranks that note how long they wait."""
+
+    waited: dict = None
+
+    def start_exchange(self, *arguments):
+        finish = self._timed("rows", super().start_exchange, *arguments)
+        return lambda: self._timed("rows", finish)
+
+    def add_up(self, tensor):
+        return self._timed("gradients", super().add_up, tensor)
+
+    def _timed(self, name, function, *arguments):
+        start = time.perf_counter()
+        result = function(*arguments)
+        self.waited[name] += time.perf_counter() - start
+        return result
+
+
+# ---- In a rank ----
+
+
+def wait_for_device(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def timed_alone(trainer, ranks, dense, repeats):
+    """Seconds for the rows of one layer there and their gradients back, and nothing else."""
+    exchange, recipe = trainer.exchange, trainer.recipe
+    elements = recipe.hidden if dense else recipe.k
+    there = torch.zeros(sum(exchange.send_counts), elements * 4 + (0 if dense else recipe.k), dtype=torch.uint8)
+    back = torch.zeros(sum(exchange.receive_counts), elements * 4, dtype=torch.uint8)
+    there, back = there.to(ranks.device), back.to(ranks.device)
+    spans = []
+    for _ in range(repeats):
+        ranks.gather(None)
+        start = time.perf_counter()
+        ranks.start_exchange(there, exchange.send_counts, exchange.receive_counts)()
+        ranks.start_exchange(back, exchange.receive_counts, exchange.send_counts)()
+        wait_for_device(ranks.device)
+        spans.append(time.perf_counter() - start)
+    return spans
+
+
+def measure_rank(arguments):
+    if arguments.device == "cpu":
+        torch.set_num_threads(1)
+    with joined(arguments.device, HOST_SECONDS) as plain:
+        ranks = TimedRanks(plain.rank, plain.world, plain.device, plain.staged, waited={"rows": 0.0, "gradients": 0.0})
+        recipe = Recipe(model=arguments.model, hidden=arguments.hidden, k=arguments.k, layers=arguments.layers)
+        trainers = {}
+        for name in EXCHANGES[: 1 if ranks.world == 1 else None]:
+            part, facts = load_part(str(arguments.folder), None, None, ranks, dense=name == "dense")
+            trainers[name] = PartTrainer(part, facts, replace(recipe, dropout=0.0), ranks)
+        found = {name: {"step": [], "rows": [], "gradients": []} for name in trainers}
+        for turn in range(arguments.repeats + 1):
+            for name, trainer in trainers.items():
+                ranks.gather(None)  # all begin together
+                wait_for_device(ranks.device)
+                ranks.waited.update(rows=0.0, gradients=0.0)
+                sent, start = trainer.exchange.bytes_sent, time.perf_counter()
+                loss = float(trainer.step())
+                wait_for_device(ranks.device)
+                if turn > 0:  # the first makes transposes and warms up
+                    found[name]["step"].append(time.perf_counter() - start)
+                    for what, seconds in ranks.waited.items():
+                        found[name][what].append(seconds)
+                found[name] |= {"loss": loss.hex(), "bytes": trainer.exchange.bytes_sent - sent}
+        for name, trainer in trainers.items():
+            sent = trainer.exchange.bytes_sent
+            trainer.evaluate(torch.zeros((), device=ranks.device))
+            found[name]["evaluation_bytes"] = trainer.exchange.bytes_sent - sent
+            found[name]["alone"] = timed_alone(trainer, ranks, name == "dense", arguments.repeats)
+            found[name]["parameters"] = sum(parameter.numel() for parameter in trainer.network.parameters())
+        every = ranks.gather(found)
+        if ranks.rank == 0:
+            through = "gloo through the host" if ranks.staged else "NCCL" if ranks.device.type == "cuda" else "gloo"
+            arguments.result.write_text(json.dumps({"ranks": every, "through": through}))
+
+
+# ---- The groups ----
+
+
+def slowest(ranks, exchange, what):
+    """The median over repetitions of the slowest rank's milliseconds."""
+    turns = zip(*(rank[exchange][what] for rank in ranks), strict=True)
+    return 1e3 * statistics.median(max(turn) for turn in turns)
+
+
+def run_group(world, folder, megabits, arguments):
+    """What every rank of a group of processes has measured."""
+    result = folder / "measured.json"
+    line = [sys.executable, __file__, "--folder", folder, "--result", result, "--device", arguments.device]
+    for name in ("model", "hidden", "k", "layers", "repeats"):
+        line += [f"--{name}", getattr(arguments, name)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rtopk.__file__).parents[1])}
+    environment |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_PORT": free_port()}
+    with LimitedWire(world, megabits) if megabits else contextlib.nullcontext() as wire:
+        network = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"} if wire is None else wire.environment
+        ranks = []
+        try:
+            for rank in range(world):
+                own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                prefix = [] if wire is None else wire.prefix(rank)
+                ranks.append(subprocess.Popen([*prefix, *map(str, line)], env=environment | network | own))
+            for process in ranks:
+                if process.wait(HOST_SECONDS):
+                    sys.exit(f"a rank of {world} has failed")
+        finally:
+            for process in ranks:
+                process.kill()
+                process.wait()
+    return json.loads(result.read_text())
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def records(facts, world, megabits, measured):
+    ranks = measured["ranks"]
+    losses = {name: [rank[name]["loss"] for rank in ranks] for name in ranks[0]}
+    if len({loss for of_ranks in losses.values() for loss in of_ranks}) > 1:
+        sys.exit(f"{facts.name}, {world} ranks: losses differ: {losses}")
+    for name in ranks[0]:
+        step, evaluation = (sum(rank[name][what] for rank in ranks) for what in ("bytes", "evaluation_bytes"))
+        yield {
+            "graph": facts.name,
+            "nodes": facts.nodes,
+            "edges": facts.edges,
+            "ranks": world,
+            "through": measured["through"],
+            "megabits": megabits or None,
+            "method": facts.method,
+            "exchange": name,
+            "boundary_rows": facts.boundary,
+            "largest_part": max(
+                ({k: file[k] for k in ("nodes", "edges", "boundary")} for file in facts.files),
+                key=lambda part: part["edges"],
+            ),
+            "step_bytes": step,
+            "epoch_bytes": step + evaluation,
+            "slowest_rank_step_bytes": max(rank[name]["bytes"] for rank in ranks),
+            "gradient_bytes": 4 * ranks[0][name]["parameters"],
+            "step_ms": slowest(ranks, name, "step"),
+            "waiting_for_rows_ms": slowest(ranks, name, "rows"),
+            "summing_gradients_ms": slowest(ranks, name, "gradients"),
+            "layer_alone_ms": slowest(ranks, name, "alone"),
+            "loss": float.fromhex(losses[name][0]),
+        }
+
+
+def loaded(name, data):
+    """A graph by its name or path; NAME:SCALE for a generated one."""
+    name, _, scale = name.partition(":")
+    return load(name, data, scale=float(scale or 1))
+
+
+def print_header():
+    print(
+        f"\n{'graph':<22} {'ranks':>5} {'Mb/s':>5} {'exchange':>8} {'MB a step':>9} {'MB an epoch':>11} {'step ms':>9}"
+        f" {'waits ms':>9} {'layer alone ms':>14}"
+    )
+
+
+def print_row(row):
+    sizes = f"{row['step_bytes'] / 1e6:>9.2f} {row['epoch_bytes'] / 1e6:>11.2f}"
+    times = f"{row['step_ms']:>9.1f} {row['waiting_for_rows_ms']:>9.1f} {row['layer_alone_ms']:>14.2f}"
+    wire = f"{row['ranks']:>5} {row['megabits'] or '-':>5} {row['exchange']:>8}"
+    print(f"{row['graph']:<22} {wire} {sizes} {times}", flush=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    usable = bool(rtopk.info()["gpus"])
+    small = "flickr-like" if usable else "flickr-like:0.1"
+    parser.add_argument("--graph", nargs="+", default=[small], help=f"names or paths; NAME:SCALE; default {small}")
+    parser.add_argument("--data", type=Path, help="folder with the graphs that --graph names")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2] if usable else [1, 2, 4], help="how many")
+    parser.add_argument("--method", choices=METHODS, help="how graphs are cut; default: metis if it is installed")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if usable else "cpu")
+    parser.add_argument("--model", default="sage", help="sage, gcn or gin")
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--k", type=int, default=32)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--megabits",
+        type=int,
+        nargs="+",
+        default=[0],
+        help="limits of what a rank may send in a second, 0 for none; others need root (limited_wire.py)",
+    )
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # of a rank: where the parts are
+    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a rank: what rank 0 writes
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.folder is not None:
+        return measure_rank(arguments)
+    gpu = arguments.device == "cuda"
+    environment = {
+        **origin(),
+        "device": torch.cuda.get_device_name() if gpu else f"{platform.machine()}, {os.cpu_count()} cores",
+        "cores": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "torch": torch.__version__,
+        "rtopk": rtopk.info(),
+        "model": arguments.model,
+        "hidden": arguments.hidden,
+        "k": arguments.k,
+        "layers": arguments.layers,
+        "repeats": arguments.repeats,
+    }
+    found = []
+    for name in arguments.graph:
+        dataset = loaded(name, arguments.data)
+        print(dataset, flush=True)
+        for world in arguments.ranks:
+            with tempfile.TemporaryDirectory() as folder:
+                facts = write_parts(dataset, Path(folder), world, arguments.method)
+                for megabits in arguments.megabits[: 1 if world == 1 else None]:
+                    measured = run_group(world, Path(folder), megabits, arguments)
+                    found += records(facts, world, megabits, measured)
+                    times = ", ".join(f"{row['exchange']} {row['step_ms']:.1f} ms" for row in found[-2:])
+                    print(f"{world} ranks, {megabits or 'no limit of'} Mb/s: {times}", flush=True)
+    print_header()
+    for row in found:
+        print_row(row)
+    if arguments.json:
+        write_json(arguments.json, {"environment": environment, "steps": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Graphs cut into parts: which nodes go where, and the files that hold them."""
+
+import hashlib
+import json
+import sys
+
+import pytest
+import torch
+
+np = pytest.importorskip("numpy", reason="numpy is not installed")
+
+from rtopk.gnn import Graph, GraphError  # noqa: E402
+from rtopk.gnn.data import make_dataset  # noqa: E402
+from rtopk.gnn.parts import METHODS, files, write_parts  # noqa: E402
+from rtopk.gnn.parts.group import Ranks  # noqa: E402
+from rtopk.gnn.parts.partition import default_method, owners  # noqa: E402
+from rtopk.gnn.parts.split import split  # noqa: E402
+
+METIS = pytest.mark.skipif(default_method() != "metis", reason="pymetis is not installed")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def small():
+    edges = torch.randint(30, (2, 90))
+    graph = Graph.from_edge_index(torch.cat([edges, edges.flip(0)], 1), 30)
+    return make_dataset("small", graph, torch.randn(30, 6), torch.arange(30) % 2)
+
+
+@pytest.mark.parametrize("method", [pytest.param("metis", marks=METIS), "ranges"])
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_parts_are_the_whole_graph(cora, parts, method):
+    found = list(split(cora, owners(cora.graph, parts, method), parts))
+    assert torch.equal(torch.cat([part.arrays["ids"] for part in found]).sort().values, torch.arange(2708))
+    edges = []
+    for part in found:
+        arrays = part.arrays
+        ids = arrays["ids"]
+        last = ids[len(ids) - (arrays["boundary_indptr"].numel() - 1) :]
+        for rows, starts, names, columns in (
+            (ids, "indptr", ids, "indices"),
+            (last, "boundary_indptr", arrays["boundary"], "boundary_indices"),
+        ):
+            targets = torch.repeat_interleave(rows, arrays[starts].diff())
+            edges.append(torch.stack([names[arrays[columns]], targets]))
+    again = Graph.from_edge_index(torch.cat(edges, 1), 2708)
+    assert torch.equal(again.row_starts, cora.graph.row_starts) and torch.equal(again.columns, cora.graph.columns)
+    for reader, part in enumerate(found):  # what a part expects from another is what that one sends
+        received = part.arrays["boundary"].split(part.arrays["receive_counts"].tolist())
+        for sender, expected in enumerate(received):
+            sent = found[sender].arrays["send_rows"].split(found[sender].arrays["send_counts"].tolist())[reader]
+            assert torch.equal(found[sender].arrays["ids"][sent], expected)
+
+
+@METIS
+def test_metis_keeps_neighbours_together_and_the_work_balanced(cora, tmp_path):
+    ranges, metis = (write_parts(cora, tmp_path / method, 4, method) for method in reversed(METHODS))
+    assert metis.boundary < ranges.boundary / 4
+    for facts in (ranges, metis):
+        work = [file["edges"] + 10_556 // 2708 * file["nodes"] for file in facts.files]
+        assert max(work) < 1.1 * sum(work) / 4
+
+
+def test_without_pymetis_parts_are_ranges(monkeypatch, cora):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    assert default_method() == "ranges"
+    with pytest.raises(GraphError, match="pymetis is not installed; accepted: ranges"):
+        owners(cora.graph, 2, "metis")
+    owner = owners(cora.graph, 5, "ranges")
+    assert torch.equal(owner, owner.sort().values) and owner.unique().tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("parts", [0, -1, 40_000])
+def test_numbers_of_parts_that_are_refused(cora, parts):
+    with pytest.raises(GraphError, match=f"parts is {parts}; accepted: 1 to 32768"):
+        owners(cora.graph, parts, "ranges")
+
+
+def test_weights_are_refused(tmp_path, small):
+    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    weighted = small.with_graph(Graph.from_edge_index(edges, 30, torch.ones(3)))
+    with pytest.raises(GraphError, match="the graph has weights; accepted: a graph without weights"):
+        write_parts(weighted, tmp_path / "parts", 2)
+
+
+def rank_of(folder, rank=0, world=2):
+    facts = files.read_facts(folder)
+    return files.read_part(folder, facts, Ranks(rank, world))
+
+
+def test_a_part_that_was_changed_is_refused(tmp_path, small):
+    write_parts(small, tmp_path, 2, "ranges")
+    path = tmp_path / files.file_name(0, 2)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(GraphError, match="is not the file that parts.json names"):
+        rank_of(tmp_path)
+    assert rank_of(tmp_path, rank=1).name == "small"  # the other part is not looked at
+    path.unlink()
+    with pytest.raises(GraphError, match="cannot be read"):
+        rank_of(tmp_path)
+
+
+def changed_part(folder, **arrays):
+    """Part 0 with other arrays, and a parts.json that names it: whoever wrote it wrote both."""
+    path = folder / files.file_name(0, 2)
+    with np.load(path) as file:
+        content = dict(file) | arrays
+    np.savez(path, **content)
+    facts = json.loads((folder / files.FACTS).read_text())
+    facts["files"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / files.FACTS).write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("send_rows", lambda a: a + 1000),
+        ("send_rows", lambda a: a - 1000),
+        ("send_rows", lambda a: a.astype("S4")),
+        ("send_counts", lambda a: a + 1),
+        ("send_counts", lambda a: a[:1]),
+        ("receive_counts", lambda a: -a),
+        ("indices", lambda a: a + 1000),
+        ("indptr", lambda a: a[::-1].copy()),
+        ("indptr", lambda a: a[:-1]),
+        ("boundary_indices", lambda a: a + 1000),
+        ("boundary_indptr", lambda a: a * 2),
+        ("boundary", lambda a: a[:-1]),
+        ("x", lambda a: a[:, :-1]),
+        ("x", lambda a: a * float("nan")),
+        ("y", lambda a: a + 1000),
+        ("y", lambda a: a[:-1]),
+        ("train_mask", lambda a: a.astype("f4")),
+        ("ids", lambda a: a.reshape(1, -1)),
+    ],
+)
+def test_parts_with_arrays_that_do_not_fit_are_refused(tmp_path, small, name, change):
+    write_parts(small, tmp_path, 2, "ranges")
+    with np.load(tmp_path / files.file_name(0, 2)) as file:
+        array = file[name]
+    changed_part(tmp_path, **{name: change(array)})
+    with pytest.raises(GraphError, match=files.file_name(0, 2)):
+        rank_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts: [],
+        lambda facts: facts | {"format": "other"},
+        lambda facts: facts | {"parts": "2"},
+        lambda facts: facts | {"parts": 3},
+        lambda facts: facts | {"train": -1},
+        lambda facts: facts | {"classes": 10**9},
+        lambda facts: facts | {"files": [None, None]},
+        lambda facts: facts | {"more": 1},
+        lambda facts: {name: value for name, value in facts.items() if name != "nodes"},
+    ],
+)
+def test_facts_that_are_refused(tmp_path, small, change):
+    write_parts(small, tmp_path, 2, "ranges")
+    path = tmp_path / files.FACTS
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(GraphError, match="parts.json"):
+        rank_of(tmp_path)
+
+
+def test_a_write_that_fails_leaves_no_parts_json(tmp_path, small, monkeypatch):
+    write_parts(small, tmp_path, 2, "ranges")
+    write = files.write_whole
+
+    def fails(path, content):
+        if path.name == files.file_name(1, 2):
+            raise OSError("the disk is full")
+        write(path, content)
+
+    monkeypatch.setattr(files, "write_whole", fails)
+    with pytest.raises(OSError, match="the disk is full"):
+        write_parts(small, tmp_path, 2, "ranges")
+    assert not files.is_folder_of_parts(tmp_path)
