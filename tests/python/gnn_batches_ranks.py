@@ -1,8 +1,11 @@
-"""Run by two ranks: training by sampled neighbourhoods, from Python and from the command line."""
+"""Run by two ranks: training by sampled neighbourhoods, from Python and from the command line. With a second argument,
+a training in whose second epoch rank 1 is killed."""
 
 import contextlib
 import hashlib
 import io
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -56,13 +59,26 @@ def command(*arguments):
     return {"status": status, "text": text.getvalue()}
 
 
+def die_in_the_second_epoch(out):
+    train_on = SampledTrainer._train_on
+
+    def killed(trainer, *arguments):
+        if trainer.epoch == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train_on(trainer, *arguments)
+
+    if os.environ["RANK"] == "1":
+        SampledTrainer._train_on = killed
+    sys.exit(cli.main([str(word) for word in (*OPTIONS, "--epochs", 4, "--out", out, "--timeout", 60)]))
+
+
 def main():
     out, results = Path(sys.argv[1]), {}
     with joined("cpu", 60) as ranks:
         rtopk.gnn.batches.command.joined = lambda *_: contextlib.nullcontext(ranks)  # one group for all cases
         results["cora"] = of_two_ranks(load(CORA), 128, ranks)
         results["few"] = of_two_ranks(few_nodes(), 3, ranks)
-        results["few gcn"] = of_two_ranks(few_nodes(), 3, ranks, model="gcn")
+        results["few gin"] = of_two_ranks(few_nodes(), 3, ranks, model="gin")
         results["whole"] = command("--epochs", 4, "--out", out / "whole")
         results["stopped"] = command("--epochs", 2, "--out", out / "resumed")
         results["resumed"] = command("--epochs", 4, "--out", out / "resumed", "--resume")
@@ -72,4 +88,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main() if len(sys.argv) == 2 else die_in_the_second_epoch(sys.argv[1])

@@ -356,6 +356,17 @@ def test_nothing_to_sample(device):
     assert network(torch.randn(1, 6, device=device), batch.graphs()).shape == (1, 3)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_an_empty_mini_batch_has_gradients_of_zero(model, device):
+    """A rank may have no nodes in a step, and its gradients are averaged with the others'."""
+    graph = whole_graph(device=device)
+    batch = NeighborSampler(graph, [3, 2]).sample(torch.empty(0, dtype=torch.int64, device=device))
+    network = MaxKGNN(model, 6, 32, 3, num_layers=2, k=8, dropout=0.5).to(device)
+    graphs = [graph.with_self_loops() for graph in batch.graphs()]
+    network(torch.empty(0, 6, device=device), graphs).sum().backward()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in network.parameters())
+
+
 def test_what_a_sampler_refuses():
     graph = whole_graph()
     for fanouts, text in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,10 +11,22 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from ..data import Dataset
-from ..parts.group import Ranks
+from ..parts.group import Ranks, named_failure
 from ..recipe import Recipe
 from ..sampling import NeighborSampler
 from ..training.trainer import Trainer, matmul_precision
+
+
+@contextlib.contextmanager
+def _named_wire_failure() -> Iterator[None]:
+    """For DistributedDataParallel, which sends while it computes: names errors of the sending alone."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
+            raise
+        with named_failure():
+            raise
 
 
 class SampledTrainer(Trainer):
@@ -42,7 +55,7 @@ class SampledTrainer(Trainer):
         generator = torch.Generator(self.device).manual_seed(self._seed("sampling", self._ranks.rank))
         self.network.train()
         total = torch.zeros((), device=self.device)
-        with matmul_precision(self.recipe.precision):
+        with matmul_precision(self.recipe.precision), _named_wire_failure():
             for seeds, nodes_of_step in self.mini_batches():
                 total += self._train_on(seeds, nodes_of_step, generator)
         return self._ranks.add_up(total) / len(self.data.train)
