@@ -491,8 +491,6 @@ class MaxKGNN(_OnGraph):
         between = [None if self.rectified else convolution.activation for convolution in self.convolutions] + [None]
         if self.rectified:
             x = F.relu_(self.input(x))
-        elif isinstance(x, SparseFeatures):
-            x = between[0](self.input(x))
         else:
             x = between[0].of_linear(x, self.input)
         for convolution, norm, activation, own in zip(self.convolutions, self.norms, between[1:], graph, strict=True):

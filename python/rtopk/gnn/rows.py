@@ -15,9 +15,10 @@ from .._rules import check_rule, is_printed
 from .._torch_internals import is_unwatched
 from ._aggregate import expanded
 from ._csr import csr_product
+from .features import SparseFeatures
 from .graph import Graph
 from .linear import is_plain, linear, rounds_factors
-from .product import add_linear, linear_at, multiplies_compact
+from .product import add_linear, linear_at, multiplies_compact, sparse_linear_at
 
 
 class CompactRows:
@@ -138,9 +139,11 @@ class CompactMaxK(torch.nn.Module):
             return CompactRows(*compact(x, self.k, max_iter=self.max_iter, rule=self.rule), x.shape[-1])
         return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0, is_printed(self.rule)), x.shape[-1])
 
-    def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
+    def of_linear(self, x: torch.Tensor | SparseFeatures, layer: torch.nn.Linear) -> CompactRows:
         """MaxK of layer(x). The gradient that goes back to the layer has k elements a row; its products skip the
         zeros."""
+        if isinstance(x, SparseFeatures):
+            return self._of_sparse(x, layer)
         if not is_plain(layer) or torch.is_autocast_enabled(x.device.type) or not is_unwatched(x):
             return self(layer(x))
         # If a GPU may round factors to TF32, dense products are faster.
@@ -149,6 +152,17 @@ class CompactMaxK(torch.nn.Module):
         with torch.no_grad():
             rows = self(layer(x))
         values = linear_at(rows.values, rows.selectors, x, layer.weight, layer.bias)
+        return CompactRows(values, rows.selectors, rows.cols)
+
+    def _of_sparse(self, x: SparseFeatures, layer: torch.nn.Linear) -> CompactRows:
+        exact = x.matrices[0].dtype == layer.weight.dtype == torch.float32
+        if not exact or not is_plain(layer) or torch.is_autocast_enabled(x.device.type):
+            return self(layer(x))
+        if not is_unwatched(layer.weight):
+            return self(layer(x))
+        with torch.no_grad():
+            rows = self(layer(x))
+        values = sparse_linear_at(rows.values, rows.selectors, x.matrices, layer.weight, layer.bias)
         return CompactRows(values, rows.selectors, rows.cols)
 
     def select(self, x: torch.Tensor) -> object:
