@@ -159,10 +159,13 @@ class CompactMaxK(torch.nn.Module):
         return CompactRows(values, rows.selectors, rows.cols)
 
     def _of_sparse(self, x: SparseFeatures, layer: torch.nn.Linear) -> CompactRows:
-        exact = x.matrices[0].dtype == layer.weight.dtype == torch.float32
-        if not exact or not is_plain(layer) or torch.is_autocast_enabled(x.device.type):
-            return self(layer(x))
-        if not is_unwatched(layer.weight):
+        skips = x.matrices[0].dtype == torch.float32 and multiplies_compact(layer.weight, self.k, layer.out_features)
+        if (
+            not is_plain(layer)
+            or torch.is_autocast_enabled(x.device.type)
+            or not is_unwatched(layer.weight)
+            or not skips
+        ):
             return self(layer(x))
         with torch.no_grad():
             rows = self(layer(x))
