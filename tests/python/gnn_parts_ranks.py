@@ -8,7 +8,6 @@ import torch
 from torch import distributed
 
 from ranks import run_cases
-from rtopk.gnn._aggregate import aggregate
 from rtopk.gnn._text import Refusal
 from rtopk.gnn.parts import PartTrainer, Ranks, load_part
 from rtopk.gnn.recipe import Recipe
@@ -103,7 +102,7 @@ def sums(name, reduce, normalized=False, dense=False):
         ids = torch.load(FOLDER / f"{name}-ids-{distributed.get_world_size()}-{distributed.get_rank()}.pt")
         values, selectors = rows_of(ids, cols, k)
         values.requires_grad_(True)
-        result = aggregate(graph, values, selectors, cols, reduce)
+        result = graph.aggregate(values, selectors, cols, reduce)
         result.backward(upstream_of(ids, cols))
         return {"ids": ids.tolist(), "sums": result.tolist(), "gradients": values.grad.tolist()}
 

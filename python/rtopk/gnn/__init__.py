@@ -15,6 +15,7 @@ from .features import SparseFeatures
 from .graph import Graph
 from .layers import MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv
 from .rows import CompactMaxK, CompactRows
+from .sampling import MiniBatch, NeighborSampler
 
 __all__ = [
     "CompactMaxK",
@@ -26,6 +27,8 @@ __all__ = [
     "MaxKGINConv",
     "MaxKGNN",
     "MaxKSAGEConv",
+    "MiniBatch",
+    "NeighborSampler",
     "SparseFeatures",
     "load",
 ]

@@ -33,8 +33,6 @@ def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, r
         [rows, cols] in the type of the values.
     """
     check_aggregation(graph, reduce)
-    if hasattr(graph, "aggregate"):  # a part of a graph: some neighbours are on other ranks
-        return graph.aggregate(values, selectors, cols, reduce)
     nodes = graph.t_row_starts.numel() - 1
     if len(values) != nodes:
         raise ValueError(

@@ -59,6 +59,14 @@ def csr_product(matrices: tuple[torch.Tensor, torch.Tensor], dense: torch.Tensor
     return _CsrProduct.apply(dense, *matrices)
 
 
+def ranges(starts: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """starts[0], starts[0] + 1, ... up to its length, then those of starts[1], and so on: the places of the entries of
+    some rows."""
+    ends = lengths.cumsum(0)
+    offsets = (starts - ends + lengths).repeat_interleave(lengths)
+    return offsets + torch.arange(len(offsets), device=starts.device)
+
+
 def check_csr(row_starts, columns, num_columns: int | None = None) -> None:
     """Raises a ValueError if compressed rows are not valid. Without a number of columns the matrix is square."""
     for name, tensor in (("row_starts", row_starts), ("columns", columns)):

@@ -14,6 +14,7 @@ from .._info import __version__
 from .._rules import RULES
 from ._atomic import locked
 from ._text import Refusal, printable
+from .batches.command import add_sampling_options, train_sampled
 from .data import DATA_VARIABLE, load
 from .initialization import INITIALIZATIONS
 from .layers import MODELS
@@ -52,6 +53,7 @@ examples:
   python -m rtopk.gnn train --graph wordnet --model sage --baseline dense   # torch.topk, torch's sparse product
   python -m rtopk.gnn train --graph data/Flickr --model gcn --out runs/flickr --epochs 800 --resume
   torchrun --nproc-per-node 4 -m rtopk.gnn train --graph wordnet --model sage   # in parts, one for each rank
+  python -m rtopk.gnn train --graph wordnet --model sage --sample 15,10,5 --batch 1024   # by sampled neighbourhoods
 """
 
 _STUDY = "the study has moved out of the package; accepted: python paper/gnn/study.py, in the sources of rtopk"
@@ -75,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--resume", action="store_true", help="continue from checkpoint.pt in --out, if there is one")
     one.add_argument("--deterministic", action="store_true", help="use only kernels with a fixed order of summation")
     add_shared_options(one, default_out="runs/GRAPH-MODEL-SELECTION-seedN")
+    add_sampling_options(one)
     add_parts_options(one)
     one.set_defaults(run=_train)
     add_partition_command(commands)
@@ -129,10 +132,12 @@ def recipe_changes(arguments: argparse.Namespace, *more: str) -> dict:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    changes = recipe_changes(arguments, "max_iter", "baseline", "seed")
+    changes = recipe_changes(arguments, "max_iter", "baseline", "seed", "sample", "batch")
     if arguments.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it before its first product
         torch.use_deterministic_algorithms(True)
+    if arguments.sample is not None:
+        return train_sampled(arguments, changes)
     if trains_in_parts(arguments.graph):
         return train_in_parts(arguments, changes)
     device = find_device(arguments.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ._aggregate import index_type
-from ._csr import check_csr, check_weights, csr_matrices
+from ._csr import check_csr, check_weights, csr_matrices, ranges
 
 
 class SparseFeatures:
@@ -45,6 +45,19 @@ class SparseFeatures:
     def _of(self, matrices) -> SparseFeatures:
         other = object.__new__(SparseFeatures)
         other.matrices, other.shape = tuple(matrices), self.shape
+        return other
+
+    def __getitem__(self, nodes: torch.Tensor) -> SparseFeatures:
+        """The rows of some nodes, an int64 tensor on the device of the features."""
+        matrix = self.matrices[0]
+        starts = matrix.crow_indices()
+        lengths = starts.diff()[nodes]
+        places = ranges(starts[nodes].long(), lengths.long())
+        row_starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(starts.dtype)
+        columns, values = matrix.col_indices()[places], matrix.values()[places]
+        other = object.__new__(SparseFeatures)
+        other.matrices = csr_matrices(row_starts, columns, values, self.shape[1])
+        other.shape = other.matrices[0].shape
         return other
 
     def to_dense(self) -> torch.Tensor:

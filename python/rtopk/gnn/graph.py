@@ -6,10 +6,12 @@ import contextlib
 from types import SimpleNamespace
 
 import torch
+import torch.nn.functional as F
 
 from .._torch_internals import is_recorded
-from ._aggregate import check_aggregation, index_type
+from ._aggregate import aggregate, check_aggregation, index_type
 from ._csr import check_csr, check_weights, csr_matrices, described, is_plain
+from ._text import short
 
 # Edges are sorted by row * nodes + column, which has to fit in 64 bits.
 _MAX_NODES = 3_037_000_499
@@ -18,7 +20,10 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Graph:
-    """A directed graph as a square matrix in compressed sparse rows. Row i lists the nodes that node i gathers from.
+    """A directed graph as a matrix in compressed sparse rows. Row i lists the nodes that node i gathers from.
+
+    The matrix is square, or has a row for each target and a column for each source, as in the layers of a mini-batch.
+    Then the targets are the first of the sources, unless a layer is given the rows of both.
 
     Make it once and keep it: what layers derive from it, such as the transpose, is computed at the first use and kept
     with it. The transpose of a symmetric graph takes no memory. An edge may occur several times, and then counts
@@ -37,6 +42,7 @@ class Graph:
         columns: torch.Tensor,
         weights: torch.Tensor | None = None,
         *,
+        num_sources: int | None = None,
         check: bool = True,
     ) -> None:
         """
@@ -44,25 +50,34 @@ class Graph:
             row_starts: [nodes + 1], int32 or int64: where each row's edges begin, and last the number of edges.
             columns: [edges], int32 or int64: the node that each edge gathers from.
             weights: [edges], floating point, kept as float32; or None.
+            num_sources: how many nodes there are to gather from; None: as many as rows.
             check: False if the tensors are known to be valid.
         """
         if check:
-            check_csr(row_starts, columns)
+            if num_sources is not None:
+                _checked_count("num_sources", num_sources)
+            check_csr(row_starts, columns, num_sources)
             check_weights("weights", weights, columns)
         nodes = row_starts.numel() - 1
-        index = index_type(max(nodes, columns.numel()))
+        self.num_sources = nodes if num_sources is None else int(num_sources)
+        index = index_type(max(nodes, self.num_sources, columns.numel()))
         self.row_starts = row_starts.to(index).contiguous()
         self.columns = columns.to(index).contiguous()
         self.weights = None if weights is None else weights.to(torch.float32).contiguous()
         self._transpose: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None = None
         self._matrices: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._derived: dict[str, Graph | SimpleNamespace] = {}
+        self._derived: dict[str, Graph] = {}
+        self._others_have_loops = False  # whether sources that are no targets count as having a self loop
 
     # ---- Ways to make one ----
 
     @classmethod
     def from_edge_index(
-        cls, edge_index: torch.Tensor, num_nodes: int | None = None, edge_weight: torch.Tensor | None = None
+        cls,
+        edge_index: torch.Tensor,
+        num_nodes: int | None = None,
+        edge_weight: torch.Tensor | None = None,
+        size: tuple[int, int] | None = None,
     ) -> Graph:
         """From PyTorch Geometric's form.
 
@@ -70,6 +85,9 @@ class Graph:
             edge_index: [2, edges], integers: the source and the target of each edge. A target gathers from its sources.
             num_nodes: the number of nodes; None: one more than the largest in edge_index.
             edge_weight: [edges], floating point; or None.
+            size: (sources, targets) instead of num_nodes, for mini-batches. The edges of a target are then in the order
+                in which they are given, without a sort, if the targets in edge_index ascend; otherwise, and always
+                without a size, edges are sorted by target and source.
         """
         if not is_plain(edge_index):
             raise ValueError(f"edge_index is {described(edge_index)}; accepted: a tensor with two rows of integers")
@@ -79,18 +97,23 @@ class Graph:
                 " integers"
             )
         source, target = edge_index.to(torch.int64)
-        lowest, highest = (int(edge_index.min()), int(edge_index.max())) if edge_index.numel() else (0, -1)
-        if num_nodes is None:
-            num_nodes = highest + 1
-        if not hasattr(num_nodes, "__index__") or not 0 <= num_nodes <= _MAX_NODES:
-            raise ValueError(f"num_nodes is {num_nodes}; accepted: 0 to {_MAX_NODES}")
-        num_nodes = int(num_nodes)
-        if lowest < 0 or highest >= num_nodes:
-            raise ValueError(f"edge_index names nodes {lowest} to {highest}; accepted: 0 to {num_nodes - 1}")
+        of_source, of_target, ascending = _read_edges(source, target)
+        of_nodes = (min(of_source[0], of_target[0]), max(of_source[1], of_target[1]))
+        if size is not None:
+            num_sources, num_targets = checked_size(size, num_nodes)
+        else:
+            num_nodes = of_nodes[1] + 1 if num_nodes is None else num_nodes
+            num_sources = num_targets = _checked_count("num_nodes", num_nodes)
+        if num_sources == num_targets:
+            _check_names("nodes", of_nodes, num_targets)
+        _check_names("sources", of_source, num_sources)
+        _check_names("targets", of_target, num_targets)
         check_weights("edge_weight", edge_weight, source)
-        order = torch.argsort(target * num_nodes + source, stable=True)
-        weights = None if edge_weight is None else edge_weight[order]
-        return cls(_starts(target, num_nodes), source[order], weights, check=False)
+        if size is None or not ascending:
+            order = torch.argsort(target * num_sources + source, stable=True)
+            source, target = source[order], target[order]
+            edge_weight = None if edge_weight is None else edge_weight[order]
+        return cls(_starts(target, num_targets), source, edge_weight, num_sources=num_sources, check=False)
 
     @classmethod
     def from_pyg(cls, data) -> Graph:
@@ -109,74 +132,103 @@ class Graph:
             )
         return cls.from_edge_index(edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
+    def first_targets(self, targets: int, sources: int, edges: int) -> Graph:
+        """The graph of the first targets alone, which have this many edges together and gather from the first
+        sources. What a layer of a mini-batch has; without copies."""
+        weights = None if self.weights is None else self.weights[:edges]
+        return Graph(self.row_starts[: targets + 1], self.columns[:edges], weights, num_sources=sources, check=False)
+
     def with_self_loops(self) -> Graph:
         """The graph with exactly one edge from every node to itself. If a node has such edges, the last one is kept
         with its weight; otherwise a new one has weight 1. PyTorch Geometric's ``add_remaining_self_loops`` does the
-        same."""
+        same. Sources that are no targets have no row; :meth:`gcn_normalized` counts their new edge."""
         return self._once("self loops", self._add_self_loops)
 
     def _add_self_loops(self) -> Graph:
+        self._check_targets_among_sources()
         rows, columns = self._rows(), self.columns.long()
         others = rows != columns
-        loops = torch.arange(self.num_nodes, device=columns.device)
-        weights = self.weights
-        if weights is not None:
+        of_loops = None
+        if self.weights is not None:
             last = torch.full((self.num_nodes,), -1, device=columns.device)
             own = (~others).nonzero().squeeze(1)
             last.scatter_reduce_(0, rows[own], own, "amax")
-            of_loops = torch.where(last < 0, weights.new_ones(()), weights[last.clamp(min=0)])
-            weights = torch.cat([weights[others], of_loops])
-        edges = torch.stack([torch.cat([columns[others], loops]), torch.cat([rows[others], loops])])
-        return Graph.from_edge_index(edges, self.num_nodes, weights)
+            of_loops = torch.where(last < 0, self.weights.new_ones(()), self.weights[last.clamp(min=0)])
+        # Where columns ascend, a loop takes the place that a sort would give it.
+        before = _sums_of_rows(self.row_starts, columns < rows)
+        starts = _partial_sums(others)[self.row_starts.long()]
+        weights = None if self.weights is None else self.weights[others]
+        kept = Graph(starts, self.columns[others], weights, num_sources=self.num_sources, check=False)
+        with_loops = kept._with_an_edge_each(torch.arange(self.num_nodes, device=columns.device), of_loops, before)
+        with_loops._others_have_loops = True
+        return with_loops
+
+    def _with_an_edge_each(self, columns, weights, before, num_sources: int | None = None) -> Graph:
+        """The graph with one more edge in every row, behind the first `before` of the row's edges. Without a sort."""
+        count = self.num_edges + self.num_nodes
+        starts = self.row_starts.long() + torch.arange(self.num_nodes + 1, device=self.device)
+        places = starts[:-1] + before
+        new = torch.zeros(count, dtype=torch.bool, device=self.device)
+        new[places] = True
+
+        def merged(of_edges, of_rows):
+            return of_edges.new_empty(count).masked_scatter_(~new, of_edges).masked_scatter_(new, of_rows)
+
+        columns = merged(self.columns.long(), columns)
+        weights = None if self.weights is None else merged(self.weights, weights)
+        sources = self.num_sources if num_sources is None else num_sources
+        return Graph(starts, columns, weights, num_sources=sources, check=False)
 
     def gcn_normalized(self) -> Graph:
         """The graph with the weights of a graph convolution, as in PyTorch Geometric's ``GCNConv``: the edge over which
-        node i gathers from node j has w_ij / sqrt(d_i * d_j), where d is the sum of the weights into a node."""
+        node i gathers from node j has w_ij / sqrt(d_i * d_j), where d is the sum of the weights into a node. If targets
+        are fewer than sources, the result is the first rows of that of the square matrix."""
         return self._once("normalized", self._normalize)
 
     def _normalize(self) -> Graph:
+        self._check_targets_among_sources()
         rows, columns = self._rows(), self.columns.long()
-        weights = torch.ones(self.num_edges, device=columns.device) if self.weights is None else self.weights
         # In float64: exact for graphs without weights, however many edges a node has.
-        total = torch.zeros(self.num_nodes, dtype=torch.float64, device=columns.device)
-        total.index_add_(0, rows, weights.double())
-        if bool((total < 0).any()):
-            node = int((total < 0).nonzero()[0])
-            raise ValueError(f"the weights into node {node} add up to {float(total[node]):g}; accepted: 0 or more")
+        total = torch.full((self.num_sources,), float(self._others_have_loops), dtype=torch.float64, device=self.device)
+        if self.weights is None:
+            weights = torch.ones(self.num_edges, device=self.device)
+            total[: self.num_nodes] = self.row_starts.diff().double()
+        else:
+            weights = self.weights
+            total[: self.num_nodes] = 0
+            total.index_add_(0, rows, weights.double())
+            if bool((total < 0).any()):
+                node = int((total < 0).nonzero()[0])
+                raise ValueError(f"the weights into node {node} add up to {float(total[node]):g}; accepted: 0 or more")
         # A node whose weights add up to 0 gathers nothing.
         scale = total.rsqrt().masked_fill_(total == 0, 0)
         normalized = (weights.double() * (scale[rows] * scale[columns])).to(weights.dtype)
-        return Graph(self.row_starts, self.columns, normalized, check=False)
+        return Graph(self.row_starts, self.columns, normalized, num_sources=self.num_sources, check=False)
 
-    def beside_identity(self) -> SimpleNamespace:
-        """The matrix [A I] and its transpose, as aggregate() takes them: a node gathers from its neighbours in the
-        first half of the rows, and from itself in the second. Takes as much memory as A and a separate transpose."""
+    def _check_targets_among_sources(self) -> None:
+        if self.num_nodes > self.num_sources:
+            raise ValueError(
+                f"the graph has {self.num_nodes} targets and {self.num_sources} sources; accepted: targets that are the"
+                " first of the sources"
+            )
+
+    def beside_identity(self) -> Graph:
+        """The matrix [A I]: a node gathers from its neighbours in the first rows, one for each source, and from itself
+        in the rows after them, one for each target. Takes as much memory as A and a separate transpose."""
         return self._once("beside identity", self._make_beside_identity)
 
-    def _make_beside_identity(self) -> SimpleNamespace:
-        nodes, edges = self.num_nodes, self.num_edges + self.num_nodes
-        index = index_type(max(2 * nodes, edges))
-        own = torch.arange(nodes + 1, dtype=index, device=self.device)
-        row_starts = self.row_starts.to(index) + own
-        last = torch.zeros(edges, dtype=torch.bool, device=self.device)
-        last[row_starts[1:].long() - 1] = True
-
-        def with_last(of_edges, of_nodes):
-            return of_nodes.new_empty(edges).masked_scatter_(last, of_nodes).masked_scatter_(~last, of_edges)
-
-        columns = with_last(self.columns.to(index), nodes + own[:-1])
-        weights = None
-        if self.weights is not None:
-            weights = with_last(self.weights, self.weights.new_ones(nodes))
-        transpose = torch.ops.rtopk.transpose_graph(row_starts, columns, weights, 2 * nodes)
-        names = ("row_starts", "columns", "weights", "t_row_starts", "t_columns", "t_weights")
-        return SimpleNamespace(**dict(zip(names, (row_starts, columns, weights, *transpose), strict=True)))
+    def _make_beside_identity(self) -> Graph:
+        own = self.num_sources + torch.arange(self.num_nodes, device=self.device)
+        weights = None if self.weights is None else self.weights.new_ones(self.num_nodes)
+        return self._with_an_edge_each(own, weights, self.row_starts.diff(), self.num_sources + self.num_nodes)
 
     def to(self, device: torch.device | str) -> Graph:
         """The graph on a device, with the transpose if it was made."""
         if self.columns.to(device) is self.columns:
             return self
-        moved = Graph(*(None if part is None else part.to(device) for part in self._parts()), check=False)
+        parts = (None if part is None else part.to(device) for part in self._parts())
+        moved = Graph(*parts, num_sources=self.num_sources, check=False)
+        moved._others_have_loops = self._others_have_loops
         if self._transpose is not None:
             own = self._transpose[0] is self.row_starts
             moved._transpose = (
@@ -188,6 +240,7 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
+        """The number of rows: of nodes, or of targets."""
         return self.row_starts.numel() - 1
 
     @property
@@ -210,6 +263,25 @@ class Graph:
     def t_weights(self) -> torch.Tensor | None:
         return self._transposed()[2]
 
+    @property
+    def maps_first(self) -> bool:
+        """Whether a CPU may map rows before it sums them. More sources than targets are more to map than to sum."""
+        return self.num_sources == self.num_nodes
+
+    def aggregate(self, values: torch.Tensor, selectors: torch.Tensor, cols: int, reduce: str) -> torch.Tensor:
+        """The "sum" or "mean" of the neighbours' compact rows: [nodes, cols], dense."""
+        atomic = values.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
+        graph = self._untransposed() if atomic and self._transpose is None else self
+        return aggregate(graph, values, selectors, cols, reduce)
+
+    def _untransposed(self) -> SimpleNamespace:
+        """This graph for a gradient by atomic additions, which do not read the transpose: tensors of its shapes, with
+        any content, stand in for it. A graph that is used once is not transposed."""
+        row_starts, columns, weights = self._parts()
+        t_row_starts = row_starts.new_empty(self.num_sources + 1)
+        parts = {"row_starts": row_starts, "columns": columns, "weights": weights}
+        return SimpleNamespace(**parts, t_row_starts=t_row_starts, t_columns=columns, t_weights=weights)
+
     def matrices(self, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
         "mean")."""
@@ -217,7 +289,7 @@ class Graph:
         if reduce not in self._matrices:
             with torch.inference_mode(False):  # training may use it later
                 weights = self._reduction_weights(reduce)
-                self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_nodes)
+                self._matrices[reduce] = csr_matrices(self.row_starts, self.columns, weights, self.num_sources)
         return self._matrices[reduce]
 
     def __getstate__(self) -> dict:
@@ -227,7 +299,9 @@ class Graph:
     def __repr__(self) -> str:
         weighted = "" if self.weights is None else ", weighted"
         on = "" if self.device.type == "cpu" else f", device='{self.device}'"
-        return f"Graph(nodes={self.num_nodes}, edges={self.num_edges}{weighted}{on})"
+        square = self.num_nodes == self.num_sources
+        nodes = f"nodes={self.num_nodes}" if square else f"sources={self.num_sources}, targets={self.num_nodes}"
+        return f"Graph({nodes}, edges={self.num_edges}{weighted}{on})"
 
     def _once(self, name, make):
         if name not in self._derived:
@@ -240,7 +314,7 @@ class Graph:
         """This graph, with all that layers derive from it made now: the transpose, self loops and weights for GCN,
         [A I] for GIN. torch.compile, torch.export and tracers need it, because they cannot make it."""
         self._transposed()
-        self.beside_identity()
+        self.beside_identity()._transposed()
         for graph in (self, self.with_self_loops()):
             with contextlib.suppress(ValueError):  # negative sums of weights: not for GCN
                 graph.gcn_normalized()._transposed()
@@ -260,8 +334,8 @@ class Graph:
 
     def _rows(self) -> torch.Tensor:
         """The row of every edge."""
-        degrees = self.row_starts.diff().long()
-        return torch.repeat_interleave(torch.arange(self.num_nodes, device=self.device), degrees)
+        nodes = torch.arange(self.num_nodes, device=self.device)
+        return torch.repeat_interleave(nodes, self.row_starts.diff(), output_size=self.num_edges)
 
     def _reduction_weights(self, reduce: str) -> torch.Tensor:
         weights = torch.ones(self.num_edges, device=self.device) if self.weights is None else self.weights
@@ -271,13 +345,53 @@ class Graph:
         if self._transpose is None:
             self._check_executed()
             with torch.inference_mode(False):
-                transpose = torch.ops.rtopk.transpose_graph(self.row_starts, self.columns, self.weights, self.num_nodes)
-            same = all(a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True))
+                transpose = torch.ops.rtopk.transpose_graph(*self._parts(), self.num_sources)
+            same = self.num_nodes == self.num_sources and all(
+                a is b or torch.equal(a, b) for a, b in zip(self._parts(), transpose, strict=True)
+            )
             self._transpose = self._parts() if same else transpose
         return self._transpose
 
 
-def _starts(rows: torch.Tensor, num_rows: int) -> torch.Tensor:
-    starts = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
-    starts[1:] = torch.bincount(rows, minlength=num_rows).cumsum(0)
-    return starts
+def checked_size(size, num_nodes: int | None = None) -> tuple[int, int]:
+    """PyTorch Geometric's size of a bipartite graph: (sources, targets), both known."""
+    if num_nodes is not None:
+        raise ValueError(f"num_nodes is {num_nodes} with a size; accepted: one of them")
+    if not isinstance(size, (tuple, list)) or len(size) != 2:
+        raise ValueError(f"size is {short(size)}; accepted: (sources, targets)")
+    return _checked_count("size[0]", size[0]), _checked_count("size[1]", size[1])
+
+
+def _checked_count(name: str, count) -> int:
+    if not hasattr(count, "__index__") or not 0 <= count <= _MAX_NODES:
+        raise ValueError(f"{name} is {short(count)}; accepted: 0 to {_MAX_NODES}")
+    return int(count)
+
+
+def _check_names(what: str, ends: tuple[int, int], count: int) -> None:
+    if ends[0] < 0 or ends[1] >= count:
+        raise ValueError(f"edge_index names {what} {ends[0]} to {ends[1]}; accepted: 0 to {count - 1}")
+
+
+def _read_edges(source: torch.Tensor, target: torch.Tensor) -> tuple[tuple[int, int], tuple[int, int], bool]:
+    """The lowest and the highest source, the same of the targets, and whether targets ascend. Waits for a GPU once."""
+    if source.numel() == 0:
+        return (0, -1), (0, -1), True
+    ascending = (target[1:] >= target[:-1]).all()
+    facts = torch.stack([*source.aminmax(), *target.aminmax(), ascending.to(torch.int64)]).tolist()
+    return (facts[0], facts[1]), (facts[2], facts[3]), bool(facts[4])
+
+
+def _starts(ascending: torch.Tensor, num_rows: int) -> torch.Tensor:
+    """Where the edges of each row begin, from the ascending rows of all edges. Does not wait for a GPU."""
+    rows = torch.arange(num_rows + 1, device=ascending.device)
+    return torch.searchsorted(ascending.contiguous(), rows, out_int32=ascending.numel() < 2**31)
+
+
+def _partial_sums(flags: torch.Tensor) -> torch.Tensor:
+    """How many flags are set before each place, and last all of them."""
+    return F.pad(flags.cumsum(0), (1, 0))
+
+
+def _sums_of_rows(row_starts: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
+    return _partial_sums(flags)[row_starts.long()].diff()

@@ -1,7 +1,8 @@
 """Graph convolutions on rows sparsified by MaxK, and networks of them.
 
-Every layer takes dense rows and a graph: a :class:`Graph`, an edge_index, or a torch_geometric.data.Data. Make the
-Graph once, or set `cached`: otherwise an edge_index is sorted again in every call.
+Every layer takes dense rows and a graph: a :class:`Graph`, an edge_index, the sparse matrix adj_t, or a
+torch_geometric.data.Data. Make the Graph of a graph that stays the same once, or set `cached`: otherwise it is made
+again in every call. For mini-batches that is cheap: edges whose targets ascend need no sort.
 """
 
 from __future__ import annotations
@@ -13,37 +14,13 @@ from torch import nn
 from .._renamed import renamed_arguments
 from .._rules import check_rule
 from ._csr import csr_product
+from ._inputs import as_graph, check_rows, check_sizes, size_of, split_rows
 from .features import SparseFeatures
 from .graph import Graph
 from .linear import Linear
 from .norm import fuses, normalized
-from .rows import CompactMaxK, DenseMaxK
-
-
-def as_graph(graph, num_nodes: int) -> Graph:
-    """A Graph from itself, an edge_index, or a torch_geometric.data.Data."""
-    if isinstance(graph, Graph):
-        return graph
-    if isinstance(graph, torch.Tensor):
-        return Graph.from_edge_index(graph, num_nodes)
-    if hasattr(graph, "edge_types") or hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
-        return Graph.from_pyg(graph)
-    raise TypeError(f"graph is {type(graph).__name__}; accepted: Graph, edge_index, or an object that has edge_index")
-
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-
-
-def _check_rows(x: torch.Tensor | SparseFeatures, graph: Graph, columns: int) -> None:
-    if tuple(x.shape) != (graph.num_nodes, columns):
-        raise ValueError(
-            f"x has shape {list(x.shape)}; accepted: [{graph.num_nodes}, {columns}], a row for each node of the graph"
-        )
-    if isinstance(x, torch.Tensor) and x.dtype not in _FLOATS:
-        raise TypeError(
-            f"x is {x.dtype}; accepted: float32, float16 and bfloat16, the types of compact rows: x.float(), and the"
-            " network's float()"
-        )
+from .rows import CompactMaxK, CompactRows, DenseMaxK, DenseRows
+from .sampling import check_chain, graphs_of_layers
 
 
 class _OnGraph(nn.Module):
@@ -54,16 +31,17 @@ class _OnGraph(nn.Module):
         self.cached = cached
         self._cached_graph: Graph | None = None
 
-    def _graph_of(self, graph, x: torch.Tensor | SparseFeatures) -> Graph:
-        if isinstance(graph, Graph):
-            return graph
-        if not self.cached:
-            return as_graph(graph, len(x))
+    def _graph_of(self, graph, x: torch.Tensor | SparseFeatures, size: tuple[int, int], edge_weight=None) -> Graph:
+        if isinstance(graph, Graph) or not self.cached:
+            return as_graph(graph, size, edge_weight, weighted=self.takes_weights)
         if self._cached_graph is None:
-            self._cached_graph = as_graph(graph, len(x))
+            self._cached_graph = as_graph(graph, size, edge_weight, weighted=self.takes_weights)
         elif self._cached_graph.device != x.device:
             self._cached_graph = self._cached_graph.to(x.device)
         return self._cached_graph
+
+    # Whether the values of a SparseTensor are weights, as in PyTorch Geometric's convolution of the same name.
+    takes_weights = False
 
     def reset_parameters(self) -> None:
         """Draws the parameters again, as the constructor does, and forgets a cached graph."""
@@ -111,29 +89,47 @@ class _MaxKConv(_OnGraph):
         self.dense = dense
         self.activation = DenseMaxK(k) if dense else CompactMaxK(k, max_iter, rule=rule)
 
-    def forward(self, x: torch.Tensor, graph, *, adds_bias: bool = True) -> torch.Tensor:
+    def forward(self, x, graph, size: tuple[int, int] | None = None, *, adds_bias: bool = True) -> torch.Tensor:
         """
         Args:
-            x: [nodes, in_channels], float32, float16 or bfloat16.
-            graph: a Graph, an edge_index, or a torch_geometric.data.Data.
+            x: [nodes, in_channels], float32, float16 or bfloat16; or (x_src, x_dst), the rows to gather from and the
+                rows of the targets, or None for targets without rows of their own. If the graph has fewer targets than
+                sources, and x is one tensor, the targets are its first rows.
+            graph: a Graph; an edge_index or EdgeIndex; the matrix adj_t as a SparseTensor or a sparse tensor; or a
+                torch_geometric.data.Data.
+            size: (sources, targets) of an edge_index; None: as many as there are rows.
             adds_bias: False leaves out the last bias, for a caller that adds it while it normalizes the rows.
 
         Returns:
-            [nodes, out_channels].
+            [targets, out_channels].
         """
-        graph = self._graph_of(graph, x)
-        if isinstance(x, torch.Tensor):  # else MaxKGNN has selected the rows while it normalized them
-            _check_rows(x, graph, self.in_channels)
-            x = self.activation(x) if self.selects_input else x
-        return self.convolved(x, graph, self.last_bias if adds_bias else None)
+        return self._convolve(x, graph, size, None, adds_bias)
+
+    def _convolve(self, x, graph, size, edge_weight, adds_bias: bool) -> torch.Tensor:
+        x, own, separate = split_rows(x)
+        graph = self._graph_of(graph, x, size_of(x, own, separate, size), edge_weight)
+        check_sizes(own, separate, graph, size)
+        check_rows(x, graph.num_sources, self.in_channels, "x[0]" if separate else "x")
+        rows = self.selected(x)
+        if not separate:
+            own = rows.first(graph.num_nodes)
+        elif own is not None:
+            check_rows(own, graph.num_nodes, self.in_channels, "x[1]")
+            own = self.selected(own)
+        return self.convolved(rows, own, graph, self.last_bias if adds_bias else None)
 
     @property
     def last_bias(self) -> torch.Tensor | None:
         """The bias that is added at the end."""
         return None
 
-    def selected_of_linear(self, x: torch.Tensor):
-        return self.activation.of_linear(x, self.linear).dropout(self.dropout, self.training)
+    def selected(self, x: torch.Tensor | CompactRows | DenseRows) -> CompactRows | DenseRows:
+        """The rows that neighbours gather: after MaxK and dropout."""
+        if not self.selects_input:
+            rows = self.activation.of_linear(x, self.linear)
+        else:  # MaxKGNN may have selected while it normalized
+            rows = self.activation(x) if isinstance(x, torch.Tensor) else x
+        return rows.dropout(self.dropout, self.training)
 
     def __repr__(self) -> str:
         defaults = {"max_iter": None, "rule": "threshold_first", "dropout": 0.0, "cached": False, "dense": False}
@@ -164,13 +160,16 @@ class MaxKSAGEConv(_MaxKConv):
         dense: the baseline without rtopk: torch.topk, a mask, and sums of dense rows.
 
     Shape:
-        x [nodes, in_channels] and a graph to [nodes, out_channels].
+        x [nodes, in_channels] and a graph to [nodes, out_channels], or ([sources, in_channels], [targets, in_channels])
+        and a graph to [targets, out_channels].
 
     >>> conv = rtopk.gnn.MaxKSAGEConv(64, 16, k=8)
     >>> conv
     MaxKSAGEConv(64, 16, k=8)
     >>> conv(torch.randn(3, 64), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
     torch.Size([3, 16])
+    >>> conv((torch.randn(3, 64), torch.randn(2, 64)), torch.tensor([[0, 1, 2], [0, 0, 1]])).shape
+    torch.Size([2, 16])
     """
 
     selects_input = True
@@ -201,10 +200,9 @@ class MaxKSAGEConv(_MaxKConv):
     def last_bias(self) -> torch.Tensor:
         return self.neighbours.bias
 
-    def convolved(self, rows, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
-        rows = rows.dropout(self.dropout, self.training)
+    def convolved(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
         neighbours = rows.aggregate_linear(graph, "mean", self.neighbours.weight, bias)
-        return rows.add_linear(neighbours, self.own.weight)
+        return neighbours if own is None else own.add_linear(neighbours, self.own.weight)
 
 
 class MaxKGCNConv(_MaxKConv):
@@ -269,12 +267,43 @@ class MaxKGCNConv(_MaxKConv):
     def last_bias(self) -> torch.Tensor:
         return self.bias
 
-    def convolved(self, x: torch.Tensor, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
+    takes_weights = True
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        graph,
+        edge_weight: torch.Tensor | None = None,
+        *,
+        size: tuple[int, int] | None = None,
+        adds_bias: bool = True,
+    ) -> torch.Tensor:
+        """
+        Args:
+            x: [nodes, in_channels], float32, float16 or bfloat16. If the graph has fewer targets than sources, the
+                targets are the first rows: the result is the first rows of that of the square graph.
+            graph: a Graph; an edge_index or EdgeIndex; the matrix adj_t as a SparseTensor or a sparse tensor, whose
+                values are weights; or a torch_geometric.data.Data.
+            edge_weight: [edges], floating point, for an edge_index; or None.
+            size: (sources, targets) of an edge_index; None: as many as there are rows.
+            adds_bias: False leaves out the last bias, for a caller that adds it while it normalizes the rows.
+
+        Returns:
+            [targets, out_channels].
+        """
+        if isinstance(x, (tuple, list)):
+            raise ValueError(
+                f"x is a {type(x).__name__}; accepted: one tensor, because the degrees of a GCN are those of one kind"
+                " of nodes; MaxKSAGEConv and MaxKGINConv take (x_src, x_dst)"
+            )
+        return self._convolve(x, graph, size, edge_weight, adds_bias)
+
+    def convolved(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
         if self.add_self_loops:
             graph = graph.with_self_loops()
         if self.normalize:
             graph = graph.gcn_normalized()
-        sums = self.selected_of_linear(x).aggregate(graph, "sum")
+        sums = rows.aggregate(graph, "sum")
         return sums if bias is None else sums.add_(bias)
 
     def _own_defaults(self) -> dict[str, object]:
@@ -301,7 +330,8 @@ class MaxKGINConv(_MaxKConv):
         dense: the baseline without rtopk: torch.topk, a mask, and sums of dense rows.
 
     Shape:
-        x [nodes, in_channels] and a graph to [nodes, out_channels].
+        x [nodes, in_channels] and a graph to [nodes, out_channels], or ([sources, in_channels], [targets, in_channels])
+        and a graph to [targets, out_channels].
 
     >>> conv = rtopk.gnn.MaxKGINConv(64, 16, k=8)
     >>> conv(torch.randn(3, 64), torch.tensor([[0, 1, 1], [1, 0, 2]])).shape
@@ -330,8 +360,8 @@ class MaxKGINConv(_MaxKConv):
         self.linear.reset_parameters()
         nn.init.zeros_(self.epsilon)
 
-    def convolved(self, x: torch.Tensor, graph: Graph, bias: None) -> torch.Tensor:
-        return self.selected_of_linear(x).aggregate_with_own(graph, 1 + self.epsilon)
+    def convolved(self, rows, own, graph: Graph, bias: None) -> torch.Tensor:
+        return rows.aggregate(graph, "sum") if own is None else rows.aggregate_with_own(graph, own, 1 + self.epsilon)
 
 
 class InputLinear(Linear):
@@ -430,31 +460,44 @@ class MaxKGNN(_OnGraph):
             if hasattr(module, "reset_parameters"):  # a norm may have been replaced by a module without parameters
                 module.reset_parameters()
 
-    def forward(self, x: torch.Tensor | SparseFeatures, graph) -> torch.Tensor:
+    def forward(
+        self,
+        x: torch.Tensor | SparseFeatures,
+        graph,
+        *,
+        num_sampled_nodes_per_hop: list[int] | None = None,
+        num_sampled_edges_per_hop: list[int] | None = None,
+    ) -> torch.Tensor:
         """
         Args:
             x: [nodes, in_channels]: float32, float16 or bfloat16, or SparseFeatures.
-            graph: a Graph, an edge_index, or a torch_geometric.data.Data.
+            graph: a Graph; an edge_index or EdgeIndex; the matrix adj_t as a SparseTensor or a sparse tensor; or a
+                torch_geometric.data.Data. Or a list with a Graph for each convolution, of which each gathers from the
+                targets of the one before.
+            num_sampled_nodes_per_hop: of a mini-batch of PyTorch Geometric's NeighborLoader, its num_sampled_nodes:
+                each convolution then computes only the nodes that the ones after it need.
+            num_sampled_edges_per_hop: its num_sampled_edges.
 
         Returns:
-            [nodes, out_channels].
+            [nodes, out_channels]; of a mini-batch, a row for each target of the last convolution.
         """
-        graph = self._graph_of(graph, x)
-        _check_rows(x, graph, self.in_channels)
+        if not isinstance(graph, (list, tuple)):
+            graph = self._graph_of(graph, x, (len(x), len(x)))
+            graph = graphs_of_layers(graph, self.num_layers, num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
+        check_chain(graph, self.num_layers)
+        check_rows(x, graph[0].num_sources, self.in_channels)
         fused = not self.dense and all(fuses(norm) for norm in self.norms)
         # SAGE selects between two layers; GCN and GIN select inside of them.
         between = [None if self.rectified else convolution.activation for convolution in self.convolutions] + [None]
         if self.rectified:
             x = F.relu_(self.input(x))
-        elif isinstance(x, SparseFeatures):
-            x = between[0](self.input(x))
         else:
             x = between[0].of_linear(x, self.input)
-        for convolution, norm, activation in zip(self.convolutions, self.norms, between[1:], strict=True):
+        for convolution, norm, activation, own in zip(self.convolutions, self.norms, between[1:], graph, strict=True):
             if fused:
-                x = normalized(convolution(x, graph, adds_bias=False), convolution.last_bias, norm, activation)
+                x = normalized(convolution(x, own, adds_bias=False), convolution.last_bias, norm, activation)
             else:
-                x = norm(convolution(x, graph))
+                x = norm(convolution(x, own))
                 x = x if activation is None else activation(x)
         return self.output(x)
 

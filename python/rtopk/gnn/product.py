@@ -12,6 +12,7 @@ from torch.library import register_fake
 from .._operators import writing_operator
 from .._torch_internals import check
 from ._aggregate import at_selectors, expanded
+from ._csr import csr_product
 
 _OPS = torch.ops.rtopk
 
@@ -38,6 +39,14 @@ def linear_at(
 ) -> torch.Tensor:
     """`values`, which are those of linear(x) at the selectors, with their derivative in x, weight and bias."""
     return _LinearAt.apply(values, selectors, x, weight, bias)
+
+
+def sparse_linear_at(
+    values: torch.Tensor, selectors: torch.Tensor, matrices: tuple, weight: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
+    """The same for sparse x, which is given with its transpose. The gradient of the weight is an aggregation: every
+    column of x gathers the compact gradients of the rows that have it."""
+    return _SparseLinearAt.apply(values, selectors, weight, bias, *matrices)
 
 
 def _blocks(count: int):
@@ -108,6 +117,33 @@ class _LinearAt(torch.autograd.Function):
             ones = x.new_ones(len(x), 1)
             grad_bias = _OPS._product_matrix_gradient.default(ones, grad, selectors, len(weight)).squeeze(1)
         return None, None, grad_x, grad_weight, grad_bias
+
+
+class _SparseLinearAt(torch.autograd.Function):
+    """Gives `values`, the selected elements of linear(x) with sparse x, the derivative of that map in weight, bias."""
+
+    @staticmethod
+    def forward(ctx, values, selectors, weight, bias, matrix, transpose):
+        ctx.mark_dirty(values)
+        ctx.save_for_backward(selectors)
+        ctx.columns, ctx.matrices = len(weight), (transpose, matrix)
+        return values
+
+    @staticmethod
+    def backward(ctx, grad):
+        (selectors,) = ctx.saved_tensors
+        grad_weight = grad_bias = None
+        if torch.is_grad_enabled():  # for gradients of second order: products that have derivatives
+            rows = expanded(grad, selectors, ctx.columns)
+            return None, None, csr_product(ctx.matrices, rows).t(), rows.sum(0), None, None
+        if ctx.needs_input_grad[2]:
+            parts = (ctx.matrices[0].crow_indices(), ctx.matrices[0].col_indices(), ctx.matrices[0].values())
+            options = (ctx.columns, False, True, None, None, None)
+            grad_weight = _OPS.aggregate.default(*parts, grad.contiguous(), selectors, *options).t()
+        if ctx.needs_input_grad[3]:
+            ones = grad.new_ones(len(grad), 1)
+            grad_bias = _OPS._product_matrix_gradient.default(ones, grad, selectors, ctx.columns).squeeze(1)
+        return None, None, grad_weight, grad_bias, None, None
 
 
 @register_fake("rtopk::_add_product")

@@ -8,9 +8,11 @@ from .._rules import RULES
 from ._text import Refusal, short
 from .initialization import INITIALIZATIONS
 from .layers import MODELS
+from .sampling import MAX_FANOUT, check_fanouts
 
 _MAX_COLUMNS = 1 << 16  # what a 16-bit selector can name
 _MAX_PASSES = 10_000  # limit of max_iter
+_BATCH = 1024  # nodes of a mini-batch, if nothing else is asked for
 PRECISIONS = ("highest", "high", "medium")
 
 
@@ -33,6 +35,13 @@ class Recipe:
     eval_every: int = 1  # epochs between two evaluations
     precision: str = "highest"  # of float32 matrix products, for torch.set_float32_matmul_precision
     initialization: str = "torch"  # of the weights of linear maps: torch's own, or "xavier"
+    sample: str | None = None  # neighbours that each hop picks, such as "15,10,5"; None: all nodes at once
+    batch: int | None = None  # with sample: the nodes of a mini-batch on each rank
+
+    @property
+    def fanouts(self) -> list[int]:
+        """The neighbours that each hop picks."""
+        return check_fanouts([_number(text) for text in (self.sample or "").split(",")])
 
     @property
     def selection(self) -> str:
@@ -48,6 +57,7 @@ class Recipe:
     def run_name(self, graph: str) -> str:
         """The name of a run on a graph, for its folder."""
         label = self.top_k.replace(", ", "-").replace(" ", "-")
+        label += "" if self.sample is None else f"-sample{self.sample.replace(',', '-')}-batch{self.batch}"
         return f"{graph.replace(' ', '')}-{self.model}-{label}-seed{self.seed}"
 
 
@@ -68,6 +78,8 @@ def recipe_for(graph: str, model: str, **changes) -> Recipe:
     settings = dict(_PUBLISHED.get(published, {}))
     if published == "products" and model == "sage":
         settings["self_loops"] = False
+    if changes.get("sample") is not None:
+        settings["batch"] = _BATCH
     return replace(
         Recipe(model=model), **settings | {name: value for name, value in changes.items() if value is not None}
     )
@@ -132,5 +144,31 @@ def check_recipe(recipe: Recipe) -> None:
         raise TrainingError(f"precision is '{recipe.precision}'; accepted: {', '.join(PRECISIONS)}")
     if recipe.initialization not in INITIALIZATIONS:
         raise TrainingError(f"initialization is {short(recipe.initialization)}; accepted: {', '.join(INITIALIZATIONS)}")
+    _check_sample(recipe)
     if recipe.baseline is not None and recipe.max_iter is not None:
         raise TrainingError(f"max_iter is {recipe.max_iter} with a baseline; accepted: none, since torch.topk is exact")
+
+
+def _number(text: str) -> int | str:
+    """The integer that a text is, or the text. Not int(), which takes spaces, underscores and other digits."""
+    return int(text) if text.isascii() and text.removeprefix("-").isdecimal() and len(text) < 9 else text
+
+
+def _check_sample(recipe: Recipe) -> None:
+    if recipe.sample is None:
+        if recipe.batch is not None:
+            raise TrainingError(
+                f"batch is {recipe.batch} without sample; accepted: both, or none for all nodes at once"
+            )
+        return
+    try:
+        hops = len(recipe.fanouts)
+    except ValueError:
+        hops = None
+    if hops != recipe.layers:
+        raise TrainingError(
+            f"sample is {short(recipe.sample)}; accepted: for each of {recipe.layers} layers 1 to {MAX_FANOUT}, or -1"
+            " for all neighbours, such as " + ",".join(["15", "10", *["5"] * recipe.layers][: recipe.layers])
+        )
+    if recipe.batch is None or recipe.batch < 1:
+        raise TrainingError(f"batch is {recipe.batch}; accepted: 1 or more")

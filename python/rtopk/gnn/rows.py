@@ -13,11 +13,12 @@ import torch.nn.functional as F
 from .._compact import compact, compact_without_gradient
 from .._rules import check_rule, is_printed
 from .._torch_internals import is_unwatched
-from ._aggregate import aggregate, expanded
+from ._aggregate import expanded
 from ._csr import csr_product
+from .features import SparseFeatures
 from .graph import Graph
 from .linear import is_plain, linear, rounds_factors
-from .product import add_linear, linear_at, multiplies_compact
+from .product import add_linear, linear_at, multiplies_compact, sparse_linear_at
 
 # Edges a node up to which a CPU maps rows before it sums them. With 256 columns and k = 32 that saves 8 us of a core
 # (Neoverse N1) a node, forward and backward, and costs 0.15 us an edge.
@@ -38,12 +39,21 @@ class CompactRows:
         self.selectors = selectors
         self.cols = cols
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def first(self, count: int) -> CompactRows:
+        """The first rows."""
+        if count == len(self):
+            return self
+        return CompactRows(self.values[:count], self.selectors[:count], self.cols)
+
     def dropout(self, p: float, training: bool) -> CompactRows:
         return CompactRows(F.dropout(self.values, p, training), self.selectors, self.cols)
 
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
         """The "sum" or "mean" of the neighbours' rows: [nodes, cols], dense."""
-        return aggregate(graph, self.values, self.selectors, self.cols, reduce)
+        return graph.aggregate(self.values, self.selectors, self.cols, reduce)
 
     def aggregate_linear(
         self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None
@@ -54,7 +64,7 @@ class CompactRows:
             self.values.device.type == "cpu"
             and self.values.dtype == torch.float32
             and is_unwatched(self.values)
-            and not hasattr(graph, "aggregate")  # rows that are not mapped yet take less of the wire
+            and graph.maps_first
         )
         if not maps_first or graph.num_edges > _MAX_DEGREE * graph.num_nodes:
             return linear(self.aggregate(graph, reduce), weight, bias)
@@ -69,12 +79,12 @@ class CompactRows:
         # Under autocast `onto` has the dtype of a product, and the others may have another.
         return add_linear(onto, self.values.to(onto.dtype), self.selectors, weight.to(onto.dtype))
 
-    def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
-        """aggregate(rows) + scale * rows. A node gathers its own scaled row together with its neighbours': adding it to
+    def aggregate_with_own(self, graph: Graph, own: CompactRows, scale: torch.Tensor) -> torch.Tensor:
+        """aggregate(rows) + scale * own. A node gathers its own scaled row together with its neighbours': adding it to
         finished sums would read and write all of them again."""
-        values = torch.cat([self.values, self.values * scale])
-        selectors = torch.cat([self.selectors, self.selectors])
-        return aggregate(graph.beside_identity(), values, selectors, self.cols, "sum")
+        values = torch.cat([self.values, own.values * scale])
+        selectors = torch.cat([self.selectors, own.selectors])
+        return graph.beside_identity().aggregate(values, selectors, self.cols, "sum")
 
 
 class DenseRows:
@@ -82,6 +92,12 @@ class DenseRows:
 
     def __init__(self, rows: torch.Tensor) -> None:
         self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, count: int) -> DenseRows:
+        return DenseRows(self.rows[:count])
 
     def dropout(self, p: float, training: bool) -> DenseRows:
         return DenseRows(F.dropout(self.rows, p, training))
@@ -97,8 +113,8 @@ class DenseRows:
     def add_linear(self, onto: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return onto + F.linear(self.rows, weight)
 
-    def aggregate_with_own(self, graph: Graph, scale: torch.Tensor) -> torch.Tensor:
-        return self.aggregate(graph, "sum") + scale * self.rows
+    def aggregate_with_own(self, graph: Graph, own: DenseRows, scale: torch.Tensor) -> torch.Tensor:
+        return self.aggregate(graph, "sum") + scale * own.rows
 
 
 class CompactMaxK(torch.nn.Module):
@@ -127,9 +143,11 @@ class CompactMaxK(torch.nn.Module):
             return CompactRows(*compact(x, self.k, max_iter=self.max_iter, rule=self.rule), x.shape[-1])
         return CompactRows(*_Compact.apply(x, self.k, self.max_iter or 0, is_printed(self.rule)), x.shape[-1])
 
-    def of_linear(self, x: torch.Tensor, layer: torch.nn.Linear) -> CompactRows:
+    def of_linear(self, x: torch.Tensor | SparseFeatures, layer: torch.nn.Linear) -> CompactRows:
         """MaxK of layer(x). The gradient that goes back to the layer has k elements a row; its products skip the
         zeros."""
+        if isinstance(x, SparseFeatures):
+            return self._of_sparse(x, layer)
         if not is_plain(layer) or torch.is_autocast_enabled(x.device.type) or not is_unwatched(x):
             return self(layer(x))
         # If a GPU may round factors to TF32, dense products are faster.
@@ -138,6 +156,20 @@ class CompactMaxK(torch.nn.Module):
         with torch.no_grad():
             rows = self(layer(x))
         values = linear_at(rows.values, rows.selectors, x, layer.weight, layer.bias)
+        return CompactRows(values, rows.selectors, rows.cols)
+
+    def _of_sparse(self, x: SparseFeatures, layer: torch.nn.Linear) -> CompactRows:
+        skips = x.matrices[0].dtype == torch.float32 and multiplies_compact(layer.weight, self.k, layer.out_features)
+        if (
+            not is_plain(layer)
+            or torch.is_autocast_enabled(x.device.type)
+            or not is_unwatched(layer.weight)
+            or not skips
+        ):
+            return self(layer(x))
+        with torch.no_grad():
+            rows = self(layer(x))
+        values = sparse_linear_at(rows.values, rows.selectors, x.matrices, layer.weight, layer.bias)
         return CompactRows(values, rows.selectors, rows.cols)
 
     def select(self, x: torch.Tensor) -> object:

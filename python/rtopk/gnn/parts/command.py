@@ -80,7 +80,7 @@ def trains_in_parts(graph: str) -> bool:
     return world_size() > 1 or is_folder_of_parts(graph)
 
 
-class _LastingInterruption(Interruption):
+class LastingInterruption(Interruption):
     """Ctrl-C reaches every rank, and torchrun then sends a signal of its own: the second one is not the user's."""
 
     def _handle(self, *_) -> None:
@@ -119,7 +119,7 @@ def train_in_parts(arguments: argparse.Namespace, changes: dict) -> int:
         trainer = PartTrainer(part, facts, recipe, ranks)
         ranks.together(lambda: begin(trainer, out, arguments.resume, show=writes))
         ranks.agree({"the checkpoint": trainer.saved_in.get(CHECKPOINT)})
-        interruption = stack.enter_context(_LastingInterruption())
+        interruption = stack.enter_context(LastingInterruption())
         finished = train(trainer, out if writes else None, show=writes, has_lock=True, interruption=interruption)
         return status_of(trainer, finished, show=writes)
 

@@ -67,6 +67,11 @@ class PartGraph(Graph):
         self.boundary = boundary
         self.exchange = exchange
 
+    @property
+    def maps_first(self) -> bool:
+        """Rows that are not mapped yet take less of the wire."""
+        return False
+
     def to(self, device: torch.device | str) -> PartGraph:
         if self.columns.to(device) is self.columns:
             return self

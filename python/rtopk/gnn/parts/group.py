@@ -49,7 +49,7 @@ class Ranks:
     def add_up(self, tensor: torch.Tensor) -> torch.Tensor:
         """The sum of the tensors of all ranks, in place; the same bits on every rank."""
         if self.world > 1:
-            with _named_failure():
+            with named_failure():
                 travelling = tensor.cpu() if self.staged else tensor
                 distributed.all_reduce(travelling)
                 tensor.copy_(travelling)
@@ -59,7 +59,7 @@ class Ranks:
         """What every rank has given, by rank. For a few words, not for tensors."""
         things = [thing] * self.world
         if self.world > 1:
-            with _named_failure():
+            with named_failure():
                 distributed.all_gather_object(things, thing)
         return things
 
@@ -80,11 +80,11 @@ class Ranks:
             return lambda: rows
         rows = rows.cpu() if self.staged else rows
         received = rows.new_empty(sum(receive_counts), *rows.shape[1:])
-        with _named_failure():
+        with named_failure():
             work = distributed.all_to_all_single(received, rows, receive_counts, send_counts, async_op=True)
 
         def finish() -> torch.Tensor:
-            with _named_failure():
+            with named_failure():
                 work.wait()
             return received.to(self.device)
 
@@ -117,7 +117,7 @@ class Ranks:
 
 
 @contextlib.contextmanager
-def _named_failure() -> Iterator[None]:
+def named_failure() -> Iterator[None]:
     """For the text of errors: torch's speaks of sockets and of files in its sources."""
     try:
         yield

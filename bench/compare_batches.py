@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""Training on mini-batches of sampled neighbourhoods: rtopk beside PyTorch Geometric's own convolutions.
+
+    python bench/compare_batches.py --real coauthor-physics.npz --json bench/results/batches-h200.json
+    python bench/compare_batches.py --scale 0.05 --batches 2 --repeats 2     # a CPU, one thread, a minute or two
+
+Both networks have the same parameters and get the same mini-batches, which are sampled before anything is timed: an
+input map, then MaxK, a convolution and LayerNorm for each layer, and an output map. PyTorch Geometric's network has a
+dense MaxK (torch.topk and a mask) and the convolution as it comes: SAGEConv, GCNConv, GINConv. It is called in the two
+ways in which it can be trimmed to what later layers need: `trim_to_layer`, which computes targets and outermost nodes,
+and the pair (x_src, x_dst), which computes targets alone. GCNConv takes no pairs. A ratio is against the faster of the
+two. rtopk gets the same edge_index, so that a step makes its graphs too; "graphs given" are those of rtopk's sampler.
+
+On a CPU one thread computes, and its own time is counted, so that other programs do not matter.
+
+First all networks are checked: the same loss, and the same gradient of every parameter, to rounding. Then come:
+
+- steps: forward, loss, backward and Adam's update, in ms, on a graph like ogbn-products. Medians over mini-batches; the
+  networks alternate.
+- graphs: what a layer needs made of an edge_index, beside the layer's forward and backward, for each layer.
+- accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches.
+"""
+
+import argparse
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch_geometric import __version__ as geometric_version
+from torch_geometric.nn import GCNConv, GINConv, SAGEConv
+from torch_geometric.utils import trim_to_layer
+
+from checkout import origin
+from rtopk.gnn import Graph, MaxKGNN, NeighborSampler, load
+from rtopk.gnn.layers import MODELS, InputLinear
+from rtopk.gnn.rows import DenseMaxK
+from rtopk.gnn.training import find_device, score
+from whole_file import write_json
+
+K_SHARE = 8  # one in so many elements of a row is kept
+
+# ---- The same network with PyTorch Geometric's convolutions ----
+
+
+class GeometricNetwork(nn.Module):
+    """MaxKGNN of dense rows and PyTorch Geometric's convolutions. Shares the parameters of the other."""
+
+    def __init__(self, ours: MaxKGNN, pairs: bool) -> None:
+        super().__init__()
+        self.pairs, self.model, self.dropout = pairs, ours.model, ours.dropout
+        self.input = InputLinear(ours.in_channels, ours.hidden_channels, dense=True)
+        self.input.weight, self.input.bias = ours.input.weight, ours.input.bias
+        self.maxk, self.norms, self.output = DenseMaxK(ours.k), ours.norms, nn.Linear(1, 1)
+        self.output.weight, self.output.bias = ours.output.weight, ours.output.bias
+        self.convolutions = nn.ModuleList(map(self._convolution, ours.convolutions))
+        self.linears = nn.ModuleList(getattr(conv, "linear", nn.Identity()) for conv in ours.convolutions)
+
+    def _convolution(self, ours) -> nn.Module:
+        columns = ours.in_channels
+        if self.model == "sage":
+            conv = SAGEConv(columns, columns)
+            conv.lin_l, conv.lin_r = ours.neighbours, ours.own
+            return conv
+        if self.model == "gcn":
+            conv = GCNConv(columns, columns)
+            conv.lin, conv.bias = nn.Identity(), ours.bias
+            return conv
+        conv = GINConv(nn.Identity(), train_eps=True)
+        conv.eps = ours.epsilon
+        return conv
+
+    def forward(self, x, edge_index, nodes: list[int], edges: list[int]):
+        x = self.input(x)
+        if self.model != "sage":
+            x = x.relu()
+        for i, (conv, linear, norm) in enumerate(zip(self.convolutions, self.linears, self.norms, strict=True)):
+            x, edge_index, _ = trim_to_layer(i, nodes, edges, x, edge_index)
+            rows = F.dropout(self.maxk(linear(x)).rows, self.dropout, self.training)
+            if self.pairs:
+                x = norm(conv((rows, rows[: sum(nodes[: len(nodes) - 1 - i])]), edge_index))
+                nodes = [*nodes[: len(nodes) - 1 - i], *[0] * (i + 1)]  # those rows are gone already
+            else:
+                x = norm(conv(rows, edge_index))
+        return self.output(x)[: nodes[0]]
+
+
+def networks_of(model: str, dataset, hidden: int, layers: int, dropout: float, device) -> dict:
+    """Networks by name, each a function of a mini-batch; and their common parameters."""
+    ours = MaxKGNN(
+        model, dataset.features.shape[1], hidden, dataset.classes, num_layers=layers, k=hidden // K_SHARE,
+        dropout=dropout,
+    ).to(device)  # fmt: skip
+    trimmed, paired = (GeometricNetwork(ours, pairs).to(device) for pairs in (False, True))
+
+    def of_ours(batch):
+        hops = {"num_sampled_nodes_per_hop": batch.nodes_per_hop, "num_sampled_edges_per_hop": batch.edges_per_hop}
+        return ours(batch.x, batch.edge_index, **hops)
+
+    def of_theirs(network):
+        return lambda batch: network(batch.x, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
+
+    calls = {"PyG, trim_to_layer": of_theirs(trimmed)}
+    if model != "gcn":
+        calls["PyG, pairs"] = of_theirs(paired)
+    calls |= {"rtopk": of_ours, "rtopk, graphs given": lambda batch: ours(batch.x, batch.sampled.graphs())}
+    return {"ours": ours, "trimmed": trimmed, "paired": paired, "calls": calls}
+
+
+class Batch:
+    """A mini-batch with its rows and labels, as NeighborLoader gives it."""
+
+    def __init__(self, sampled, dataset, seeds):
+        self.sampled, self.edge_index = sampled, sampled.edge_index
+        self.nodes_per_hop, self.edges_per_hop = sampled.num_sampled_nodes, sampled.num_sampled_edges
+        self.x, self.y = dataset.features[sampled.nodes], dataset.labels[seeds]
+
+
+# ---- Measurements ----
+
+
+def seconds(function, device):
+    """How long a call takes, with all of its work on a GPU; on a CPU, the time that the one thread computes."""
+    if device.type == "cpu":
+        start = time.process_time()
+        result = function()
+        return time.process_time() - start, result
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    result = function()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start, result
+
+
+def check(networks, batch):
+    """The loss and all gradients of every network against those of the first."""
+    parameters, expected = list(networks["ours"].parameters()), None
+    for name, call in networks["calls"].items():
+        loss = F.cross_entropy(call(batch), batch.y)
+        found = [loss.detach(), *torch.autograd.grad(loss, parameters)]
+        expected = found if expected is None else expected
+        for mine, other in zip(found, expected, strict=True):
+            distance = (mine - other).norm() / other.norm().clamp(min=1e-6)
+            if not distance < 1e-2:  # a tie or a rounding may select another element, in a few rows of thousands
+                sys.exit(f"{name}: results differ from those of {next(iter(networks['calls']))} by {distance:.2g}")
+
+
+def step_of(call, parameters, optimizer, batch):
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(call(batch), batch.y).backward()
+        optimizer.step()
+
+    return step
+
+
+def time_steps(networks, batches, repeats, device):
+    """Median ms of a step by network. They alternate."""
+    parameters = list(networks["ours"].parameters())
+    optimizer = torch.optim.Adam(parameters, lr=1e-4, fused=device.type == "cuda")
+    times = {name: [] for name in networks["calls"]}
+    for turn in range(1 + repeats):  # the first one is to warm up
+        for batch in batches:
+            for name, call in networks["calls"].items():
+                taken, _ = seconds(step_of(call, parameters, optimizer, batch), device)
+                if turn:
+                    times[name].append(taken * 1e3)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def time_graphs(model, batches, hidden, repeats, device):
+    """For each layer, median ms of making what it needs of an edge_index, and of its forward and backward."""
+    conv = MODELS[model](hidden, hidden, hidden // K_SHARE).to(device)
+    layers = []
+    for hop in range(len(batches[0].edges_per_hop), 0, -1):
+        made, worked = [], []
+        for turn in range(1 + repeats):
+            for batch in batches:
+                targets, sources = sum(batch.nodes_per_hop[:hop]), sum(batch.nodes_per_hop[: hop + 1])
+                edges = batch.edge_index[:, : sum(batch.edges_per_hop[:hop])]
+
+                def make(edges=edges, size=(sources, targets)):
+                    return prepared(model, Graph.from_edge_index(edges, size=size), device)
+
+                making, graph = seconds(make, device)
+                x = torch.randn(sources, hidden, device=device, requires_grad=True)
+                grad = torch.randn(targets, hidden, device=device)
+                working, _ = seconds(lambda x=x, graph=graph, grad=grad: conv(x, graph).backward(grad), device)
+                if turn:
+                    made.append(making * 1e3)
+                    worked.append(working * 1e3)
+        facts = {"sources": sources, "targets": targets, "edges": edges.shape[1]}
+        layers.append(facts | {"graph_ms": statistics.median(made), "layer_ms": statistics.median(worked)})
+    return layers
+
+
+def prepared(model, graph, device):
+    """The graph with all that the layer's forward and backward derive from it."""
+    if model == "gcn":
+        graph.with_self_loops().gcn_normalized()
+        derived = graph.with_self_loops().gcn_normalized()
+    else:
+        derived = graph.beside_identity() if model == "gin" else graph
+    if device.type == "cpu":  # the atomic additions of a GPU do not read the transpose
+        derived.t_row_starts  # noqa: B018
+    return graph
+
+
+def measure_steps(arguments, device, facts):
+    dataset = load("products-like", scale=arguments.scale, device=device)
+    print(dataset, flush=True)
+    sampler = NeighborSampler(dataset.graph, arguments.sample)
+    generator = torch.Generator(device).manual_seed(1)
+    sampled, batches = [], []
+    for seeds in dataset.train[torch.randperm(len(dataset.train))].split(arguments.batch)[: arguments.batches + 1]:
+        taken, batch = seconds(lambda seeds=seeds: sampler.sample(seeds, generator), device)
+        sampled.append(taken * 1e3)
+        batches.append(Batch(batch, dataset, seeds))
+    batches = batches[1:] or batches
+    facts["sampling_ms"] = statistics.median(sampled[1:] or sampled)
+    facts["mini_batch"] = {"nodes": batches[0].nodes_per_hop, "edges": batches[0].edges_per_hop}
+    print(f"a mini-batch: nodes {batches[0].nodes_per_hop}, edges {batches[0].edges_per_hop}; sampled in"
+          f" {facts['sampling_ms']:.2f} ms", flush=True)  # fmt: skip
+    facts["steps"], facts["layers"] = {}, {}
+    for model in arguments.models:
+        networks = networks_of(model, dataset, arguments.hidden, len(arguments.sample), 0.0, device)
+        check(networks, batches[0])
+        times = time_steps(networks, batches, arguments.repeats, device)
+        theirs = min(taken for name, taken in times.items() if name.startswith("PyG"))
+        facts["steps"][model] = {"ms": times, "ratio": theirs / times["rtopk"]}
+        facts["layers"][model] = time_graphs(model, batches, arguments.hidden, arguments.repeats, device)
+        print(f"{model}: " + ", ".join(f"{name} {taken:.2f} ms" for name, taken in times.items()), flush=True)
+
+
+# ---- Accuracy ----
+
+
+def trained(name, dataset, arguments, seed, device):
+    """The test accuracy at the end, and the median ms of a step."""
+    torch.manual_seed(seed)
+    networks = networks_of("sage", dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
+    parameters, call = list(networks["ours"].parameters()), networks["calls"][name]
+    optimizer = torch.optim.Adam(parameters, lr=3e-3, fused=device.type == "cuda")
+    sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
+    order, times = torch.Generator().manual_seed(seed), []
+    for _ in range(arguments.epochs):
+        train = dataset.train[torch.randperm(len(dataset.train), generator=order).to(device)]
+        for seeds in train.split(arguments.batch):
+            batch = Batch(sampler.sample(seeds, generator), dataset, seeds)
+            for module in ("ours", "trimmed", "paired"):
+                networks[module].train()
+            times.append(seconds(step_of(call, parameters, optimizer, batch), device)[0] * 1e3)
+    with torch.no_grad():  # one way of scoring for all: the parameters are the same
+        result = networks["ours"].eval()(dataset.features, dataset.graph)
+    return float(score(result[dataset.test], dataset.labels[dataset.test])), statistics.median(times)
+
+
+def measure_accuracy(arguments, device, facts):
+    dataset = load(arguments.real, device=device)
+    print(dataset, flush=True)
+    facts["accuracy"] = {
+        "graph": dataset.name,
+        "epochs": arguments.epochs,
+        "hidden": arguments.real_hidden,
+        "seeds": [],
+    }
+    for seed in range(arguments.seeds):
+        entry = {"seed": seed}
+        for name in ("PyG, pairs", "rtopk"):
+            reached, step = trained(name, dataset, arguments, seed, device)
+            entry[name] = {"test": reached, "step_ms": step}
+        facts["accuracy"]["seeds"].append(entry)
+        print(f"seed {seed}: " + ", ".join(
+            f"{name} {of['test']:.4f} ({of['step_ms']:.1f} ms a step)" for name, of in list(entry.items())[1:]
+        ), flush=True)  # fmt: skip
+    differences = [entry["rtopk"]["test"] - entry["PyG, pairs"]["test"] for entry in facts["accuracy"]["seeds"]]
+    facts["accuracy"] |= {
+        "mean_difference": statistics.mean(differences),
+        "standard_error": statistics.stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else None,
+        "step_ratio": statistics.median(
+            entry["PyG, pairs"]["step_ms"] / entry["rtopk"]["step_ms"] for entry in facts["accuracy"]["seeds"]
+        ),
+    }
+
+
+# ---- The report ----
+
+
+def table(facts):
+    lines = []
+    for model, cell in facts.get("steps", {}).items():
+        lines.append(f"{model:5}" + "".join(f"{name:>22}" for name in cell["ms"]) + f"{'ratio':>8}")
+        lines.append(
+            f"{'':5}" + "".join(f"{taken:19.2f} ms" for taken in cell["ms"].values()) + f"{cell['ratio']:7.2f}x"
+        )
+        for layer in facts["layers"][model]:
+            lines.append(
+                f"{'':5}{layer['sources']:,} sources, {layer['targets']:,} targets, {layer['edges']:,} edges: graph"
+                f" {layer['graph_ms']:.2f} ms, layer {layer['layer_ms']:.2f} ms, forward and backward"
+            )
+    if accuracy := facts.get("accuracy"):
+        error = accuracy["standard_error"]
+        lines.append(
+            f"{accuracy['graph']}: test accuracy, rtopk less PyG: {accuracy['mean_difference']:+.4f}"
+            + (f" +- {error:.4f} (standard error)" if error is not None else "")
+            + f", step ratio {accuracy['step_ratio']:.2f}x"
+        )
+    return "\n".join(lines)
+
+
+def parsed():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    gpu = torch.cuda.is_available()
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; default: a GPU if there is one")
+    parser.add_argument("--scale", type=float, default=1.0 if gpu else 0.05, help="size of the generated graph")
+    parser.add_argument(
+        "--models", nargs="*", choices=MODELS, default=list(MODELS), help="default: all; none: no steps"
+    )
+    parser.add_argument("--sample", type=int, nargs="+", default=[15, 10, 5], help="neighbours that each hop picks")
+    parser.add_argument("--batch", type=int, default=1024, help="nodes of a mini-batch")
+    parser.add_argument("--hidden", type=int, default=256, help="columns of the hidden rows; an eighth is kept")
+    parser.add_argument("--batches", type=int, default=8 if gpu else 2, help="mini-batches that are timed")
+    parser.add_argument("--repeats", type=int, default=5 if gpu else 2, help="repetitions of every measurement")
+    parser.add_argument("--real", metavar="PATH", help="a real graph to train on, such as coauthor-physics.npz")
+    parser.add_argument("--real-hidden", type=int, default=256 if gpu else 128, help="columns of the hidden rows there")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10 if gpu else 2)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parsed()
+    device = find_device(arguments.device)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    torch.manual_seed(0)
+    facts = origin() | {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "threads": None if device.type == "cuda" else torch.get_num_threads(),
+        "torch": torch.__version__,
+        "torch_geometric": geometric_version,
+        "sample": arguments.sample,
+        "batch": arguments.batch,
+        "hidden": arguments.hidden,
+        "scale": arguments.scale,
+    }
+    print(f"{facts['device']}, torch {torch.__version__}, PyTorch Geometric {geometric_version}", flush=True)
+    if arguments.models:
+        measure_steps(arguments, device, facts)
+    if arguments.real:
+        measure_accuracy(arguments, device, facts)
+    print(table(facts))
+    if arguments.json is not None:
+        write_json(arguments.json, facts)
+
+
+if __name__ == "__main__":
+    main()

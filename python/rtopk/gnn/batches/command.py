@@ -1,0 +1,73 @@
+"""A training by sampled neighbourhoods from the command line, on one rank or on those of torchrun."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from pathlib import Path
+
+from .._atomic import locked
+from ..data import load
+from ..parts.command import LastingInterruption
+from ..parts.group import joined
+from ..recipe import check_recipe, recipe_for
+from ..training import CHECKPOINT, begin, status_of, train
+from ..training.files import check_all_replaceable
+from .trainer import SampledTrainer
+
+
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("mini-batches (an epoch is then a pass over the training nodes)")
+    group.add_argument(
+        "--sample",
+        metavar="N,N,...",
+        help="train by sampled neighbourhoods: for each layer, first the one nearest to the result, how many neighbours"
+        " of a node to pick, such as 15,10,5; -1: all. Scores are those of the whole graph",
+    )
+    group.add_argument(
+        "--batch", type=int, metavar="N", help="nodes of a mini-batch, on each rank under torchrun; default 1024"
+    )
+
+
+def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:
+    """`train --sample`. Under torchrun every rank has the whole graph and a share of every step's nodes; rank 0 writes
+    the results and prints.
+
+    Args:
+        arguments: of the command line.
+        changes: settings of the recipe that the command line gives.
+    """
+    with joined(arguments.device, arguments.timeout) as ranks, contextlib.ExitStack() as stack:
+        options = ("graph", "model", "resume", "deterministic", "out", "data", "scale")
+        chosen = {name: str(getattr(arguments, name)) for name in options} | changes
+        ranks.agree({"--" + name.replace("_", "-"): value for name, value in chosen.items()})
+
+        def recipe_of(name: str):
+            recipe = recipe_for(name, arguments.model, **changes)
+            check_recipe(recipe)
+            return recipe
+
+        ranks.together(lambda: recipe_of(Path(arguments.graph).name))  # loading may take minutes
+        dataset = ranks.together(
+            lambda: load(arguments.graph, arguments.data, scale=arguments.scale, device=ranks.device)
+        )
+        recipe = ranks.together(lambda: recipe_of(dataset.name))
+        out, writes = arguments.out or Path("runs") / recipe.run_name(dataset.name), ranks.rank == 0
+        if writes:
+            print(
+                f"{dataset}; mini-batches of {recipe.batch}, sampled {recipe.sample}, {ranks.world} ranks", flush=True
+            )
+        ranks.together(lambda: _own(stack, out) if writes else None)
+        trainer = SampledTrainer(dataset, recipe, ranks)
+        ranks.agree({f"the graph's {name}": value for name, value in trainer.graph_facts().items()})
+        ranks.together(lambda: begin(trainer, out, arguments.resume, show=writes))
+        ranks.agree({"the checkpoint": trainer.saved_in.get(CHECKPOINT)})
+        interruption = stack.enter_context(LastingInterruption())
+        finished = train(trainer, out if writes else None, show=writes, has_lock=True, interruption=interruption)
+        return status_of(trainer, finished, show=writes)
+
+
+def _own(stack: contextlib.ExitStack, out: Path) -> None:
+    """Locks the folder, and finds now what the training could not replace."""
+    stack.enter_context(locked(out))
+    check_all_replaceable(out)

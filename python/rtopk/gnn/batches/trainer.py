@@ -1,0 +1,99 @@
+"""Training of one network on mini-batches of sampled neighbourhoods."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from ..data import Dataset
+from ..parts.group import Ranks, named_failure
+from ..recipe import Recipe
+from ..sampling import NeighborSampler
+from ..training.trainer import Trainer, matmul_precision
+
+
+@contextlib.contextmanager
+def _named_wire_failure() -> Iterator[None]:
+    """For DistributedDataParallel, which sends while it computes: names errors of the sending alone."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
+            raise
+        with named_failure():
+            raise
+
+
+class SampledTrainer(Trainer):
+    """A :class:`Trainer` whose epoch is a pass over the training nodes, in mini-batches and in random order.
+
+    With several ranks, each step takes a mini-batch on every rank, and torch's DistributedDataParallel averages the
+    gradients. All random numbers of an epoch follow from seed, epoch and rank, so a run that is resumed by as many
+    ranks gives the same bits. Scores are those of the whole graph, with all neighbours; every rank computes them.
+
+    Args:
+        dataset: what to train on.
+        recipe: the settings of the network and of the training, with `sample` and `batch`.
+        ranks: those that train, each with the whole graph.
+    """
+
+    def __init__(self, dataset: Dataset, recipe: Recipe, ranks: Ranks) -> None:
+        self._ranks = ranks
+        super().__init__(dataset, recipe, ranks.device, eager=True)
+        # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them.
+        self.sampler = NeighborSampler(dataset.graph.to(self.device), recipe.fanouts)
+        self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
+
+    def eager_step(self) -> torch.Tensor:
+        """An epoch: all mini-batches. Returns the mean loss of the training nodes. Does not count as an epoch."""
+        torch.manual_seed(self._seed("dropout", self._ranks.rank))
+        generator = torch.Generator(self.device).manual_seed(self._seed("sampling", self._ranks.rank))
+        self.network.train()
+        total = torch.zeros((), device=self.device)
+        with matmul_precision(self.recipe.precision), _named_wire_failure():
+            for seeds, nodes_of_step in self.mini_batches():
+                total += self._train_on(seeds, nodes_of_step, generator)
+        return self._ranks.add_up(total) / len(self.data.train)
+
+    def mini_batches(self) -> Iterator[tuple[torch.Tensor, int]]:
+        """The nodes of this rank in each step of the epoch, and how many all ranks have together. Every rank takes as
+        many steps; in the last one a rank may have fewer nodes, or none."""
+        generator = torch.Generator().manual_seed(self._seed("order"))
+        order = torch.randperm(len(self.data.train), generator=generator).to(self.device)
+        for part in self.data.train[order].split(self.recipe.batch * self._ranks.world):
+            yield part[self._ranks.rank :: self._ranks.world], len(part)
+
+    def _train_on(self, seeds: torch.Tensor, nodes_of_step: int, generator: torch.Generator) -> torch.Tensor:
+        """One update. Returns the sum of the losses of the seeds."""
+        batch = self.sampler.sample(seeds, generator)
+        graphs = batch.graphs()
+        if self.recipe.self_loops:
+            graphs = [graph.with_self_loops() for graph in graphs]
+        self.optimizer.zero_grad(set_to_none=True)
+        result = self._trained(self.data.features[batch.nodes], graphs)
+        loss = self._summed_loss(result, self.data.labels[seeds])
+        # Gradients are averaged over the ranks: of sums that are scaled so, the average is the mean over the nodes.
+        (loss * (self._ranks.world / nodes_of_step)).backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def _summed_loss(self, result: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if not self.data.multilabel:
+            return F.cross_entropy(result, labels, reduction="sum")
+        return F.binary_cross_entropy_with_logits(result, labels, reduction="sum") / self.data.classes
+
+    def _seed(self, purpose: str, *more: int) -> int:
+        """A seed that follows from the recipe's, the epoch and a purpose."""
+        words = [self.recipe.seed % 2**64, self.epoch, *purpose.encode(), *more]
+        return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+
+    def on_any_rank(self, asked: bool) -> bool:
+        return bool(self._ranks.add_up(torch.tensor(int(asked), device=self.device)))
+
+    def result(self) -> dict:
+        return super().result() | {"ranks": self._ranks.world}

@@ -1,0 +1,91 @@
+"""Run by two ranks: training by sampled neighbourhoods, from Python and from the command line. With a second argument,
+a training in whose second epoch rank 1 is killed."""
+
+import contextlib
+import hashlib
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+
+import rtopk.gnn.batches.command
+from ranks import report
+from rtopk.gnn import Graph, cli, load
+from rtopk.gnn.batches import SampledTrainer
+from rtopk.gnn.data import make_dataset
+from rtopk.gnn.parts import joined
+from rtopk.gnn.recipe import Recipe
+
+CORA = Path(__file__).parent.parent / "data" / "cora.npz"
+ALL_NEIGHBOURS = {"model": "sage", "hidden": 16, "k": 4, "layers": 2, "dropout": 0.0, "sample": "-1,-1", "lr": 1e-2}
+OPTIONS = ["train", "--graph", CORA, "--model", "gin", "--hidden", "16", "--k", "4", "--layers", "2", "--device", "cpu"]
+OPTIONS += ["--sample", "5,3", "--deterministic"]
+
+
+def bits(network):
+    digest = hashlib.sha256()
+    for value in network.state_dict().values():
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def of_two_ranks(dataset, batch, ranks, **changes):
+    """Two epochs: losses, scores, the parameters' bits and their sums."""
+    trainer = SampledTrainer(dataset, Recipe(**ALL_NEIGHBOURS | {"batch": batch, "epochs": 2} | changes), ranks)
+    entries = [trainer.evaluate(trainer.step()) for _ in range(2)]
+    shares = [len(seeds) for seeds, _ in trainer.mini_batches()]
+    sums = [float(value.double().sum()) for value in trainer.network.state_dict().values()]
+    return {"history": entries, "bits": bits(trainer.network), "sums": sums, "shares": shares}
+
+
+def few_nodes():
+    """Seven nodes to train on: with mini-batches of 3 on two ranks, the last step leaves rank 1 none."""
+    generator = torch.Generator().manual_seed(2)
+    masks = torch.zeros(3, 12, dtype=torch.bool)
+    masks[0, :7] = masks[1, 7:9] = masks[2, 9:] = True
+    graph = Graph.from_edge_index(torch.randint(12, (2, 30), generator=generator), 12)
+    return make_dataset("few", graph, torch.randn(12, 5, generator=generator), torch.arange(12) % 3, tuple(masks))
+
+
+def command(*arguments):
+    """The exit status and all that is printed."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        status = cli.main([str(word) for word in (*OPTIONS, *arguments)])
+    torch.use_deterministic_algorithms(False)
+    return {"status": status, "text": text.getvalue()}
+
+
+def die_in_the_second_epoch(out):
+    train_on = SampledTrainer._train_on
+
+    def killed(trainer, *arguments):
+        if trainer.epoch == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train_on(trainer, *arguments)
+
+    if os.environ["RANK"] == "1":
+        SampledTrainer._train_on = killed
+    sys.exit(cli.main([str(word) for word in (*OPTIONS, "--epochs", 4, "--out", out, "--timeout", 60)]))
+
+
+def main():
+    out, results = Path(sys.argv[1]), {}
+    with joined("cpu", 60) as ranks:
+        rtopk.gnn.batches.command.joined = lambda *_: contextlib.nullcontext(ranks)  # one group for all cases
+        results["cora"] = of_two_ranks(load(CORA), 128, ranks)
+        results["few"] = of_two_ranks(few_nodes(), 3, ranks)
+        results["few gin"] = of_two_ranks(few_nodes(), 3, ranks, model="gin")
+        results["whole"] = command("--epochs", 4, "--out", out / "whole")
+        results["stopped"] = command("--epochs", 2, "--out", out / "resumed")
+        results["resumed"] = command("--epochs", 4, "--out", out / "resumed", "--resume")
+        own = 64 if ranks.rank == 0 else 32
+        results["mismatch"] = command("--epochs", 4, "--out", out / "mismatch", "--batch", own)
+    report(results)
+
+
+if __name__ == "__main__":
+    main() if len(sys.argv) == 2 else die_in_the_second_epoch(sys.argv[1])

@@ -1,0 +1,186 @@
+"""Training by sampled neighbourhoods: resumed bit for bit, from the command line, and on two ranks."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("numpy", reason="numpy is not installed")
+
+from gnn_batches_ranks import few_nodes, of_two_ranks  # noqa: E402
+from ranks import end_of_ranks, run_ranks  # noqa: E402
+from rtopk.gnn import Graph, SparseFeatures, cli  # noqa: E402
+from rtopk.gnn.batches import SampledTrainer  # noqa: E402
+from rtopk.gnn.data import make_dataset  # noqa: E402
+from rtopk.gnn.layers import MODELS  # noqa: E402
+from rtopk.gnn.parts import Ranks  # noqa: E402
+from rtopk.gnn.recipe import Recipe, TrainingError, check_recipe, recipe_for  # noqa: E402
+
+CORA = Path(__file__).parent.parent / "data" / "cora.npz"
+BRIEF = {"hidden": 32, "k": 8, "layers": 2, "lr": 1e-2, "sample": "10,5", "batch": 256}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def trainer_of(dataset, device="cpu", **changes):
+    return SampledTrainer(dataset, Recipe(**BRIEF | changes), Ranks(device=torch.device(device)))
+
+
+def to_the_end(trainer):
+    while trainer.epoch < trainer.recipe.epochs:
+        loss = trainer.step()
+        if trainer.due():
+            trainer.evaluate(loss)
+    return trainer
+
+
+@pytest.mark.parametrize("model, baseline", [*((model, None) for model in MODELS), ("sage", "dense")])
+def test_accuracy_on_cora(cora, model, baseline, device):
+    """As in test_gnn_training, where all nodes are trained at once."""
+    trainer = to_the_end(trainer_of(cora, device, model=model, epochs=6, eval_every=3, baseline=baseline))
+    assert trainer.best["test"] > 0.83
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_resumed_equals_uninterrupted(cora, model, tmp_path, device):
+    torch.use_deterministic_algorithms(True)
+    try:
+        whole = to_the_end(trainer_of(cora, device, model=model, epochs=4))
+        first = to_the_end(trainer_of(cora, device, model=model, epochs=2))
+        first.save(tmp_path / "checkpoint.pt")
+        torch.manual_seed(1)
+        resumed = trainer_of(cora, device, model=model, epochs=4)
+        resumed.resume(tmp_path / "checkpoint.pt")
+        to_the_end(resumed)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert resumed.history == whole.history
+    for name, value in whole.network.state_dict().items():
+        assert torch.equal(resumed.network.state_dict()[name], value)
+
+
+def test_epochs_differ_and_visit_every_training_node_once(cora):
+    trainer = trainer_of(cora, model="sage", epochs=2)
+    orders = []
+    for _ in range(2):
+        seeds = [seeds for seeds, _ in trainer.mini_batches()]
+        assert [len(part) for part in seeds] == [256] * 5 + [74]
+        orders.append(torch.cat(seeds))
+        trainer.step()
+    assert orders[0].sort().values.equal(cora.train) and not orders[0].equal(orders[1])
+
+
+def test_several_labels_a_node():
+    features = torch.randn(400, 8)
+    graph = Graph.from_edge_index(torch.randint(400, (2, 800)), 400)
+    dataset = make_dataset("signs", graph, features, features > 0)
+    settings = {"model": "sage", "k": 16, "layers": 1, "sample": "4", "batch": 50, "epochs": 15, "dropout": 0.0}
+    trainer = to_the_end(trainer_of(dataset, **settings))
+    assert trainer.result()["metric"] == "micro-F1" and trainer.best["test"] > 0.8  # chance is 2/3
+
+
+def test_rows_of_sparse_features(device):
+    dense = torch.randn(9, 6) * (torch.rand(9, 6) < 0.4)
+    dense[4] = 0
+    csr = dense.to_sparse_csr()
+    sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 6).to(device)
+    for nodes in ([3, 0, 4, 8], [4], [], [2, 2]):
+        nodes = torch.tensor(nodes, dtype=torch.int64, device=device)
+        rows = sparse[nodes]
+        assert rows.shape == (len(nodes), 6) and rows.to_dense().cpu().equal(dense[nodes.cpu()])
+        assert rows.matrices[1].to_dense().cpu().equal(dense[nodes.cpu()].t())
+
+
+# ---- The command line ----
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    arguments = ["train", "--graph", CORA, "--model", "sage", "--hidden", "16", "--k", "4", "--layers", "2", "--epochs"]
+    arguments = [*map(str, arguments), "2", "--sample", "4,3", "--batch", "500", "--out", str(tmp_path)]
+    assert cli.main([*arguments, "--device", "cpu"]) == 0
+    assert "mini-batches of 500, sampled 4,3, 1 ranks" in capsys.readouterr().out
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["finished"] and result["ranks"] == 1
+    assert (result["recipe"]["sample"], result["recipe"]["batch"]) == ("4,3", 500)
+    other = [*arguments[:-4], "--batch", "400", *arguments[-2:]]
+    assert cli.main([*other, "--resume", "--device", "cpu"]) == 1
+    assert "another run: its batch is 500, and this run's is 400" in capsys.readouterr().err
+
+
+def test_recipes_of_mini_batches():
+    assert recipe_for("mine", "sage", sample="15,10,5").batch == 1024
+    assert recipe_for("mine", "sage").batch is None
+    recipe = recipe_for("mine", "sage", sample="15,-1,5", batch=7)
+    check_recipe(recipe)
+    assert recipe.fanouts == [15, -1, 5]
+    assert recipe.run_name("mine") == "mine-sage-exact-sample15--1-5-batch7-seed97"
+    for changes, text in (
+        ({"sample": "15,10"}, "sample is '15,10'; accepted: for each of 3 layers 1 to 1024, .* such as 15,10,5"),
+        ({"sample": "15,10,x"}, "sample is '15,10,x'"),
+        ({"sample": "15, 10,5"}, "sample is '15, 10,5'"),
+        ({"sample": "15,0,5"}, "sample is '15,0,5'"),
+        ({"sample": ""}, "sample is ''"),
+        ({"sample": "15,10,9999999999999"}, "sample is"),
+        ({"sample": "15,10,5", "batch": 0}, "batch is 0; accepted: 1 or more"),
+        ({"batch": 64}, "batch is 64 without sample; accepted: both, or none"),
+    ):
+        with pytest.raises(TrainingError, match=text):
+            check_recipe(recipe_for("mine", "sage", **changes))
+
+
+# ---- Two ranks ----
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory):
+    out = tmp_path_factory.mktemp("ranks")
+    results = run_ranks(Path(__file__).parent / "gnn_batches_ranks.py", 2, out, timeout=240)
+    return out, results
+
+
+@pytest.mark.parametrize("case", ["cora", "few", "few gin"])
+def test_two_ranks_train_as_one_with_twice_the_batch(two_ranks, case, cora):
+    """All neighbours and no dropout: the same nodes in the same steps give the same gradients, to rounding. Not so with
+    GCN, where the degree of a node is that in its mini-batch."""
+    dataset, batch = (cora, 128) if case == "cora" else (few_nodes(), 3)
+    changes = {"model": "gin"} if case == "few gin" else {}
+    alone = of_two_ranks(dataset, 2 * batch, Ranks(), **changes)
+    first, second = (results[case] for results in two_ranks[1])
+    assert first["bits"] == second["bits"] and first["history"] == second["history"]
+    together = [a + b for a, b in zip(first["shares"], second["shares"], strict=True)]
+    assert together == alone["shares"]
+    if case != "cora":
+        assert second["shares"][-1] == 0  # a rank without nodes in a step
+    assert first["sums"] == pytest.approx(alone["sums"], rel=1e-3, abs=1e-3)
+    for ours, theirs in zip(first["history"], alone["history"], strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+
+
+def test_two_ranks_resume_bit_for_bit(two_ranks):
+    out, results = two_ranks
+    for case in ("whole", "stopped", "resumed"):
+        assert [of_rank[case]["status"] for of_rank in results] == [0, 0], results
+        assert results[1][case]["text"] == ""  # rank 0 speaks for all
+    assert "continuing after epoch 2" in results[0]["resumed"]["text"]
+    whole, resumed = (torch.load(out / name / "checkpoint.pt", weights_only=True) for name in ("whole", "resumed"))
+    assert whole["history"] == resumed["history"] and whole["epoch"] == 4
+    for name, value in whole["network"].items():
+        assert torch.equal(resumed["network"][name], value)
+    result = json.loads((out / "whole" / "result.json").read_text())
+    assert result["ranks"] == 2 and result["recipe"]["batch"] == 1024
+
+
+def test_ranks_that_differ_say_in_what(two_ranks):
+    out, results = two_ranks
+    for of_rank in results:
+        assert of_rank["mismatch"]["status"] == 1
+        assert "--batch is 32 on rank 1 and 64 on rank 0" in of_rank["mismatch"]["text"]
+    assert not (out / "mismatch").exists()
+
+
+def test_a_killed_rank_ends_the_other_and_leaves_a_whole_checkpoint(tmp_path):
+    first, second = end_of_ranks(Path(__file__).parent / "gnn_batches_ranks.py", 2, tmp_path / "run", "die")
+    assert second.status == -9 and first.status == 1, first.output
+    assert "error: another rank has ended or does not answer" in first.output and "Traceback" not in first.output
+    assert torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)["epoch"] == 1
