@@ -29,7 +29,8 @@ class Ended:
 def run_ranks(script: Path, world: int, *arguments, timeout: float = 120) -> list[dict]:
     """Runs a script in `world` processes, and returns what each rank reported. A rank that fails is a failed test."""
     ended = end_of_ranks(script, world, *arguments, timeout=timeout)
-    assert all(rank.status == 0 for rank in ended), _outputs(rank.output for rank in ended)
+    texts = [f"exit status {rank.status}\n{rank.output}" for rank in ended]
+    assert all(rank.status == 0 for rank in ended), _outputs(texts)
     return [rank.results for rank in ended]
 
 
@@ -38,6 +39,7 @@ def end_of_ranks(script: Path, world: int, *arguments, timeout: float = 120) -> 
     import rtopk
 
     environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
+    environment |= {"PYTHONFAULTHANDLER": "1"}  # shows where a rank crashed
     environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(world)}
     environment |= {"LOCAL_WORLD_SIZE": str(world), "GLOO_SOCKET_IFNAME": "lo"}
     environment |= {"OMP_NUM_THREADS": "1"}  # more threads than cores wait for each other
