@@ -170,10 +170,11 @@ def free_port():
 
 def records(facts, world, megabits, measured):
     ranks = measured["ranks"]
-    # On a GPU, gradients are atomic additions, so that only the first loss is the same for both exchanges.
-    which = "first_loss" if measured["device"] == "cuda" else "loss"
-    losses = {name: [rank[name][which] for rank in ranks] for name in ranks[0]}
-    if len({loss for of_ranks in losses.values() for loss in of_ranks}) > 1:
+    losses = {name: [rank[name]["first_loss"] for rank in ranks] for name in ranks[0]}
+    every = [float.fromhex(loss) for of_ranks in losses.values() for loss in of_ranks]
+    # On a GPU, dense rows have another kernel, which adds up in another order.
+    allowed = 1e-5 if measured["device"] == "cuda" else 0.0
+    if max(every) - min(every) > allowed * abs(every[0]):
         sys.exit(f"{facts.name}, {world} ranks: losses differ: {losses}")
     for name in ranks[0]:
         step, evaluation = (sum(rank[name][what] for rank in ranks) for what in ("bytes", "evaluation_bytes"))
