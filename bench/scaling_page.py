@@ -145,8 +145,7 @@ On {facts["device"]} with gloo ([parts-cpu.json](../bench/results/parts-cpu.json
 {" and ".join(wires)}. The processor's time of a rank is that of one rank
 by the largest part's share of the work. A step is both, with nothing hidden, and the sum of the gradients; ranks that
 share a core take turns. Half of the predictions are within {within["processor"]} for the processor's time,
-{within["layer"]} for messages and {within["step"]} for steps. Others used the machine too: its load was
-{facts["load_before"]:.0f} before, and steps wait for a core, which the model does not know of.
+{within["layer"]} for messages and {within["step"]} for steps.
 
 Milliseconds, measured and from the model:
 
