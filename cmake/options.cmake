@@ -17,7 +17,12 @@ set_property(CACHE RTOPK_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(RTOPK_HIGHWAY ON CACHE STRING "ON, STATIC, AUTO or OFF")
 set_property(CACHE RTOPK_HIGHWAY PROPERTY STRINGS ON STATIC AUTO OFF)
 option(RTOPK_DOWNLOAD "Download Highway where it is not installed" ON)
-option(RTOPK_BUILD_TORCH "Build the operators of the Python package; needs a Python with torch" OFF)
+# The Python package: the module for any array needs a Python with nanobind, the operators one with torch or with JAX.
+# AUTO: where the Python has it.
+foreach(front PYTHON TORCH JAX)
+  set(RTOPK_BUILD_${front} OFF CACHE STRING "AUTO, ON or OFF")
+  set_property(CACHE RTOPK_BUILD_${front} PROPERTY STRINGS AUTO ON OFF)
+endforeach()
 
 # Sets `result` to whether all packages are there, and says which are not: a machine without them still builds the rest.
 function(rtopk_find_all what result)

@@ -92,7 +92,7 @@ def configured(*options):
         command += ["-G", "Ninja"]
     # Without Highway where it is not installed: it is the GPU that is looked at.
     command += ["-DCMAKE_BUILD_TYPE=Release", "-DRTOPK_CUDA=ON", "-DRTOPK_HIGHWAY=AUTO", "-DBUILD_SHARED_LIBS=ON"]
-    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
+    command += [f"-DPython_EXECUTABLE={sys.executable}"]
     return run("configure", [*command, *options], "gpu-configure")
 
 
@@ -259,7 +259,7 @@ def peers(arguments):
 
 def torch(arguments):
     """The Python package: from the build that is there, without pip; its tests, then its benchmark."""
-    good = configured("-DRTOPK_BUILD_TORCH=ON") and run(
+    good = configured("-DRTOPK_BUILD_TORCH=ON", "-DRTOPK_BUILD_PYTHON=AUTO", "-DRTOPK_BUILD_JAX=AUTO") and run(
         "torch: build", ["cmake", "--build", BUILD, "--parallel", JOBS], "gpu-torch-build"
     )
     install = ["cmake", "--install", BUILD, "--component", "python", "--prefix", SITE]

@@ -95,10 +95,14 @@ def missing(*modules):
     return next((f"{name} is not installed" for name in modules if importlib.util.find_spec(name) is None), None)
 
 
-def torch_options():
-    """The operators of the Python package are built beside the library, for the torch of this Python."""
-    spec = importlib.util.find_spec("torch")
-    return ["-DRTOPK_BUILD_TORCH=ON", f"-DRTOPK_TORCH_DIR={Path(spec.origin).parent}"] if spec else []
+def package_options():
+    """The Python package is built beside the library, for what this Python has."""
+    fronts = {"PYTHON": "nanobind", "TORCH": "torch", "JAX": "jax"}
+    options = [
+        f"-DRTOPK_BUILD_{front}={'ON' if importlib.util.find_spec(module) else 'OFF'}"
+        for front, module in fronts.items()
+    ]
+    return [*options, f"-DPython_EXECUTABLE={sys.executable}"]
 
 
 build_locks = {preset: threading.Lock() for preset in ("release", "asan", "tsan")}
@@ -106,7 +110,7 @@ build_locks = {preset: threading.Lock() for preset in ("release", "asan", "tsan"
 
 @functools.cache
 def built_once(preset):
-    options = [] if preset == "tsan" else torch_options()
+    options = [] if preset == "tsan" else package_options()
     return run(f"{preset}: configure", ["cmake", "--preset", preset, *options], f"{preset}-configure") and run(
         f"{preset}: build", ["cmake", "--build", "--preset", preset, "--parallel", JOBS], f"{preset}-build"
     )

@@ -1,29 +1,57 @@
-"""Exact, deterministic and fast top-k for PyTorch tensors.
+"""Exact, deterministic and fast top-k for arrays and tensors.
 
->>> import torch, rtopk
->>> x = torch.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
->>> rtopk.topk(x, 2).indices
-tensor([[0, 2],
-        [1, 2]])
+>>> import numpy, rtopk
+>>> a = numpy.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+>>> rtopk.top_k(a, 2).indices
+array([[0, 2],
+       [1, 2]])
 
-:func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and :func:`compact`
-give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from segments of a flat
-tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe` routes tokens to
-experts; :mod:`rtopk.distributed` selects over the ranks of torch.distributed; :func:`accelerate` brings the selection
-to code that calls torch.topk.
+:func:`top_k` takes any array: of NumPy, CuPy, JAX, or with ``__dlpack__``. :mod:`rtopk.jax` works inside of ``jax.jit``.
+
+For PyTorch, :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and
+:func:`compact` give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from
+segments of a flat tensor and for a paged cache, :mod:`rtopk.serving` with FlashInfer's arguments; :mod:`rtopk.moe`
+routes tokens to experts; :mod:`rtopk.distributed` selects over the ranks of torch.distributed; :func:`accelerate`
+brings the selection to code that calls torch.topk.
+
+``import rtopk`` loads no framework: each name is loaded when it is first used.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
-from . import moe, nn, serving
-from ._accelerate import accelerate, is_accelerated, set_accelerated
-from ._compact import CBSR, compact, expand
-from ._info import __version__, info
-from ._maxk import maxk, topk_mask
-from ._paged import topk_paged
-from ._rows import TopKThreshold
-from ._segments import topk_segments
-from ._topk import topk
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from . import distributed, jax, moe, nn, serving
+    from ._accelerate import accelerate, is_accelerated, set_accelerated
+    from ._arrays import top_k
+    from ._compact import CBSR, compact, expand
+    from ._info import info
+    from ._maxk import maxk, topk_mask
+    from ._paged import topk_paged
+    from ._rows import TopKThreshold
+    from ._segments import topk_segments
+    from ._topk import topk
+
+# Where each name comes from; a module is its own.
+_MODULES = ("distributed", "jax", "moe", "nn", "serving")
+_NAMES = {
+    "CBSR": "_compact",
+    "TopKThreshold": "_rows",
+    "accelerate": "_accelerate",
+    "compact": "_compact",
+    "expand": "_compact",
+    "info": "_info",
+    "is_accelerated": "_accelerate",
+    "maxk": "_maxk",
+    "set_accelerated": "_accelerate",
+    "top_k": "_arrays",
+    "topk": "_topk",
+    "topk_mask": "_maxk",
+    "topk_paged": "_paged",
+    "topk_segments": "_segments",
+}
 
 __all__ = [
     "CBSR",
@@ -31,14 +59,17 @@ __all__ = [
     "__version__",
     "accelerate",
     "compact",
+    "distributed",
     "expand",
     "info",
     "is_accelerated",
+    "jax",
     "maxk",
     "moe",
     "nn",
     "serving",
     "set_accelerated",
+    "top_k",
     "topk",
     "topk_mask",
     "topk_paged",
@@ -47,7 +78,14 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # Loaded when it is used: few processes have ranks.
-    if name == "distributed":
-        return importlib.import_module(".distributed", __name__)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)  # which makes it an attribute
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+        globals()[name] = value  # the next use does not come here
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -6,14 +6,13 @@ from typing import TypedDict
 import torch
 
 from ._library import build
+from ._version import __version__
 
 _BUILD = build()
 _SCALAR = (
     "rtopk was built without Highway: on CPU tensors it is slower than torch.topk, and accelerate() leaves them to"
     " torch; to change that, install Highway (Debian, Ubuntu: libhwy-dev), then rtopk again"
 )
-
-__version__ = _BUILD["version"]
 
 if _BUILD["highway"] != "1":
     warnings.warn(_SCALAR, stacklevel=3)  # points to the import of rtopk
