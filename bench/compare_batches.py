@@ -206,8 +206,7 @@ def time_graphs(model, batches, hidden, repeats, device):
 def prepared(model, graph, device):
     """The graph with all that the layer's forward and backward derive from it."""
     if model == "gcn":
-        graph.with_self_loops().gcn_normalized()
-        derived = graph.with_self_loops().gcn_normalized()
+        derived = graph.gcn_with_self_loops()
     else:
         derived = graph.beside_identity() if model == "gin" else graph
     if device.type == "cpu":  # the atomic additions of a GPU do not read the transpose

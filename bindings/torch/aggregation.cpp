@@ -8,6 +8,7 @@
 #include <rtopk/gnn/aggregate.hpp>
 
 #include "execution.hpp"
+#include "internal/own_edges.hpp"
 #include "selection.hpp"
 #include "tensor_checks.hpp"
 
@@ -167,6 +168,38 @@ std::tuple<Tensor, Tensor, MaybeTensor> transpose_graph(const Tensor& row_starts
               workspace, launch));
   });
   return {starts, rows, t_weights};
+}
+
+OwnEdgesTensors own_edges(const Tensor& row_starts, const Tensor& columns, const MaybeTensor& weights, std::int64_t n,
+                          std::int64_t edge, bool normalized, bool others_total) {
+  const HeldGraph graph = held(row_starts, columns, weights);
+  if (edge < 0 || edge > 2) refuse("edge is " + std::to_string(edge) + "; accepted: 0 to 2");
+  const gnn::OwnEdges problem{.edge = static_cast<gnn::OwnEdge>(edge),
+                              .rows = graph.rows(),
+                              .nodes = n,
+                              .edges = graph.edges(),
+                              .graph_index_type = graph.index_type(),
+                              .weighted = graph.weights.has_value(),
+                              .normalized = normalized,
+                              .others_total = others_total,
+                              .device = device_of(columns)};
+  const bool adds = problem.edge != gnn::OwnEdge::none;
+  const std::int64_t places = adds ? graph.edges() + graph.rows() : graph.edges();
+  MaybeTensor starts, new_columns, new_weights, scales;
+  if (adds) {
+    starts = empty_vector(graph.rows() + 1, columns);
+    new_columns = empty_vector(places, columns);
+  }
+  if (graph.weights || normalized) new_weights = empty_vector(places, columns, aoti_torch_dtype_float32());
+  if (normalized) scales = empty_vector(graph.rows(), columns, aoti_torch_dtype_float64());
+  const auto memory_of = [](const MaybeTensor& tensor) { return tensor ? tensor->mutable_data_ptr() : nullptr; };
+  execute_on(problem.device, columns, 0, [&](Workspace, const Launch& launch) {
+    check(run(problem, graph.view(),
+              {memory_of(starts), memory_of(new_columns), static_cast<float*>(memory_of(new_weights)),
+               static_cast<double*>(memory_of(scales))},
+              launch));
+  });
+  return {starts, new_columns, new_weights, scales};
 }
 
 }  // namespace rtopk::torch_binding

@@ -34,5 +34,7 @@ IndexType selector_type_of(const Tensor& selectors, std::int64_t cols);
 /// Uninitialised, with the type and device of `like`.
 Tensor empty_matrix(std::int64_t rows, std::int64_t cols, const Tensor& like);
 Tensor empty_vector(std::int64_t count, const Tensor& like);
+/// Of another type.
+Tensor empty_vector(std::int64_t count, const Tensor& like, std::int32_t dtype);
 
 }  // namespace rtopk::torch_binding

@@ -7,6 +7,8 @@ again in every call. For mini-batches that is cheap: edges whose targets ascend 
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -31,11 +33,13 @@ class _OnGraph(nn.Module):
         self.cached = cached
         self._cached_graph: Graph | None = None
 
-    def _graph_of(self, graph, x: torch.Tensor | SparseFeatures, size: tuple[int, int], edge_weight=None) -> Graph:
+    def _graph_of(
+        self, graph, x: torch.Tensor | SparseFeatures, size: tuple[int, int], edge_weight=None, **how
+    ) -> Graph:
         if isinstance(graph, Graph) or not self.cached:
-            return as_graph(graph, size, edge_weight, weighted=self.takes_weights)
+            return as_graph(graph, size, edge_weight, weighted=self.takes_weights, **how)
         if self._cached_graph is None:
-            self._cached_graph = as_graph(graph, size, edge_weight, weighted=self.takes_weights)
+            self._cached_graph = as_graph(graph, size, edge_weight, weighted=self.takes_weights, **how)
         elif self._cached_graph.device != x.device:
             self._cached_graph = self._cached_graph.to(x.device)
         return self._cached_graph
@@ -299,12 +303,13 @@ class MaxKGCNConv(_MaxKConv):
         return self._convolve(x, graph, size, edge_weight, adds_bias)
 
     def convolved(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
-        if self.add_self_loops:
-            graph = graph.with_self_loops()
-        if self.normalize:
-            graph = graph.gcn_normalized()
-        sums = rows.aggregate(graph, "sum")
+        sums = rows.aggregate(self._weighted(graph), "sum")
         return sums if bias is None else sums.add_(bias)
+
+    def _weighted(self, graph: Graph) -> Graph:
+        if not self.add_self_loops:
+            return graph.gcn_normalized() if self.normalize else graph
+        return graph.with_self_loops().gcn_normalized() if self.dense else graph.gcn_with_self_loops()
 
     def _own_defaults(self) -> dict[str, object]:
         return {"add_self_loops": self.normalize, "normalize": True}
@@ -482,7 +487,8 @@ class MaxKGNN(_OnGraph):
             [nodes, out_channels]; of a mini-batch, a row for each target of the last convolution.
         """
         if not isinstance(graph, (list, tuple)):
-            graph = self._graph_of(graph, x, (len(x), len(x)))
+            cuts = list(accumulate(map(int, num_sampled_nodes_per_hop[:-1]))) if num_sampled_nodes_per_hop else ()
+            graph = self._graph_of(graph, x, (len(x), len(x)), cuts=cuts)
             graph = graphs_of_layers(graph, self.num_layers, num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
         check_chain(graph, self.num_layers)
         check_rows(x, graph[0].num_sources, self.in_channels)
