@@ -43,13 +43,13 @@ HeldGraph held(const Tensor& row_starts, const Tensor& columns, const MaybeTenso
     refuse("row_starts and columns are not of one index type; accepted: both int32 or both int64");
   }
   check_device("row_starts", row_starts, columns, "columns");
-  HeldGraph graph{torch::stable::contiguous(row_starts), torch::stable::contiguous(columns), std::nullopt};
+  HeldGraph graph{contiguous_of(row_starts), contiguous_of(columns), std::nullopt};
   if (weights) {
     check_dims("weights", *weights, 1);
     check_size("weights", *weights, 0, columns.numel(), "the number of edges");
     if (weights->scalar_type() != ScalarType::Float) refuse("weights is not float32; accepted: float32 or None");
     check_device("weights", *weights, columns, "columns");
-    graph.weights = torch::stable::contiguous(*weights);
+    graph.weights = contiguous_of(*weights);
   }
   return graph;
 }
@@ -74,8 +74,8 @@ Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTen
   check_size("selectors", selectors, 1, values.size(1), "the columns of values");
   check_device("values", values, columns, "columns");
   check_device("selectors", selectors, columns, "columns");
-  const Tensor held_values = torch::stable::contiguous(values);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  const Tensor held_values = contiguous_of(values);
+  const Tensor held_selectors = contiguous_of(selectors);
   Tensor result = empty_matrix(graph.rows(), cols, values);
   const gnn::Aggregation problem{.term = gnn::AggregationTerm::forward,
                                  .rows = graph.rows(),
@@ -118,8 +118,8 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
   check_device("t_columns", t_columns, columns, "columns");
   check_device("grad", grad, columns, "columns");
   check_device("selectors", selectors, columns, "columns");
-  const Tensor held_grad = torch::stable::contiguous(grad);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  const Tensor held_grad = contiguous_of(grad);
+  const Tensor held_selectors = contiguous_of(selectors);
   const Tensor result = empty_matrix(selectors.size(0), selectors.size(1), grad);
   const gnn::Aggregation problem{.term = gnn::AggregationTerm::backward,
                                  .rows = graph.rows(),

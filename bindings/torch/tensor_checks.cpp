@@ -135,6 +135,10 @@ void check_device(const char* name, const Tensor& tensor, const Tensor& like, co
   }
 }
 
+Tensor contiguous_of(const Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+}
+
 Tensor empty_matrix(std::int64_t rows, std::int64_t cols, const Tensor& like) {
   return empty_contiguous({.count = 2, .each = {rows, cols}}, dtype_of(like), like);
 }

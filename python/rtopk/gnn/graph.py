@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
@@ -67,9 +66,9 @@ class Graph:
         nodes = row_starts.numel() - 1
         self.num_sources = nodes if num_sources is None else int(num_sources)
         index = index_type(max(nodes, self.num_sources, columns.numel()))
-        self.row_starts = row_starts.to(index).contiguous()
-        self.columns = columns.to(index).contiguous()
-        self.weights = None if weights is None else weights.to(torch.float32).contiguous()
+        self.row_starts = _as_kept(row_starts, index)
+        self.columns = _as_kept(columns, index)
+        self.weights = None if weights is None else _as_kept(weights, torch.float32)
         self._transpose: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None = None
         self._matrices: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._derived: dict[str, Graph] = {}
@@ -281,17 +280,15 @@ class Graph:
 
     def aggregate(self, values: torch.Tensor, selectors: torch.Tensor, cols: int, reduce: str) -> torch.Tensor:
         """The "sum" or "mean" of the neighbours' compact rows: [nodes, cols], dense."""
-        atomic = values.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
-        graph = self._untransposed() if atomic and self._transpose is None else self
-        return aggregate(graph, values, selectors, cols, reduce)
+        transpose = self.transpose_for_gradient(torch.are_deterministic_algorithms_enabled())
+        return aggregate(self, values, selectors, cols, reduce, transpose)
 
-    def _untransposed(self) -> SimpleNamespace:
-        """This graph for a gradient by atomic additions, which do not read the transpose: tensors of its shapes, with
-        any content, stand in for it. A graph that is used once is not transposed."""
-        row_starts, columns, weights = self._parts()
-        t_row_starts = row_starts.new_empty(self.num_sources + 1)
-        parts = {"row_starts": row_starts, "columns": columns, "weights": weights}
-        return SimpleNamespace(**parts, t_row_starts=t_row_starts, t_columns=columns, t_weights=weights)
+    def transpose_for_gradient(self, deterministic: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """The transpose for the gradient of an aggregation. Atomic additions do not read it: tensors of its shapes with
+        any content stand in for it. So a graph that is used once is not transposed."""
+        if self.device.type == "cuda" and not deterministic and self._transpose is None:
+            return self.row_starts.new_empty(self.num_sources + 1), self.columns, self.weights
+        return self._transposed()
 
     def matrices(self, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
@@ -363,6 +360,13 @@ class Graph:
             )
             self._transpose = self._parts() if same else transpose
         return self._transpose
+
+
+def _as_kept(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The tensor in a type, contiguous. Mostly it is already, and torch takes longer to say so than to be asked."""
+    if tensor.dtype is dtype and tensor.is_contiguous():
+        return tensor
+    return tensor.to(dtype).contiguous()
 
 
 def checked_size(size, num_nodes: int | None = None) -> tuple[int, int]:
