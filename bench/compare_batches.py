@@ -23,7 +23,7 @@ and the greatest distance of a gradient before and after. Then come:
 - graphs: what a layer needs made of an edge_index, beside the layer's forward and backward, for each layer.
 - calls (--count-calls): what the host does in a step, by phase: operators that PyTorch's dispatcher calls, without
   views; and on a GPU kernels, and how often the host waits. On a CPU, calls that would wait for a GPU; what rtopk calls
-  past the dispatcher is not counted there: 6 kernels for each layer of SAGE and GCN, and as many for GIN.
+  past the dispatcher is not counted there: 6 kernels for each layer.
 - accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches.
 """
 
