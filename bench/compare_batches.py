@@ -13,11 +13,17 @@ two. rtopk gets the same edge_index, so that a step makes its graphs too; "graph
 
 On a CPU one thread computes, and its own time is counted, so that other programs do not matter.
 
-First all networks are checked: the same loss, and the same gradient of every parameter, to rounding. Then come:
+First all networks are checked: the same loss, and the same gradient of every parameter, to rounding. Sums in another
+order may round to another kth element; so the check is made twice, the second time with MaxK of PyTorch Geometric's
+network selecting what rtopk's selects. "selections" has the rows in which the two selections differ, layer by layer,
+and the greatest distance of a gradient before and after. Then come:
 
 - steps: forward, loss, backward and Adam's update, in ms, on a graph like ogbn-products. Medians over mini-batches; the
   networks alternate.
 - graphs: what a layer needs made of an edge_index, beside the layer's forward and backward, for each layer.
+- calls (--count-calls): what the host does in a step, by phase: operators that PyTorch's dispatcher calls, without
+  views; and on a GPU kernels, and how often the host waits. On a CPU, calls that would wait for a GPU; what rtopk calls
+  past the dispatcher is not counted there: 6 kernels for each layer.
 - accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches.
 """
 
@@ -31,6 +37,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 from torch_geometric import __version__ as geometric_version
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 from torch_geometric.utils import trim_to_layer
@@ -38,7 +45,7 @@ from torch_geometric.utils import trim_to_layer
 from checkout import origin
 from rtopk.gnn import Graph, MaxKGNN, NeighborSampler, load
 from rtopk.gnn.layers import MODELS, InputLinear
-from rtopk.gnn.rows import DenseMaxK
+from rtopk.gnn.rows import CompactRows, DenseMaxK, DenseRows
 from rtopk.gnn.training import find_device, score
 from whole_file import write_json
 
@@ -89,6 +96,17 @@ class GeometricNetwork(nn.Module):
         return self.output(x)[: nodes[0]]
 
 
+class GivenMaxK(nn.Module):
+    """MaxK with selections that are given: a mask for each call."""
+
+    def __init__(self, masks) -> None:
+        super().__init__()
+        self.masks = iter(masks)
+
+    def forward(self, x):
+        return DenseRows(x * next(self.masks))
+
+
 def networks_of(model: str, dataset, hidden: int, layers: int, dropout: float, device) -> dict:
     """Networks by name, each a function of a mini-batch; and their common parameters."""
     ours = MaxKGNN(
@@ -136,45 +154,154 @@ def seconds(function, device):
     return time.perf_counter() - start, result
 
 
+def loss_and_gradients(call, parameters, batch):
+    loss = F.cross_entropy(call(batch), batch.y)
+    return [loss.detach(), *torch.autograd.grad(loss, parameters)]
+
+
+def greatest_distance(found, expected):
+    """The greatest distance of a gradient, or of the loss, relative to its norm."""
+    return max(
+        float((mine - other).norm() / other.norm().clamp(min=1e-6)) for mine, other in zip(found, expected, strict=True)
+    )
+
+
 def check(networks, batch):
     """The loss and all gradients of every network against those of the first: the greatest distance of each."""
-    # Sums in another order round to another kth element in a few rows of thousands. GIN's sums grow from layer to
-    # layer, and so do these differences.
+    # Another kth element in a few rows of thousands: see `check_selections`. GIN's sums grow from layer to layer, and
+    # so do these differences.
     most = 5e-2
     parameters, expected, greatest = list(networks["ours"].parameters()), None, {}
     for name, call in networks["calls"].items():
-        loss = F.cross_entropy(call(batch), batch.y)
-        found = [loss.detach(), *torch.autograd.grad(loss, parameters)]
+        found = loss_and_gradients(call, parameters, batch)
         expected = found if expected is None else expected
-        for mine, other in zip(found, expected, strict=True):
-            distance = float((mine - other).norm() / other.norm().clamp(min=1e-6))
-            greatest[name] = max(greatest.get(name, 0.0), distance)
-            if not distance < most:
-                sys.exit(f"{name}: results differ from those of {next(iter(networks['calls']))} by {distance:.2g}")
+        greatest[name] = greatest_distance(found, expected)
+        if not greatest[name] < most:
+            sys.exit(f"{name}: results differ from those of {next(iter(networks['calls']))} by {greatest[name]:.2g}")
     return greatest
 
 
-def step_of(call, parameters, optimizer, batch):
+def selections(modules, call, batch):
+    """The masks of what MaxK selects, for each of its calls."""
+    masks = []
+
+    def record(module, inputs, rows):
+        dense = torch.zeros(len(rows), inputs[0].shape[1], dtype=torch.bool, device=inputs[0].device)
+        chosen = rows.selectors.long() if isinstance(rows, CompactRows) else module.select(inputs[0]).indices
+        masks.append(dense.scatter_(1, chosen, True))
+
+    handles = [module.register_forward_hook(record) for module in modules]
+    with torch.no_grad():
+        call(batch)
+    for handle in handles:
+        handle.remove()
+    return masks
+
+
+def check_selections(networks, batch):
+    """Whether the gradients of rtopk and of PyTorch Geometric differ by more than rounding only because they select
+    other elements: they must not if both select the same."""
+    most = 1e-4
+    ours, theirs = networks["ours"], networks["trimmed"]
+    call, their_call = networks["calls"]["rtopk"], networks["calls"]["PyG, trim_to_layer"]
+    parameters, usual = list(ours.parameters()), theirs.maxk
+    chosen = selections([convolution.activation for convolution in ours.convolutions], call, batch)
+    others = selections([usual], their_call, batch)
+    found = loss_and_gradients(call, parameters, batch)
+    own = greatest_distance(found, loss_and_gradients(their_call, parameters, batch))
+    theirs.maxk = GivenMaxK(chosen)
+    same = greatest_distance(found, loss_and_gradients(their_call, parameters, batch))
+    theirs.maxk = usual
+    if not same < most:
+        sys.exit(f"with the same selections, results differ from PyTorch Geometric's by {same:.2g}")
+    rows = [{"rows": len(a), "other": int((a != b).any(1).sum())} for a, b in zip(chosen, others, strict=True)]
+    return {"layers": rows, "distance": own, "distance_with_the_same": same}
+
+
+def phases_of(call, optimizer, batch):
+    """The phases of a step, in order, each a function of what the one before has returned."""
+    return {
+        "forward": lambda _: F.cross_entropy(call(batch), batch.y),
+        "backward": lambda loss: loss.backward(),
+        "optimizer": lambda _: (optimizer.step(), optimizer.zero_grad(set_to_none=True)),
+    }
+
+
+def step_of(call, optimizer, batch):
     def step():
-        optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(call(batch), batch.y).backward()
-        optimizer.step()
+        result = None
+        for phase in phases_of(call, optimizer, batch).values():
+            result = phase(result)
 
     return step
 
 
+def optimizer_of(networks, device):
+    return torch.optim.Adam(networks["ours"].parameters(), lr=1e-4, fused=device.type == "cuda")
+
+
 def time_steps(networks, batches, repeats, device):
     """Median ms of a step by network. They alternate."""
-    parameters = list(networks["ours"].parameters())
-    optimizer = torch.optim.Adam(parameters, lr=1e-4, fused=device.type == "cuda")
+    optimizer = optimizer_of(networks, device)
     times = {name: [] for name in networks["calls"]}
     for turn in range(1 + repeats):  # the first one is to warm up
         for batch in batches:
             for name, call in networks["calls"].items():
-                taken, _ = seconds(step_of(call, parameters, optimizer, batch), device)
+                taken, _ = seconds(step_of(call, optimizer, batch), device)
                 if turn:
                     times[name].append(taken * 1e3)
     return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+# Operators that launch nothing, and what would make the host wait for a GPU.
+VIEWS = set(
+    "alias as_strided as_strided_ col_indices contiguous crow_indices detach empty empty_like empty_strided expand"
+    " expand_as is_nonzero lift_fresh narrow new_empty new_empty_strided permute reshape resize_ resolve_conj"
+    " resolve_neg select slice split squeeze t to transpose unbind unsqueeze values view view_as".split()
+)
+WAITS = set("_local_scalar_dense nonzero _unique2 unique_dim masked_select bincount".split())
+
+
+def count_calls(networks, batch, device):
+    """By network and phase of a step, what the host does."""
+    count = count_on_gpu if device.type == "cuda" else count_on_cpu
+    optimizer, facts = optimizer_of(networks, device), {}
+    for name, call in networks["calls"].items():
+        step_of(call, optimizer, batch)()
+        facts[name], result = {}, None
+        for phase, function in phases_of(call, optimizer, batch).items():
+            facts[name][phase], result = count(function, result)
+    return facts
+
+
+def operators(profiled):
+    names = [event.name.split("::")[1] for event in profiled.events() if event.name.startswith(("aten::", "rtopk::"))]
+    return [name for name in names if name not in VIEWS]
+
+
+def count_on_gpu(function, argument):
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        result = function(argument)
+    events = [event.name for event in profiled.events()]
+    kernels = sum(name.startswith(("cudaLaunchKernel", "cuLaunchKernel")) for name in events)
+    # The profile waits for the device itself, at its end.
+    waits = sum(name in ("cudaStreamSynchronize", "cudaEventSynchronize") for name in events)
+    return {"operators": len(operators(profiled)), "kernels": kernels, "waits": waits}, result
+
+
+def count_on_cpu(function, argument):
+    read = []
+
+    def watch(frame, event, called):
+        if event == "c_call" and called.__name__ == "tolist":
+            read.append(called)
+
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        sys.setprofile(watch)
+        result = function(argument)
+        sys.setprofile(None)
+    called = operators(profiled)
+    return {"operators": len(called), "waits": len(read) + sum(name in WAITS for name in called)}, result
 
 
 def time_graphs(model, batches, hidden, repeats, device):
@@ -206,8 +333,7 @@ def time_graphs(model, batches, hidden, repeats, device):
 def prepared(model, graph, device):
     """The graph with all that the layer's forward and backward derive from it."""
     if model == "gcn":
-        graph.with_self_loops().gcn_normalized()
-        derived = graph.with_self_loops().gcn_normalized()
+        derived = graph.gcn_with_self_loops()
     else:
         derived = graph.beside_identity() if model == "gin" else graph
     if device.type == "cpu":  # the atomic additions of a GPU do not read the transpose
@@ -234,9 +360,17 @@ def measure_steps(arguments, device, facts):
     for model in arguments.models:
         networks = networks_of(model, dataset, arguments.hidden, len(arguments.sample), 0.0, device)
         distances = check(networks, batches[0])
+        chosen = check_selections(networks, batches[0])
         times = time_steps(networks, batches, arguments.repeats, device)
         theirs = min(taken for name, taken in times.items() if name.startswith("PyG"))
-        facts["steps"][model] = {"ms": times, "ratio": theirs / times["rtopk"], "distances": distances}
+        facts["steps"][model] = {
+            "ms": times,
+            "ratio": theirs / times["rtopk"],
+            "distances": distances,
+            "selections": chosen,
+        }
+        if arguments.count_calls:
+            facts["steps"][model]["calls"] = count_calls(networks, batches[0], device)
         facts["layers"][model] = time_graphs(model, batches, arguments.hidden, arguments.repeats, device)
         print(f"{model}: " + ", ".join(f"{name} {taken:.2f} ms" for name, taken in times.items()), flush=True)
 
@@ -248,8 +382,8 @@ def trained(name, dataset, arguments, seed, device):
     """The test accuracy at the end, and the median ms of a step."""
     torch.manual_seed(seed)
     networks = networks_of("sage", dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
-    parameters, call = list(networks["ours"].parameters()), networks["calls"][name]
-    optimizer = torch.optim.Adam(parameters, lr=3e-3, fused=device.type == "cuda")
+    call = networks["calls"][name]
+    optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3, fused=device.type == "cuda")
     sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
     order, times = torch.Generator().manual_seed(seed), []
     for _ in range(arguments.epochs):
@@ -258,7 +392,7 @@ def trained(name, dataset, arguments, seed, device):
             batch = Batch(sampler.sample(seeds, generator), dataset, seeds)
             for module in ("ours", "trimmed", "paired"):
                 networks[module].train()
-            times.append(seconds(step_of(call, parameters, optimizer, batch), device)[0] * 1e3)
+            times.append(seconds(step_of(call, optimizer, batch), device)[0] * 1e3)
     with torch.no_grad():  # one way of scoring for all: the parameters are the same
         result = networks["ours"].eval()(dataset.features, dataset.graph)
     return float(score(result[dataset.test], dataset.labels[dataset.test])), statistics.median(times)
@@ -302,6 +436,17 @@ def table(facts):
         lines.append(
             f"{'':5}" + "".join(f"{taken:19.2f} ms" for taken in cell["ms"].values()) + f"{cell['ratio']:7.2f}x"
         )
+        chosen = cell["selections"]
+        other = ", ".join(f"{layer['other']} of {layer['rows']:,}" for layer in chosen["layers"])
+        lines.append(
+            f"{'':5}other selections in {other} rows; gradients differ by {chosen['distance']:.1e}, with the same"
+            f" selections by {chosen['distance_with_the_same']:.1e}"
+        )
+        for name, phases in cell.get("calls", {}).items():
+            lines.append(f"{'':5}{name}: " + "; ".join(
+                f"{phase} " + ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+                for phase, counts in phases.items()
+            ))  # fmt: skip
         for layer in facts["layers"][model]:
             lines.append(
                 f"{'':5}{layer['sources']:,} sources, {layer['targets']:,} targets, {layer['edges']:,} edges: graph"
@@ -330,6 +475,7 @@ def parsed():
     parser.add_argument("--hidden", type=int, default=256, help="columns of the hidden rows; an eighth is kept")
     parser.add_argument("--batches", type=int, default=8 if gpu else 2, help="mini-batches that are timed")
     parser.add_argument("--repeats", type=int, default=5 if gpu else 2, help="repetitions of every measurement")
+    parser.add_argument("--count-calls", action="store_true", help="count what the host does in a step")
     parser.add_argument("--real", metavar="PATH", help="a real graph to train on, such as coauthor-physics.npz")
     parser.add_argument("--real-hidden", type=int, default=256 if gpu else 128, help="columns of the hidden rows there")
     parser.add_argument("--seeds", type=int, default=5)

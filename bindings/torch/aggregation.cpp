@@ -8,6 +8,7 @@
 #include <rtopk/gnn/aggregate.hpp>
 
 #include "execution.hpp"
+#include "internal/own_edges.hpp"
 #include "selection.hpp"
 #include "tensor_checks.hpp"
 
@@ -42,13 +43,13 @@ HeldGraph held(const Tensor& row_starts, const Tensor& columns, const MaybeTenso
     refuse("row_starts and columns are not of one index type; accepted: both int32 or both int64");
   }
   check_device("row_starts", row_starts, columns, "columns");
-  HeldGraph graph{torch::stable::contiguous(row_starts), torch::stable::contiguous(columns), std::nullopt};
+  HeldGraph graph{contiguous_of(row_starts), contiguous_of(columns), std::nullopt};
   if (weights) {
     check_dims("weights", *weights, 1);
     check_size("weights", *weights, 0, columns.numel(), "the number of edges");
     if (weights->scalar_type() != ScalarType::Float) refuse("weights is not float32; accepted: float32 or None");
     check_device("weights", *weights, columns, "columns");
-    graph.weights = torch::stable::contiguous(*weights);
+    graph.weights = contiguous_of(*weights);
   }
   return graph;
 }
@@ -73,8 +74,8 @@ Tensor aggregate(const Tensor& row_starts, const Tensor& columns, const MaybeTen
   check_size("selectors", selectors, 1, values.size(1), "the columns of values");
   check_device("values", values, columns, "columns");
   check_device("selectors", selectors, columns, "columns");
-  const Tensor held_values = torch::stable::contiguous(values);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  const Tensor held_values = contiguous_of(values);
+  const Tensor held_selectors = contiguous_of(selectors);
   Tensor result = empty_matrix(graph.rows(), cols, values);
   const gnn::Aggregation problem{.term = gnn::AggregationTerm::forward,
                                  .rows = graph.rows(),
@@ -117,8 +118,8 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
   check_device("t_columns", t_columns, columns, "columns");
   check_device("grad", grad, columns, "columns");
   check_device("selectors", selectors, columns, "columns");
-  const Tensor held_grad = torch::stable::contiguous(grad);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  const Tensor held_grad = contiguous_of(grad);
+  const Tensor held_selectors = contiguous_of(selectors);
   const Tensor result = empty_matrix(selectors.size(0), selectors.size(1), grad);
   const gnn::Aggregation problem{.term = gnn::AggregationTerm::backward,
                                  .rows = graph.rows(),
@@ -167,6 +168,38 @@ std::tuple<Tensor, Tensor, MaybeTensor> transpose_graph(const Tensor& row_starts
               workspace, launch));
   });
   return {starts, rows, t_weights};
+}
+
+OwnEdgesTensors own_edges(const Tensor& row_starts, const Tensor& columns, const MaybeTensor& weights, std::int64_t n,
+                          std::int64_t edge, bool normalized, bool others_total) {
+  const HeldGraph graph = held(row_starts, columns, weights);
+  if (edge < 0 || edge > 2) refuse("edge is " + std::to_string(edge) + "; accepted: 0 to 2");
+  const gnn::OwnEdges problem{.edge = static_cast<gnn::OwnEdge>(edge),
+                              .rows = graph.rows(),
+                              .nodes = n,
+                              .edges = graph.edges(),
+                              .graph_index_type = graph.index_type(),
+                              .weighted = graph.weights.has_value(),
+                              .normalized = normalized,
+                              .others_total = others_total,
+                              .device = device_of(columns)};
+  const bool adds = problem.edge != gnn::OwnEdge::none;
+  const std::int64_t places = adds ? graph.edges() + graph.rows() : graph.edges();
+  MaybeTensor starts, new_columns, new_weights, scales;
+  if (adds) {
+    starts = empty_vector(graph.rows() + 1, columns);
+    new_columns = empty_vector(places, columns);
+  }
+  if (graph.weights || normalized) new_weights = empty_vector(places, columns, aoti_torch_dtype_float32());
+  if (normalized) scales = empty_vector(graph.rows(), columns, aoti_torch_dtype_float64());
+  const auto memory_of = [](const MaybeTensor& tensor) { return tensor ? tensor->mutable_data_ptr() : nullptr; };
+  execute_on(problem.device, columns, 0, [&](Workspace, const Launch& launch) {
+    check(run(problem, graph.view(),
+              {memory_of(starts), memory_of(new_columns), static_cast<float*>(memory_of(new_weights)),
+               static_cast<double*>(memory_of(scales))},
+              launch));
+  });
+  return {starts, new_columns, new_weights, scales};
 }
 
 }  // namespace rtopk::torch_binding

@@ -20,4 +20,10 @@ Tensor aggregate_backward(const Tensor& row_starts, const Tensor& columns, const
 std::tuple<Tensor, Tensor, MaybeTensor> transpose_graph(const Tensor& row_starts, const Tensor& columns,
                                                         const MaybeTensor& weights, std::int64_t n);
 
+/// Row starts, columns, weights and scales.
+using OwnEdgesTensors = std::tuple<MaybeTensor, MaybeTensor, MaybeTensor, MaybeTensor>;
+
+OwnEdgesTensors own_edges(const Tensor& row_starts, const Tensor& columns, const MaybeTensor& weights, std::int64_t n,
+                          std::int64_t edge, bool normalized, bool others_total);
+
 }  // namespace rtopk::torch_binding

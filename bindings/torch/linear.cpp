@@ -26,13 +26,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const MaybeTensor& bias) {
   check_floats("x", x, 2, x, "x");
   check_floats("weight", weight, 2, x, "x");
   check_size("weight", weight, 1, x.size(1), "the columns of x");
-  const Tensor held_x = torch::stable::contiguous(x);
-  const Tensor held_weight = torch::stable::contiguous(weight);
+  const Tensor held_x = contiguous_of(x);
+  const Tensor held_weight = contiguous_of(weight);
   MaybeTensor held_bias;
   if (bias) {
     check_floats("bias", *bias, 1, x, "x");
     check_size("bias", *bias, 0, weight.size(0), "the rows of weight");
-    held_bias = torch::stable::contiguous(*bias);
+    held_bias = contiguous_of(*bias);
   }
   return multiplied(
       {.term = gnn::LinearTerm::product,
@@ -48,8 +48,8 @@ Tensor linear_input_gradient(const Tensor& grad, const Tensor& weight) {
   check_floats("grad", grad, 2, grad, "grad");
   check_floats("weight", weight, 2, grad, "grad");
   check_size("weight", weight, 0, grad.size(1), "the columns of grad");
-  const Tensor held_grad = torch::stable::contiguous(grad);
-  const Tensor held_weight = torch::stable::contiguous(weight);
+  const Tensor held_grad = contiguous_of(grad);
+  const Tensor held_weight = contiguous_of(weight);
   return multiplied({.term = gnn::LinearTerm::input_gradient,
                      .rows = grad.size(0),
                      .inputs = weight.size(1),
@@ -62,8 +62,8 @@ Tensor linear_weight_gradient(const Tensor& grad, const Tensor& x) {
   check_floats("grad", grad, 2, grad, "grad");
   check_floats("x", x, 2, grad, "grad");
   check_size("x", x, 0, grad.size(0), "the rows of grad");
-  const Tensor held_grad = torch::stable::contiguous(grad);
-  const Tensor held_x = torch::stable::contiguous(x);
+  const Tensor held_grad = contiguous_of(grad);
+  const Tensor held_x = contiguous_of(x);
   return multiplied({.term = gnn::LinearTerm::matrix_gradient,
                      .rows = grad.size(0),
                      .inputs = x.size(1),

@@ -40,10 +40,10 @@ void check_column(const char* name, const Tensor& column, const Tensor& x) {
 HeldInput held(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma) {
   check_floats("x", x, 2, x, "x");
   check_column("gamma", gamma, x);
-  HeldInput input{torch::stable::contiguous(x), std::nullopt, torch::stable::contiguous(gamma)};
+  HeldInput input{contiguous_of(x), std::nullopt, contiguous_of(gamma)};
   if (bias) {
     check_column("bias", *bias, x);
-    input.bias = torch::stable::contiguous(*bias);
+    input.bias = contiguous_of(*bias);
   }
   return input;
 }
@@ -66,7 +66,7 @@ NormGradients gradients(const HeldInput& input, const gnn::Norm& problem, gnn::N
 Tensor norm(const Tensor& x, const MaybeTensor& bias, const Tensor& gamma, const Tensor& beta, double epsilon) {
   const HeldInput input = held(x, bias, gamma);
   check_column("beta", beta, x);
-  const Tensor held_beta = torch::stable::contiguous(beta);
+  const Tensor held_beta = contiguous_of(beta);
   const gnn::Norm problem = input.problem(gnn::NormTerm::rows, epsilon);
   Tensor result = empty_matrix(problem.rows, problem.cols, x);
   gnn::NormCall call = input.call();
@@ -82,7 +82,7 @@ NormGradients norm_backward(const Tensor& x, const MaybeTensor& bias, const Tens
   check_floats("grad", grad, 2, x, "x");
   check_size("grad", grad, 0, x.size(0), "the rows of x");
   check_size("grad", grad, 1, x.size(1), "the columns of x");
-  const Tensor held_grad = torch::stable::contiguous(grad);
+  const Tensor held_grad = contiguous_of(grad);
   gnn::NormCall call = input.call();
   call.gradient = floats(held_grad);
   return gradients(input, input.problem(gnn::NormTerm::gradient, epsilon), call);
@@ -97,8 +97,8 @@ NormGradients norm_compact_backward(const Tensor& x, const MaybeTensor& bias, co
   check_size("selectors", selectors, 0, values.size(0), "the rows of values");
   check_size("selectors", selectors, 1, values.size(1), "the columns of values");
   check_device("selectors", selectors, x, "x");
-  const Tensor held_values = torch::stable::contiguous(values);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  const Tensor held_values = contiguous_of(values);
+  const Tensor held_selectors = contiguous_of(selectors);
   gnn::NormCall call = input.call();
   call.values = floats(held_values);
   call.selectors = held_selectors.const_data_ptr();

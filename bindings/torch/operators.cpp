@@ -207,6 +207,11 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "transpose_graph(Tensor row_starts, Tensor columns, Tensor? weights, SymInt n) -> (Tensor t_row_starts,"
       " Tensor t_columns, Tensor? t_weights)");
+  // One more edge in every row, weights of a graph convolution, or both. `edge` is a gnn::OwnEdge. Without an edge the
+  // starts and columns are those given, and None comes back; so it does for what is not asked for.
+  library.def(
+      "_own_edges(Tensor row_starts, Tensor columns, Tensor? weights, int n, int edge, bool normalized,"
+      " bool others_total) -> (Tensor? row_starts, Tensor? columns, Tensor? weights, Tensor? scales)");
   // Experts of tokens. `score` is a moe::Score.
   library.def(
       "route(Tensor logits, Tensor? bias, SymInt k, int score=0, int groups=1, int group_k=1, bool renormalize=True,"
@@ -243,6 +248,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.impl("aggregate", TORCH_BOX(&rtopk::torch_binding::aggregate));                              \
   library.impl("aggregate_backward", TORCH_BOX(&rtopk::torch_binding::aggregate_backward));            \
   library.impl("transpose_graph", TORCH_BOX(&rtopk::torch_binding::transpose_graph));                  \
+  library.impl("_own_edges", TORCH_BOX(&rtopk::torch_binding::own_edges));                             \
   library.impl("route", TORCH_BOX(&rtopk::torch_binding::expert_routes));                              \
   library.impl("topk", TORCH_BOX(&rtopk::torch_binding::topk));                                        \
   library.impl("topk_out", TORCH_BOX(&rtopk::torch_binding::topk_out));                                \

@@ -39,9 +39,9 @@ void add_product(Tensor onto, const Tensor& values, const Tensor& selectors, con
                              .selector_type = selector_type_of(selectors, matrix.size(0)),
                              .device = device_of(selectors)};
   if (problem.k == 0 || problem.width == 0) return;
-  const Tensor held_values = torch::stable::contiguous(values);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
-  const Tensor held_matrix = torch::stable::contiguous(matrix);
+  const Tensor held_values = contiguous_of(values);
+  const Tensor held_selectors = contiguous_of(selectors);
+  const Tensor held_matrix = contiguous_of(matrix);
   execute<gnn::ProductPlan>(problem,
                             gnn::ProductCall{.values = floats(held_values),
                                              .selectors = held_selectors.const_data_ptr(),
@@ -65,9 +65,9 @@ Tensor product_values_gradient(const Tensor& grad, const Tensor& selectors, cons
                              .device = device_of(selectors)};
   Tensor result = empty_matrix(problem.rows, problem.k, grad);
   if (problem.k == 0 || problem.width == 0) return torch::stable::zero_(result);
-  const Tensor held_grad = torch::stable::contiguous(grad);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
-  const Tensor held_matrix = torch::stable::contiguous(matrix);
+  const Tensor held_grad = contiguous_of(grad);
+  const Tensor held_selectors = contiguous_of(selectors);
+  const Tensor held_matrix = contiguous_of(matrix);
   execute<gnn::ProductPlan>(problem,
                             gnn::ProductCall{.selectors = held_selectors.const_data_ptr(),
                                              .matrix = floats(held_matrix),
@@ -92,9 +92,9 @@ Tensor product_matrix_gradient(const Tensor& grad, const Tensor& values, const T
                              .device = device_of(selectors)};
   Tensor result = empty_matrix(cols, problem.width, grad);
   if (problem.k == 0 || problem.width == 0) return torch::stable::zero_(result);
-  const Tensor held_grad = torch::stable::contiguous(grad);
-  const Tensor held_values = torch::stable::contiguous(values);
-  const Tensor held_selectors = torch::stable::contiguous(selectors);
+  const Tensor held_grad = contiguous_of(grad);
+  const Tensor held_values = contiguous_of(values);
+  const Tensor held_selectors = contiguous_of(selectors);
   execute<gnn::ProductPlan>(problem,
                             gnn::ProductCall{.values = floats(held_values),
                                              .selectors = held_selectors.const_data_ptr(),

@@ -135,12 +135,18 @@ void check_device(const char* name, const Tensor& tensor, const Tensor& like, co
   }
 }
 
+Tensor contiguous_of(const Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+}
+
 Tensor empty_matrix(std::int64_t rows, std::int64_t cols, const Tensor& like) {
   return empty_contiguous({.count = 2, .each = {rows, cols}}, dtype_of(like), like);
 }
 
-Tensor empty_vector(std::int64_t count, const Tensor& like) {
-  return empty_contiguous({.count = 1, .each = {count}}, dtype_of(like), like);
+Tensor empty_vector(std::int64_t count, const Tensor& like) { return empty_vector(count, like, dtype_of(like)); }
+
+Tensor empty_vector(std::int64_t count, const Tensor& like, std::int32_t dtype) {
+  return empty_contiguous({.count = 1, .each = {count}}, dtype, like);
 }
 
 void check_floats(const char* name, const Tensor& tensor, std::int64_t dims, const Tensor& like,

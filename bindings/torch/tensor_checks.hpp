@@ -31,8 +31,13 @@ float* mutable_floats(const Tensor& tensor);
 /// The type of selectors for rows of `cols` columns.
 IndexType selector_type_of(const Tensor& selectors, std::int64_t cols);
 
+/// The tensor, or a contiguous copy. Asking first spares small calls a way through the dispatcher.
+Tensor contiguous_of(const Tensor& tensor);
+
 /// Uninitialised, with the type and device of `like`.
 Tensor empty_matrix(std::int64_t rows, std::int64_t cols, const Tensor& like);
 Tensor empty_vector(std::int64_t count, const Tensor& like);
+/// Of another type.
+Tensor empty_vector(std::int64_t count, const Tensor& like, std::int32_t dtype);
 
 }  // namespace rtopk::torch_binding

@@ -15,7 +15,7 @@ from ._rows import compact_of_rows
 from ._rules import is_printed
 from ._torch_internals import is_overridden, selection_kernel
 
-_compact_kernel = selection_kernel("rtopk::compact")
+compact_kernel = selection_kernel("rtopk::compact")
 
 
 class CBSR(NamedTuple):
@@ -53,12 +53,12 @@ def compact(
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
         return CBSR(values, indices.to(selector_dtype(input.shape[-1])))
-    return CBSR(*pairs(_compact_kernel, OPS.compact.default, input, -1, *arguments))
+    return CBSR(*pairs(compact_kernel, OPS.compact.default, input, -1, *arguments))
 
 
 def compact_without_gradient(input, k, largest, max_iter, epsilon, printed):
     """The operator alone, for a caller that has a derivative of its own."""
-    return selected(_compact_kernel, OPS.compact.default, input, k, largest, max_iter, epsilon, printed)
+    return selected(compact_kernel, OPS.compact.default, input, k, largest, max_iter, epsilon, printed)
 
 
 def expand(values: torch.Tensor, selectors: torch.Tensor, cols: int) -> torch.Tensor:

@@ -8,6 +8,7 @@
 #include <rtopk/select.hpp>
 
 #include "internal/linear.hpp"
+#include "internal/own_edges.hpp"
 
 namespace rtopk::cuda {
 
@@ -23,6 +24,8 @@ Status run(const Plan& plan, const void* input, const RowArrays& arrays, const O
 Status run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, void* workspace, void* stream) noexcept;
 Status run(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, const gnn::TransposedGraph& transposed,
            void* workspace, void* stream) noexcept;
+Status run(const gnn::OwnEdges& problem, const gnn::Graph& graph, const gnn::OwnEdgesResult& result,
+           void* stream) noexcept;
 Status run(const gnn::ProductPlan& plan, const gnn::ProductCall& call, void* workspace, void* stream) noexcept;
 Status run(const gnn::NormPlan& plan, const gnn::NormCall& call, void* workspace, void* stream) noexcept;
 Status run(const gnn::LinearPlan& plan, const gnn::LinearCall& call, void* workspace, void* stream) noexcept;

@@ -15,7 +15,9 @@ _OPS = torch.ops.rtopk
 _REDUCTIONS = ("sum", "mean")
 
 
-def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, reduce: str = "sum") -> torch.Tensor:
+def aggregate(
+    graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, reduce: str = "sum", transpose: tuple | None = None
+) -> torch.Tensor:
     """The sum of the features of every row's neighbours: Y = A X with X in CBSR, as :func:`rtopk.compact` makes it.
 
     Differentiable in the values. Sums are made in float32 and in a fixed order. On a GPU the gradient uses atomic
@@ -28,12 +30,15 @@ def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, r
         selectors: [nodes, k], uint8 or uint16: the columns of the values, distinct in a row.
         cols: the number of columns of X.
         reduce: "sum", or "mean" for the sum divided by the number of the row's edges.
+        transpose: the three parts of the transpose, if they are not those of the graph.
 
     Returns:
         [rows, cols] in the type of the values.
     """
     check_aggregation(graph, reduce)
-    nodes = graph.t_row_starts.numel() - 1
+    if transpose is None:
+        transpose = (graph.t_row_starts, graph.t_columns, graph.t_weights)
+    nodes = transpose[0].numel() - 1
     if len(values) != nodes:
         raise ValueError(
             f"values has {len(values)} rows; accepted: {nodes}, one for each node that the graph gathers from"
@@ -47,9 +52,7 @@ def aggregate(graph, values: torch.Tensor, selectors: torch.Tensor, cols: int, r
         cols,
         reduce == "mean",
         torch.are_deterministic_algorithms_enabled(),
-        graph.t_row_starts,
-        graph.t_columns,
-        graph.t_weights,
+        *transpose,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from ._csr import described
@@ -18,7 +20,14 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 # ---- Graphs ----
 
 
-def as_graph(graph, size: tuple[int, int], edge_weight: torch.Tensor | None = None, *, weighted: bool = True) -> Graph:
+def as_graph(
+    graph,
+    size: tuple[int, int],
+    edge_weight: torch.Tensor | None = None,
+    *,
+    weighted: bool = True,
+    cuts: Sequence[int] = (),
+) -> Graph:
     """A Graph from any form that layers take.
 
     Args:
@@ -27,6 +36,7 @@ def as_graph(graph, size: tuple[int, int], edge_weight: torch.Tensor | None = No
         size: (sources, targets), for a form that does not say so itself.
         edge_weight: [edges], for an edge_index.
         weighted: whether the layer uses the values of a SparseTensor. As in PyTorch Geometric, GCN alone does.
+        cuts: targets for which `Graph.starts_at` will be asked; then there is no edge_weight.
     """
     if edge_weight is not None and not _is_edge_index(graph):
         raise ValueError(f"edge_weight is given with a {type(graph).__name__}; accepted: with an edge_index")
@@ -37,6 +47,8 @@ def as_graph(graph, size: tuple[int, int], edge_weight: torch.Tensor | None = No
         if hasattr(graph, "as_tensor") and hasattr(graph, "sparse_size"):  # EdgeIndex, with operations of its own
             own_size = tuple(graph.sparse_size())
             graph = graph.as_tensor()
+        if cuts:
+            return Graph.from_mini_batch(graph, _merged(own_size, size), cuts)
         return Graph.from_edge_index(graph, None, edge_weight, _merged(own_size, size))
     if isinstance(graph, torch.Tensor):
         return _of_csr(graph)

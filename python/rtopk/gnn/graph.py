@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from types import SimpleNamespace
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +13,13 @@ from ._aggregate import aggregate, check_aggregation, index_type
 from ._csr import check_csr, check_weights, csr_matrices, described, is_plain
 from ._text import short
 
+_OPS = torch.ops.rtopk
+
 # Edges are sorted by row * nodes + column, which has to fit in 64 bits.
 _MAX_NODES = 3_037_000_499
+
+# Kinds of edges that every row gets: gnn::OwnEdge in src/internal/own_edges.hpp.
+_NO_EDGE, _SELF_LOOP, _IDENTITY = 0, 1, 2
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -61,12 +66,13 @@ class Graph:
         nodes = row_starts.numel() - 1
         self.num_sources = nodes if num_sources is None else int(num_sources)
         index = index_type(max(nodes, self.num_sources, columns.numel()))
-        self.row_starts = row_starts.to(index).contiguous()
-        self.columns = columns.to(index).contiguous()
-        self.weights = None if weights is None else weights.to(torch.float32).contiguous()
+        self.row_starts = _as_kept(row_starts, index)
+        self.columns = _as_kept(columns, index)
+        self.weights = None if weights is None else _as_kept(weights, torch.float32)
         self._transpose: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] | None = None
         self._matrices: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._derived: dict[str, Graph] = {}
+        self._known_starts: dict[int, int] = {}  # some of row_starts, by row
         self._others_have_loops = False  # whether sources that are no targets count as having a self loop
 
     # ---- Ways to make one ----
@@ -89,31 +95,39 @@ class Graph:
                 in which they are given, without a sort, if the targets in edge_index ascend; otherwise, and always
                 without a size, edges are sorted by target and source.
         """
-        if not is_plain(edge_index):
-            raise ValueError(f"edge_index is {described(edge_index)}; accepted: a tensor with two rows of integers")
-        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in _INTEGERS:
-            raise ValueError(
-                f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of"
-                " integers"
-            )
-        source, target = edge_index.to(torch.int64)
-        of_source, of_target, ascending = _read_edges(source, target)
-        of_nodes = (min(of_source[0], of_target[0]), max(of_source[1], of_target[1]))
+        return cls._from_edges(_int64_edges(edge_index), num_nodes, edge_weight, size)
+
+    @classmethod
+    def from_mini_batch(cls, edge_index: torch.Tensor, size: tuple[int, int], cuts: Sequence[int]) -> Graph:
+        """from_edge_index() with a size. Also reads where the edges of the targets in `cuts` begin, for
+        :meth:`starts_at`: a mini-batch is cut there, and whenever something is read, the host waits for a GPU."""
+        return cls._from_edges(_int64_edges(edge_index), None, None, size, cuts)
+
+    @classmethod
+    def _from_edges(cls, edge_index, num_nodes, edge_weight, size, cuts: Sequence[int] = ()) -> Graph:
+        starts = None
         if size is not None:
             num_sources, num_targets = checked_size(size, num_nodes)
-        else:
+            starts = _starts(edge_index[1], num_targets)
+            cuts = [cut for cut in cuts if 0 <= cut <= num_targets]
+        of_source, of_target, ascending, *starts_at_cuts = _read_edges(edge_index, starts, cuts)
+        of_nodes = (min(of_source[0], of_target[0]), max(of_source[1], of_target[1]))
+        if size is None:
             num_nodes = of_nodes[1] + 1 if num_nodes is None else num_nodes
             num_sources = num_targets = _checked_count("num_nodes", num_nodes)
         if num_sources == num_targets:
             _check_names("nodes", of_nodes, num_targets)
         _check_names("sources", of_source, num_sources)
         _check_names("targets", of_target, num_targets)
+        source, target = edge_index
         check_weights("edge_weight", edge_weight, source)
         if size is None or not ascending:
             order = torch.argsort(target * num_sources + source, stable=True)
-            source, target = source[order], target[order]
-            edge_weight = None if edge_weight is None else edge_weight[order]
-        return cls(_starts(target, num_targets), source, edge_weight, num_sources=num_sources, check=False)
+            source, starts = source[order], _starts(target[order], num_targets)
+            edge_weight, starts_at_cuts = None if edge_weight is None else edge_weight[order], ()
+        graph = cls(starts, source, edge_weight, num_sources=num_sources, check=False)
+        graph._known_starts = dict(zip(cuts, starts_at_cuts, strict=False))
+        return graph
 
     @classmethod
     def from_pyg(cls, data) -> Graph:
@@ -132,6 +146,12 @@ class Graph:
             )
         return cls.from_edge_index(edge_index, data.num_nodes, getattr(data, "edge_weight", None))
 
+    def starts_at(self, rows: list[int]) -> list[int]:
+        """Where the edges of some rows begin. Waits for a GPU, unless they are known."""
+        if any(row not in self._known_starts for row in rows):
+            self._known_starts |= dict(zip(rows, self.row_starts[rows].tolist(), strict=True))
+        return [self._known_starts[row] for row in rows]
+
     def first_targets(self, targets: int, sources: int, edges: int) -> Graph:
         """The graph of the first targets alone, which have this many edges together and gather from the first
         sources. What a layer of a mini-batch has; without copies."""
@@ -142,42 +162,36 @@ class Graph:
         """The graph with exactly one edge from every node to itself. If a node has such edges, the last one is kept
         with its weight; otherwise a new one has weight 1. PyTorch Geometric's ``add_remaining_self_loops`` does the
         same. Sources that are no targets have no row; :meth:`gcn_normalized` counts their new edge."""
-        return self._once("self loops", self._add_self_loops)
+        return self if self._others_have_loops else self._once("self loops", self._add_self_loops)
 
     def _add_self_loops(self) -> Graph:
         self._check_targets_among_sources()
-        rows, columns = self._rows(), self.columns.long()
-        others = rows != columns
-        of_loops = None
-        if self.weights is not None:
-            last = torch.full((self.num_nodes,), -1, device=columns.device)
-            own = (~others).nonzero().squeeze(1)
-            last.scatter_reduce_(0, rows[own], own, "amax")
-            of_loops = torch.where(last < 0, self.weights.new_ones(()), self.weights[last.clamp(min=0)])
-        # Where columns ascend, a loop takes the place that a sort would give it.
-        before = _sums_of_rows(self.row_starts, columns < rows)
-        starts = _partial_sums(others)[self.row_starts.long()]
-        weights = None if self.weights is None else self.weights[others]
-        kept = Graph(starts, self.columns[others], weights, num_sources=self.num_sources, check=False)
-        with_loops = kept._with_an_edge_each(torch.arange(self.num_nodes, device=columns.device), of_loops, before)
+        starts, columns, weights, _ = self._with_own_edges(_SELF_LOOP)
+        kept = columns >= 0  # the others are empty places, where loops were that went away
+        if not bool(kept.all()):
+            starts = _partial_sums(kept)[starts.long()]
+            columns, weights = columns[kept], None if weights is None else weights[kept]
+        with_loops = Graph(starts, columns, weights, num_sources=self.num_sources, check=False)
         with_loops._others_have_loops = True
         return with_loops
 
-    def _with_an_edge_each(self, columns, weights, before, num_sources: int | None = None) -> Graph:
-        """The graph with one more edge in every row, behind the first `before` of the row's edges. Without a sort."""
-        count = self.num_edges + self.num_nodes
-        starts = self.row_starts.long() + torch.arange(self.num_nodes + 1, device=self.device)
-        places = starts[:-1] + before
-        new = torch.zeros(count, dtype=torch.bool, device=self.device)
-        new[places] = True
-
-        def merged(of_edges, of_rows):
-            return of_edges.new_empty(count).masked_scatter_(~new, of_edges).masked_scatter_(new, of_rows)
-
-        columns = merged(self.columns.long(), columns)
-        weights = None if self.weights is None else merged(self.weights, weights)
-        sources = self.num_sources if num_sources is None else num_sources
-        return Graph(starts, columns, weights, num_sources=sources, check=False)
+    def _with_own_edges(self, edge: int, normalized: bool = False):
+        """Row starts, columns, weights, and factors of the rows, by the operator (src/internal/own_edges.hpp). Does not
+        wait for a GPU."""
+        row_starts, columns, weights = self._parts()
+        if edge != _NO_EDGE:
+            index = index_type(max(self.num_sources, self.num_edges) + self.num_nodes)
+            row_starts, columns = row_starts.to(index), columns.to(index)
+        others = self._others_have_loops
+        made = _OPS._own_edges.default(row_starts, columns, weights, self.num_sources, edge, normalized, others)
+        if normalized and weights is not None and bool(made[3].isnan().any()):
+            graph = self if edge == _NO_EDGE else self.with_self_loops()
+            total = torch.zeros(self.num_nodes, dtype=torch.float64, device=self.device)
+            total.index_add_(0, graph._rows(), graph.weights.double())
+            if bool((total < 0).any()):
+                node = int((total < 0).nonzero()[0])
+                raise ValueError(f"the weights into node {node} add up to {float(total[node]):g}; accepted: 0 or more")
+        return made
 
     def gcn_normalized(self) -> Graph:
         """The graph with the weights of a graph convolution, as in PyTorch Geometric's ``GCNConv``: the edge over which
@@ -187,23 +201,20 @@ class Graph:
 
     def _normalize(self) -> Graph:
         self._check_targets_among_sources()
-        rows, columns = self._rows(), self.columns.long()
-        # In float64: exact for graphs without weights, however many edges a node has.
-        total = torch.full((self.num_sources,), float(self._others_have_loops), dtype=torch.float64, device=self.device)
-        if self.weights is None:
-            weights = torch.ones(self.num_edges, device=self.device)
-            total[: self.num_nodes] = self.row_starts.diff().double()
-        else:
-            weights = self.weights
-            total[: self.num_nodes] = 0
-            total.index_add_(0, rows, weights.double())
-            if bool((total < 0).any()):
-                node = int((total < 0).nonzero()[0])
-                raise ValueError(f"the weights into node {node} add up to {float(total[node]):g}; accepted: 0 or more")
-        # A node whose weights add up to 0 gathers nothing.
-        scale = total.rsqrt().masked_fill_(total == 0, 0)
-        normalized = (weights.double() * (scale[rows] * scale[columns])).to(weights.dtype)
-        return Graph(self.row_starts, self.columns, normalized, num_sources=self.num_sources, check=False)
+        weights = self._with_own_edges(_NO_EDGE, normalized=True)[2]
+        return Graph(self.row_starts, self.columns, weights, num_sources=self.num_sources, check=False)
+
+    def gcn_with_self_loops(self) -> Graph:
+        """with_self_loops().gcn_normalized(), for sums of compact rows and nothing else: made in one step, in which
+        edges that go away leave empty places (column -1), so that nothing waits for a GPU."""
+        if self._others_have_loops:
+            return self.gcn_normalized()
+        return self._once("normalized, with self loops", self._make_gcn_with_self_loops)
+
+    def _make_gcn_with_self_loops(self) -> Graph:
+        self._check_targets_among_sources()
+        parts = self._with_own_edges(_SELF_LOOP, normalized=True)[:3]
+        return Graph(*parts, num_sources=self.num_sources, check=False)
 
     def _check_targets_among_sources(self) -> None:
         if self.num_nodes > self.num_sources:
@@ -218,9 +229,8 @@ class Graph:
         return self._once("beside identity", self._make_beside_identity)
 
     def _make_beside_identity(self) -> Graph:
-        own = self.num_sources + torch.arange(self.num_nodes, device=self.device)
-        weights = None if self.weights is None else self.weights.new_ones(self.num_nodes)
-        return self._with_an_edge_each(own, weights, self.row_starts.diff(), self.num_sources + self.num_nodes)
+        parts = self._with_own_edges(_IDENTITY)[:3]
+        return Graph(*parts, num_sources=self.num_sources + self.num_nodes, check=False)
 
     def to(self, device: torch.device | str) -> Graph:
         """The graph on a device, with the transpose if it was made."""
@@ -270,17 +280,15 @@ class Graph:
 
     def aggregate(self, values: torch.Tensor, selectors: torch.Tensor, cols: int, reduce: str) -> torch.Tensor:
         """The "sum" or "mean" of the neighbours' compact rows: [nodes, cols], dense."""
-        atomic = values.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
-        graph = self._untransposed() if atomic and self._transpose is None else self
-        return aggregate(graph, values, selectors, cols, reduce)
+        transpose = self.transpose_for_gradient(torch.are_deterministic_algorithms_enabled())
+        return aggregate(self, values, selectors, cols, reduce, transpose)
 
-    def _untransposed(self) -> SimpleNamespace:
-        """This graph for a gradient by atomic additions, which do not read the transpose: tensors of its shapes, with
-        any content, stand in for it. A graph that is used once is not transposed."""
-        row_starts, columns, weights = self._parts()
-        t_row_starts = row_starts.new_empty(self.num_sources + 1)
-        parts = {"row_starts": row_starts, "columns": columns, "weights": weights}
-        return SimpleNamespace(**parts, t_row_starts=t_row_starts, t_columns=columns, t_weights=weights)
+    def transpose_for_gradient(self, deterministic: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """The transpose for the gradient of an aggregation. Atomic additions do not read it: tensors of its shapes with
+        any content stand in for it. So a graph that is used once is not transposed."""
+        if self.device.type == "cuda" and not deterministic and self._transpose is None:
+            return self.row_starts.new_empty(self.num_sources + 1), self.columns, self.weights
+        return self._transposed()
 
     def matrices(self, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The graph and its transpose as sparse CSR tensors, with which torch aggregates dense features ("sum" or
@@ -315,9 +323,10 @@ class Graph:
         [A I] for GIN. torch.compile, torch.export and tracers need it, because they cannot make it."""
         self._transposed()
         self.beside_identity()._transposed()
-        for graph in (self, self.with_self_loops()):
+        self.with_self_loops()
+        for normalized in (self.gcn_normalized, self.gcn_with_self_loops):
             with contextlib.suppress(ValueError):  # negative sums of weights: not for GCN
-                graph.gcn_normalized()._transposed()
+                normalized()._transposed()
         return self
 
     def _check_executed(self) -> None:
@@ -353,6 +362,13 @@ class Graph:
         return self._transpose
 
 
+def _as_kept(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The tensor in a type, contiguous. Mostly it is already, and torch takes longer to say so than to be asked."""
+    if tensor.dtype is dtype and tensor.is_contiguous():
+        return tensor
+    return tensor.to(dtype).contiguous()
+
+
 def checked_size(size, num_nodes: int | None = None) -> tuple[int, int]:
     """PyTorch Geometric's size of a bipartite graph: (sources, targets), both known."""
     if num_nodes is not None:
@@ -373,13 +389,26 @@ def _check_names(what: str, ends: tuple[int, int], count: int) -> None:
         raise ValueError(f"edge_index names {what} {ends[0]} to {ends[1]}; accepted: 0 to {count - 1}")
 
 
-def _read_edges(source: torch.Tensor, target: torch.Tensor) -> tuple[tuple[int, int], tuple[int, int], bool]:
-    """The lowest and the highest source, the same of the targets, and whether targets ascend. Waits for a GPU once."""
-    if source.numel() == 0:
-        return (0, -1), (0, -1), True
+def _int64_edges(edge_index) -> torch.Tensor:
+    if not is_plain(edge_index):
+        raise ValueError(f"edge_index is {described(edge_index)}; accepted: a tensor with two rows of integers")
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in _INTEGERS:
+        raise ValueError(
+            f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of integers"
+        )
+    return edge_index.to(torch.int64)
+
+
+def _read_edges(edge_index: torch.Tensor, starts: torch.Tensor | None, cuts: Sequence[int]) -> list:
+    """The lowest and the highest source, the same of the targets, whether targets ascend, and the starts of some rows.
+    Waits for a GPU once."""
+    if edge_index.shape[1] == 0:
+        return [(0, -1), (0, -1), True, *[0] * len(cuts)]
+    target = edge_index[1]
     ascending = (target[1:] >= target[:-1]).all()
-    facts = torch.stack([*source.aminmax(), *target.aminmax(), ascending.to(torch.int64)]).tolist()
-    return (facts[0], facts[1]), (facts[2], facts[3]), bool(facts[4])
+    at_cuts = [starts[cut : cut + 1] for cut in cuts] if starts is not None else []
+    facts = torch.cat([*edge_index.aminmax(dim=1), ascending.view(1), *at_cuts]).tolist()
+    return [(facts[0], facts[2]), (facts[1], facts[3]), bool(facts[4]), *facts[5:]]
 
 
 def _starts(ascending: torch.Tensor, num_rows: int) -> torch.Tensor:

@@ -7,12 +7,15 @@ again in every call. For mini-batches that is cheap: edges whose targets ascend 
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from .._renamed import renamed_arguments
 from .._rules import check_rule
+from . import whole_layer
 from ._csr import csr_product
 from ._inputs import as_graph, check_rows, check_sizes, size_of, split_rows
 from .features import SparseFeatures
@@ -31,11 +34,13 @@ class _OnGraph(nn.Module):
         self.cached = cached
         self._cached_graph: Graph | None = None
 
-    def _graph_of(self, graph, x: torch.Tensor | SparseFeatures, size: tuple[int, int], edge_weight=None) -> Graph:
+    def _graph_of(
+        self, graph, x: torch.Tensor | SparseFeatures, size: tuple[int, int], edge_weight=None, **how
+    ) -> Graph:
         if isinstance(graph, Graph) or not self.cached:
-            return as_graph(graph, size, edge_weight, weighted=self.takes_weights)
+            return as_graph(graph, size, edge_weight, weighted=self.takes_weights, **how)
         if self._cached_graph is None:
-            self._cached_graph = as_graph(graph, size, edge_weight, weighted=self.takes_weights)
+            self._cached_graph = as_graph(graph, size, edge_weight, weighted=self.takes_weights, **how)
         elif self._cached_graph.device != x.device:
             self._cached_graph = self._cached_graph.to(x.device)
         return self._cached_graph
@@ -119,6 +124,15 @@ class _MaxKConv(_OnGraph):
         return self.convolved(rows, own, graph, self.last_bias if adds_bias else None)
 
     @property
+    def selected_columns(self) -> int:
+        """The columns that MaxK selects from."""
+        return self.in_channels if self.selects_input else self.out_channels
+
+    @property
+    def linear_maps(self) -> tuple[nn.Module, ...]:
+        return (self.linear,)
+
+    @property
     def last_bias(self) -> torch.Tensor | None:
         """The bias that is added at the end."""
         return None
@@ -199,6 +213,10 @@ class MaxKSAGEConv(_MaxKConv):
     @property
     def last_bias(self) -> torch.Tensor:
         return self.neighbours.bias
+
+    @property
+    def linear_maps(self) -> tuple[nn.Module, ...]:
+        return self.neighbours, self.own
 
     def convolved(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
         neighbours = rows.aggregate_linear(graph, "mean", self.neighbours.weight, bias)
@@ -299,12 +317,14 @@ class MaxKGCNConv(_MaxKConv):
         return self._convolve(x, graph, size, edge_weight, adds_bias)
 
     def convolved(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
-        if self.add_self_loops:
-            graph = graph.with_self_loops()
-        if self.normalize:
-            graph = graph.gcn_normalized()
-        sums = rows.aggregate(graph, "sum")
+        sums = rows.aggregate(self.graph_of_sums(graph), "sum")
         return sums if bias is None else sums.add_(bias)
+
+    def graph_of_sums(self, graph: Graph) -> Graph:
+        """The graph whose edges are summed: with self loops, and weights by degrees, as the options say."""
+        if not self.add_self_loops:
+            return graph.gcn_normalized() if self.normalize else graph
+        return graph.with_self_loops().gcn_normalized() if self.dense else graph.gcn_with_self_loops()
 
     def _own_defaults(self) -> dict[str, object]:
         return {"add_self_loops": self.normalize, "normalize": True}
@@ -360,6 +380,10 @@ class MaxKGINConv(_MaxKConv):
         self.linear.reset_parameters()
         nn.init.zeros_(self.epsilon)
 
+    def graph_of_sums(self, graph: Graph) -> Graph:
+        """[A I]: a node's own row is summed with its neighbours'."""
+        return graph.beside_identity()
+
     def convolved(self, rows, own, graph: Graph, bias: None) -> torch.Tensor:
         return rows.aggregate(graph, "sum") if own is None else rows.aggregate_with_own(graph, own, 1 + self.epsilon)
 
@@ -371,6 +395,18 @@ class InputLinear(Linear):
         if isinstance(x, SparseFeatures):
             return csr_product(x.matrices, self.weight.t().contiguous()).add_(self.bias)
         return super().forward(x)
+
+
+def _by_single_steps(layer: whole_layer.WholeLayer, x, mask: torch.Tensor | None) -> torch.Tensor | CompactRows:
+    """What :func:`whole_layer.computed` computes, step by step, with a given mask of the dropout."""
+    convolution, graph = layer.convolution, layer.graph
+    rows = x if isinstance(x, CompactRows) else convolution.activation.of_linear(x, convolution.linear)
+    if mask is not None:
+        scale = 1 / (1 - layer.dropout) if layer.dropout < 1 else 0.0
+        rows = CompactRows(rows.values * (mask * scale), rows.selectors, rows.cols)
+    result = convolution.convolved(rows, rows.first(graph.num_nodes), graph, convolution.last_bias)
+    result = layer.norm(result)
+    return result if layer.activation is None else layer.activation(result)
 
 
 MODELS = {"sage": MaxKSAGEConv, "gcn": MaxKGCNConv, "gin": MaxKGINConv}
@@ -482,10 +518,12 @@ class MaxKGNN(_OnGraph):
             [nodes, out_channels]; of a mini-batch, a row for each target of the last convolution.
         """
         if not isinstance(graph, (list, tuple)):
-            graph = self._graph_of(graph, x, (len(x), len(x)))
+            cuts = list(accumulate(map(int, num_sampled_nodes_per_hop[:-1]))) if num_sampled_nodes_per_hop else ()
+            graph = self._graph_of(graph, x, (len(x), len(x)), cuts=cuts)
             graph = graphs_of_layers(graph, self.num_layers, num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
         check_chain(graph, self.num_layers)
         check_rows(x, graph[0].num_sources, self.in_channels)
+        whole = not self.dense and all(map(whole_layer.takes, self.convolutions, self.norms))
         fused = not self.dense and all(fuses(norm) for norm in self.norms)
         # SAGE selects between two layers; GCN and GIN select inside of them.
         between = [None if self.rectified else convolution.activation for convolution in self.convolutions] + [None]
@@ -494,7 +532,10 @@ class MaxKGNN(_OnGraph):
         else:
             x = between[0].of_linear(x, self.input)
         for convolution, norm, activation, own in zip(self.convolutions, self.norms, between[1:], graph, strict=True):
-            if fused:
+            if whole and whole_layer.takes_rows(x, own):
+                layer = whole_layer.WholeLayer(convolution, norm, activation, own, _by_single_steps)
+                x = whole_layer.computed(x, layer)
+            elif fused:
                 x = normalized(convolution(x, own, adds_bias=False), convolution.last_bias, norm, activation)
             else:
                 x = norm(convolution(x, own))

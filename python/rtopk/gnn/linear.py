@@ -75,6 +75,23 @@ def _aligned(tensor: torch.Tensor | None) -> torch.Tensor | None:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
+# The same without a derivative, for functions that have their own. `apart` is what takes_apart() has said.
+
+
+def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, apart: bool) -> torch.Tensor:
+    if not apart:
+        return F.linear(x, weight, bias)
+    return _OPS._linear.default(_aligned(x), _aligned(weight), _aligned(bias))
+
+
+def input_gradient(grad: torch.Tensor, weight: torch.Tensor, apart: bool) -> torch.Tensor:
+    return _OPS._linear_input_gradient.default(_aligned(grad), _aligned(weight)) if apart else torch.mm(grad, weight)
+
+
+def weight_gradient(grad: torch.Tensor, x: torch.Tensor, apart: bool) -> torch.Tensor:
+    return _OPS._linear_weight_gradient.default(_aligned(grad), _aligned(x)) if apart else torch.mm(grad.t(), x)
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias):

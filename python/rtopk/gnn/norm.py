@@ -23,6 +23,11 @@ _MAX_SINGLE_COLUMNS = 512
 
 def fuses(norm: torch.nn.Module) -> bool:
     """Whether :func:`normalized` can stand for this module: a plain LayerNorm in float32 on a GPU."""
+    return is_plain_norm(norm) and norm.weight.device.type == "cuda"
+
+
+def is_plain_norm(norm: torch.nn.Module) -> bool:
+    """Whether :func:`normalized_rows` can stand for this module: a plain LayerNorm in float32."""
     if type(norm) is not torch.nn.LayerNorm or may_have_hooks(norm):
         return False
     columns = norm.normalized_shape[-1]
@@ -31,10 +36,9 @@ def fuses(norm: torch.nn.Module) -> bool:
         and (columns <= _MAX_SINGLE_COLUMNS or (columns <= _MAX_COLUMNS and columns % 4 == 0))
         and norm.weight is not None
         and norm.bias is not None
-        and norm.weight.device.type == "cuda"
         and norm.weight.dtype == norm.bias.dtype == torch.float32
         and is_unwatched(norm.weight)
-        and not torch.is_autocast_enabled("cuda")
+        and not torch.is_autocast_enabled(norm.weight.device.type)
     )
 
 
@@ -48,6 +52,32 @@ def normalized(
     with torch.no_grad():
         rows = activation(_OPS._norm.default(*arguments))
     return CompactRows(_NormAt.apply(rows.values, rows.selectors, *arguments), rows.selectors, rows.cols)
+
+
+# ---- Without a derivative, for functions that have their own ----
+
+
+def normalized_rows(x, bias, gamma, beta, epsilon) -> tuple[torch.Tensor, tuple]:
+    """norm(x + bias), and what :func:`norm_gradients` needs beside x. On a CPU x becomes x + bias."""
+    if x.device.type == "cuda":
+        return _OPS._norm.default(x, bias, gamma, beta, epsilon), ()
+    if bias is not None:
+        x.add_(bias)
+    rows, *statistics = torch.native_layer_norm(x, gamma.shape, gamma, beta, epsilon)
+    return rows, tuple(statistics)
+
+
+def norm_gradients(x, bias, gamma, beta, epsilon, statistics, grad, selectors) -> tuple:
+    """The gradients of x, bias, gamma and beta. `grad` is dense, or with selectors compact."""
+    if x.device.type == "cuda":
+        if selectors is None:
+            return _in_order(_OPS._norm_backward.default(x, bias, gamma, epsilon, grad))
+        return _in_order(_OPS._norm_compact_backward.default(x, bias, gamma, epsilon, grad, selectors))
+    if selectors is not None:
+        grad = expanded(grad, selectors, x.shape[1])
+    backward = torch.ops.aten.native_layer_norm_backward.default
+    of_x, of_gamma, of_beta = backward(grad, x, gamma.shape, *statistics, gamma, beta, [True] * 3)
+    return of_x, None if bias is None else of_x.sum(0), of_gamma, of_beta
 
 
 class _Norm(torch.autograd.Function):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
@@ -181,12 +182,11 @@ def graphs_of_layers(graph: Graph, num_layers: int, nodes_per_hop, edges_per_hop
             f"num_sampled_nodes_per_hop adds up to {sum(nodes)} and num_sampled_edges_per_hop to {sum(edges)};"
             f" accepted: {graph.num_nodes} and {graph.num_edges}, the nodes and edges of the graph"
         )
-    targets = torch.tensor(nodes[:-1]).cumsum(0)
-    found = graph.row_starts[targets.to(graph.device)].tolist()
-    expected = torch.tensor(edges).cumsum(0).tolist()
+    targets, expected = list(accumulate(nodes[:-1])), list(accumulate(edges))
+    found = graph.starts_at(targets)
     if found != expected:
         raise ValueError(
-            f"the first {targets.tolist()} nodes have {found} edges; accepted: {expected}, as in"
+            f"the first {targets} nodes have {found} edges; accepted: {expected}, as in"
             " num_sampled_edges_per_hop: each hop's edges lead to the nodes of the hop before"
         )
     return _layers(graph, num_layers, nodes, edges)

@@ -1,4 +1,4 @@
-// Argument checks of aggregations and transpositions.
+// Argument checks of aggregations, transpositions and graphs with own edges.
 #include "core/gnn/aggregate_checks.hpp"
 
 #include "core/checks.hpp"
@@ -63,6 +63,20 @@ Status check_problem(const gnn::Transposition& p) noexcept {
   return check_graph(p.rows, p.nodes, p.edges, p.graph_index_type, p.device);
 }
 
+Status check_problem(const gnn::OwnEdges& p) noexcept {
+  if (Status result = check_graph(p.rows, p.nodes, p.edges, p.graph_index_type, p.device); !result.ok()) return result;
+  if (p.edge > gnn::OwnEdge::identity) return invalid("edge", static_cast<int>(p.edge), "none, self_loop or identity");
+  const bool beside = p.edge == gnn::OwnEdge::identity;
+  if (beside && p.normalized) return invalid("normalized", 1, "false with identity");
+  if (p.edge == gnn::OwnEdge::none && !p.normalized) return invalid("edge", 0, "another than none, or normalized");
+  if (!beside && p.rows > p.nodes) {
+    return status(StatusCode::invalid_argument, "rows is %lld and nodes %lld; accepted: rows that are the first nodes",
+                  printable(p.rows), printable(p.nodes));
+  }
+  // The columns and places of the result have the same limits.
+  return check_graph(p.rows, beside ? p.nodes + p.rows : p.nodes, p.edges + p.rows, p.graph_index_type, p.device);
+}
+
 Status check_call(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, Workspace workspace) noexcept {
   const gnn::Aggregation& p = plan.problem;
   const std::size_t index = size_of(p.graph_index_type);
@@ -104,6 +118,23 @@ Status check_call(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, c
     regions.write("transposed.weights", transposed.weights, p.edges, sizeof(float));
   }
   return regions.check(workspace, plan.workspace_bytes);
+}
+
+Status check_call(const gnn::OwnEdges& p, const gnn::Graph& graph, const gnn::OwnEdgesResult& result) noexcept {
+  const std::size_t index = size_of(p.graph_index_type);
+  const bool adds = p.edge != gnn::OwnEdge::none;
+  const std::int64_t places = adds ? p.edges + p.rows : p.edges;
+  Regions regions;
+  regions.read("graph.row_starts", graph.row_starts, p.rows + 1, index);
+  regions.read("graph.columns", graph.columns, p.edges, index);
+  if (p.weighted) regions.read("graph.weights", graph.weights, p.edges, sizeof(float));
+  if (adds) {
+    regions.write("result.row_starts", result.row_starts, p.rows + 1, index);
+    regions.write("result.columns", result.columns, places, index);
+  }
+  if (p.weighted || p.normalized) regions.write("result.weights", result.weights, places, sizeof(float));
+  if (p.normalized) regions.write("result.scales", result.scales, p.rows, sizeof(double));
+  return regions.check({}, 0);
 }
 
 }  // namespace rtopk::core

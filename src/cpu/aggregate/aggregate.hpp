@@ -1,7 +1,9 @@
-// Interface of aggregations and transpositions on the CPU.
+// Interface of aggregations, transpositions and graphs with own edges on the CPU.
 #pragma once
 
 #include <rtopk/gnn/aggregate.hpp>
+
+#include "internal/own_edges.hpp"
 
 namespace rtopk::cpu {
 
@@ -17,5 +19,7 @@ void run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, voi
 
 /// Needs no workspace.
 void run(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, const gnn::TransposedGraph& transposed) noexcept;
+
+void run(const gnn::OwnEdges& problem, const gnn::Graph& graph, const gnn::OwnEdgesResult& result) noexcept;
 
 }  // namespace rtopk::cpu

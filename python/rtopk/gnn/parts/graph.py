@@ -102,6 +102,9 @@ class PartGraph(Graph):
     def _add_self_loops(self) -> PartGraph:
         return PartGraph(super()._add_self_loops(), self.boundary, self.exchange)
 
+    def gcn_with_self_loops(self) -> PartGraph:
+        return self.with_self_loops().gcn_normalized()
+
     def _totals(self, of_local: torch.Tensor, of_boundary: torch.Tensor) -> torch.Tensor:
         """The sums of numbers of edges over the edges into each node. In float64: exact for numbers of edges."""
         totals = torch.zeros(self.num_nodes, dtype=torch.float64, device=self.device)
