@@ -16,13 +16,14 @@ endef
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo docs paper program test build bench clients gpu-check format lint setup clean
+.PHONY: help demo deb docs paper program test build bench clients gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
 	@echo 'make paper   the RTop-K paper recomputed beside its published numbers: build/paper/index.html (QUICK=1: less of it)'
 	@echo 'make test    every test that this machine can run, and make lint'
 	@echo 'make build   the library, with CUDA where nvcc is found, the program build/bin/rtopk and the tests'
+	@echo 'make deb     Debian packages of the library and the program: build/packages (ARGS=-DRTOPK_CUDA=OFF: without CUDA)'
 	@echo 'make docs    the documentation as a site: build/docs/index.html'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
 	@echo 'make clients  packages that call torch.topk, with accelerate() on and off: docs/clients.md (ARGS="--only timm")'
@@ -42,6 +43,16 @@ paper: program
 program: setup
 	$(call configure,$(if $(GPU),--preset release,$(if $(CONFIGURED),build,--preset release -DRTOPK_CUDA=OFF)))
 	@cmake --build --preset release --parallel $(JOBS) --target rtopk_program
+
+# In a folder of its own, because the prefix says where Debian's libraries lie; ccache has what build has compiled.
+deb:
+	@mkdir -p build
+	@scripts/setup.sh system
+	$(call configure,-S . -B build/deb -DCMAKE_INSTALL_PREFIX=/usr -DRTOPK_BUILD_TESTS=OFF $(ARGS))
+	@cmake --build build/deb --parallel $(JOBS)
+	@rm -rf build/packages
+	@cd build/deb && cpack -B $(CURDIR)/build/packages >cpack.log 2>&1 || { cat cpack.log; exit 1; }
+	@rm -r build/packages/_CPack_Packages && ls build/packages/*.deb
 
 docs:
 	@mkdir -p build

@@ -12,13 +12,14 @@ if(RTOPK_CUDA)
 endif()
 
 if(RTOPK_HAVE_CUDA)
+  # Not in the cache, which a project that adds rtopk as a subdirectory shares with it.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found
                     RESULT_VARIABLE failed ERROR_QUIET)
     if(failed EQUAL 0 AND found MATCHES "([0-9]+)\\.([0-9]+)")
-      set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2}-real CACHE STRING "")
+      set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2}-real)
     else()
-      set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "")
+      set(CMAKE_CUDA_ARCHITECTURES 90)
     endif()
   endif()
   message(STATUS "rtopk: CUDA backend for sm_${CMAKE_CUDA_ARCHITECTURES}")

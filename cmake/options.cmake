@@ -1,7 +1,10 @@
 # What can be chosen at configure time, and how the developers of rtopk build it. A project that adds rtopk as a
 # subdirectory gets the library alone, with its own warnings, sanitizers and output directories.
 
-option(BUILD_SHARED_LIBS "Build librtopk as a shared library" ON)
+if(PROJECT_IS_TOP_LEVEL)
+  # Elsewhere it is the other project's choice, for all of its libraries.
+  option(BUILD_SHARED_LIBS "Build librtopk as a shared library" ON)
+endif()
 option(RTOPK_BUILD_TOOLS "Build the program rtopk" ${PROJECT_IS_TOP_LEVEL})
 option(RTOPK_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(RTOPK_BUILD_FUZZ "Build the fuzz targets (Clang only)" OFF)

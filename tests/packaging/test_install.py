@@ -1,68 +1,18 @@
 """Does what a user does: installs rtopk (shared, static, and without Highway), moves it, and builds another project
 against it, in C++ and in C, by find_package and by pkg-config. Needs nothing but this source tree."""
 
-import os
+import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-CONSUMER = HERE / "consumer"
+from consumers import CONSUMER, ROOT, build, check_consumer, flags_of, library_folder, run
 
 
-def run(*command, **environment):
-    result = subprocess.run(
-        [str(part) for part in command],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert result.returncode == 0, f"{' '.join(map(str, command))}\n{result.stdout}"
-    return result.stdout
-
-
-KINDS = {
-    "shared": ["-DBUILD_SHARED_LIBS=ON"],
-    "static": ["-DBUILD_SHARED_LIBS=OFF"],
-    "scalar": ["-DBUILD_SHARED_LIBS=OFF", "-DRTOPK_HIGHWAY=OFF"],
-}
-
-
-def install(kind, folder):
-    """Builds and installs rtopk, and returns where it lies after a move from where it was installed to."""
-    # Without CUDA, whose kernels take minutes to compile; the main build has them.
-    switches = [*KINDS[kind], "-DRTOPK_BUILD_TESTS=OFF", "-DRTOPK_BUILD_TOOLS=OFF", "-DRTOPK_CUDA=OFF"]
-    run("cmake", "-S", ROOT, "-B", folder / "build", f"-DCMAKE_INSTALL_PREFIX={folder / 'first'}", *switches)
-    run("cmake", "--build", folder / "build", "--parallel", os.cpu_count())
-    run("cmake", "--install", folder / "build")
-    shutil.move(folder / "first", folder / "moved")
-    return folder / "moved"
-
-
-@pytest.fixture(scope="session")
-def installations(tmp_path_factory):
-    """Each kind, installed when it is first asked for."""
-    there = {}
-
-    def installation(kind):
-        if kind not in there:
-            there[kind] = install(kind, tmp_path_factory.mktemp(kind))
-        return there[kind]
-
-    return installation
-
-
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["shared", "static", "scalar"])
 def installed(request, installations):
     return installations(request.param)
-
-
-def library_folder(installed):
-    return next(installed.rglob("librtopk.*")).parent
 
 
 def test_only_the_public_headers_are_installed(installed):
@@ -72,10 +22,69 @@ def test_only_the_public_headers_are_installed(installed):
 
 
 def test_find_package(installed, tmp_path):
-    run("cmake", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={installed}")
-    run("cmake", "--build", tmp_path)
-    assert ": right" in run(tmp_path / "from_cpp")
-    assert ": right" in run(tmp_path / "from_c")
+    build(CONSUMER, tmp_path, f"-DCMAKE_PREFIX_PATH={installed}")
+    check_consumer(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["shared", "static"])
+def test_find_package_in_a_project_without_cpp(installations, tmp_path, kind):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(plain LANGUAGES C)\nfind_package(rtopk REQUIRED)\n"
+        f"add_executable(from_c {CONSUMER / 'main.c'})\ntarget_link_libraries(from_c PRIVATE rtopk::rtopk)\n"
+    )
+    build(tmp_path, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={installations(kind)}")
+    assert run(tmp_path / "build" / "from_c").endswith(": right\n")
+
+
+@pytest.fixture(scope="module", params=["shared", "static"])
+def both_kinds(request, installations, tmp_path_factory):
+    """Both kinds in one prefix. The parameter is the one that was installed last."""
+    prefix = tmp_path_factory.mktemp("both")
+    for kind in sorted(("shared", "static"), key=lambda kind: kind == request.param):
+        shutil.copytree(installations(kind), prefix, symlinks=True, dirs_exist_ok=True)
+    return prefix
+
+
+@pytest.mark.parametrize("wanted, library", [("", "librtopk.so"), ("shared", "librtopk.so"), ("static", "librtopk.a")])
+def test_find_package_picks_a_kind(both_kinds, tmp_path, wanted, library):
+    build(CONSUMER, tmp_path, f"-DCMAKE_PREFIX_PATH={both_kinds}", f"-DRTOPK_KIND={wanted}", target="from_cpp")
+    needed = run("readelf", "--dynamic", tmp_path / "from_cpp")
+    assert ("librtopk.so" in needed) == (library == "librtopk.so")
+    assert run(tmp_path / "from_cpp").endswith(": right\n")
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not here")
+def test_pkg_config_picks_a_kind(both_kinds, tmp_path):
+    """The linker takes the shared library unless it is told not to."""
+    folder = library_folder(both_kinds)
+    static = ["-Wl,-Bstatic", "-lrtopk", "-Wl,-Bdynamic"]
+    for kind, flags in (
+        ("shared", flags_of(both_kinds)),
+        (
+            "static",
+            [part for flag in flags_of(both_kinds, "--static") for part in (static if flag == "-lrtopk" else [flag])],
+        ),
+    ):
+        run("c++", "-std=c++20", CONSUMER / "main.cpp", "-o", tmp_path / kind, *flags)
+        assert ("librtopk.so" in run("readelf", "--dynamic", tmp_path / kind)) == (kind == "shared")
+        assert run(tmp_path / kind, LD_LIBRARY_PATH=str(folder)).endswith(": right\n")
+
+
+@pytest.mark.parametrize(
+    "wanted, message",
+    [
+        ("static", r"shared \(installed:\s+TRUE\) and\s+static \(installed:\s+FALSE\)"),
+        ("fast", "components shared"),
+        ("shared;static", "exclude each other"),
+    ],
+)
+def test_find_package_names_the_kinds_that_there_are(installations, tmp_path, wanted, message):
+    command = ["cmake", "-S", CONSUMER, "-B", tmp_path, f"-DRTOPK_KIND={wanted}"]
+    result = subprocess.run(
+        [*command, f"-DCMAKE_PREFIX_PATH={installations('shared')}"], capture_output=True, text=True
+    )
+    assert result.returncode != 0
+    assert re.search(message, " ".join(result.stderr.split())), result.stderr
 
 
 def test_find_package_refuses_another_version(installed, tmp_path):
@@ -96,16 +105,10 @@ def test_find_package_refuses_another_version(installed, tmp_path):
 def test_pkg_config(installed, tmp_path, compiler, standard, source):
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not here")
-    flags = flags_of(installed).split()
+    flags = flags_of(installed)
     program = tmp_path / "program"
     run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", CONSUMER / source, "-o", program, *flags)
     assert ": right" in run(program, LD_LIBRARY_PATH=str(library_folder(installed)))
-
-
-def flags_of(installed):
-    return run(
-        "pkg-config", "--cflags", "--libs", "rtopk", PKG_CONFIG_PATH=str(library_folder(installed) / "pkgconfig")
-    )
 
 
 # "static": the plugin has the library inside, with the threads that it starts.
@@ -115,7 +118,7 @@ def test_a_plugin_can_be_unloaded(installations, tmp_path, kind):
         pytest.skip("pkg-config is not here")
     installed = installations(kind)
     plugin, program = tmp_path / "plugin.so", tmp_path / "unload"
-    run("cc", "-std=c11", "-shared", "-fPIC", CONSUMER / "plugin.c", "-o", plugin, *flags_of(installed).split())
+    run("cc", "-std=c11", "-shared", "-fPIC", CONSUMER / "plugin.c", "-o", plugin, *flags_of(installed))
     run("cc", "-D_GNU_SOURCE", CONSUMER / "unload.c", "-o", program, "-ldl")
     assert run(program, plugin, LD_LIBRARY_PATH=str(library_folder(installed))).endswith(": right\n")
 
@@ -126,8 +129,7 @@ def test_versions_agree(installed, tmp_path):
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
     config = (folder / "cmake" / "rtopk" / "rtopkConfigVersion.cmake").read_text()
     assert f'set(PACKAGE_VERSION "{version}")' in config
-    run("cmake", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={installed}")
-    run("cmake", "--build", tmp_path, "--target", "from_c")
+    build(CONSUMER, tmp_path, f"-DCMAKE_PREFIX_PATH={installed}", target="from_c")
     assert run(tmp_path / "from_c").startswith(f"rtopk {version}:")
 
 
