@@ -199,9 +199,9 @@ Result DlpackAllocator::make(const Shape& shape, std::int64_t axis, ResultType t
       zero ? std::calloc(static_cast<std::size_t>(bytes), 1) : std::malloc(static_cast<std::size_t>(bytes));
   if (data == nullptr) throw std::bad_alloc();
   const nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
-  const nb::ndarray<> array(data, static_cast<std::size_t>(shape.dims), sizes, owner, strides,
-                            nb::dlpack::dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1},
-                            kCpu);
+  const nb::ndarray<nb::array_api> array(
+      data, static_cast<std::size_t>(shape.dims), sizes, owner, strides,
+      nb::dlpack::dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1}, kCpu);
   return {nb::cast(array), data};
 }
 

@@ -118,6 +118,7 @@ def test_flags_and_missing_strides():
         ({"lanes": 0}, TypeError, "code 2 with 32 bits and 0 lanes"),
         ({"code": 200}, TypeError, "code 200 with 32 bits"),
         ({"bits": 24}, TypeError, "code 2 with 24 bits"),
+        ({"code": 4, "bits": 16}, TypeError, "__array_namespace__.*NumPy cannot hold the results"),
         ({"code": 0, "bits": 64}, TypeError, "code 0 with 64 bits and 1 lanes; accepted: float32"),
         ({"ndim": -1}, BufferError, "-1 dimensions; accepted: 0 to 64"),
         ({"ndim": 65}, BufferError, "65 dimensions; accepted: 0 to 64"),

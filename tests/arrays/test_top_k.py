@@ -3,6 +3,7 @@
 import gc
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -152,13 +153,14 @@ def test_calls_at_the_same_time():
 
 
 def test_other_threads_run_meanwhile():
-    """A thread counts while another one selects, which it could not if the lock of the interpreter were held."""
+    """A thread counts while another one selects, which it could not do if the lock of the interpreter were held."""
     a = rows("normal", (2000, 4000), np.float32)
     stop, count = threading.Event(), [0]
 
     def counting():
         while not stop.is_set():
             count[0] += 1
+            time.sleep(1e-4)
 
     switch = sys.getswitchinterval()
     sys.setswitchinterval(60)  # nobody is asked to let go of the lock
