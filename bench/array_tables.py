@@ -25,15 +25,18 @@ COLUMNS = {
 }
 
 
-def table(records):
+def digits(number):
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def table(records, unit):
+    """Times in units of so many nanoseconds."""
     names = [name for name in COLUMNS if name in records[0]["ns"]]
     heads = ["shape, k", *(COLUMNS[name] for name in names)]
     lines = [heads, ["---"] * len(heads)]
     for record in records:
         what = " x ".join(map(str, record["shape"])) + f", {record['k']}"
-        if "dtype" in record:
-            what += f", {record['dtype']}"
-        lines.append([what, *(f"{record['ns'][name] / 1000:.3g}" for name in names)])
+        lines.append([what, *(digits(record["ns"][name] / unit) for name in names)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -43,11 +46,12 @@ def text_of(record, source):
         if "gpu" in record
         else f"a {record['cpu']} with {record['threads']} threads"
     )
-    imports = ", ".join(f"{name} {each['ms']:.3g} ms" for name, each in record["import"].items())
+    float32 = [each for each in record["tables"] if each["dtype"] == "float32"]
+    imports = ", ".join(f"{name} {digits(each['ms'])} ms" for name, each in record["import"].items())
     return (
         f"Measured on {where}, NumPy {record['numpy']}, by `bench/compare_arrays.py`; {source} has all of it.\n"
-        f"Imports: {imports}. Small calls, the host's microseconds:\n\n{table(record['small'])}\n"
-        f"Larger arrays, microseconds:\n\n{table(record['tables'])}"
+        f"Imports: {imports}. Small calls, the host's microseconds:\n\n{table(record['small'], 1e3)}\n"
+        f"Larger arrays of float32, milliseconds:\n\n{table(float32, 1e6)}"
     )
 
 
