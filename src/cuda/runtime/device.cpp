@@ -8,19 +8,23 @@
 
 namespace rtopk::cuda {
 
-const char* architectures() noexcept { return RTOPK_CUDA_ARCHITECTURES; }
+namespace {
 
 /// What to say where there is no code for a GPU. Otherwise each launch would fail with "no kernel image is available".
-static Status no_code_for(Device device, int capability) noexcept {
+Status no_code_for(Device device, int capability) noexcept {
   cudaDeviceProp properties{};
   const bool known = cudaGetDeviceProperties(&properties, device.ordinal) == cudaSuccess;
   if (!known) cudaGetLastError();
   return core::status(StatusCode::not_supported,
-                      "device is cuda:%d, %.60s with compute capability %d.%d, and this build has code for %.60s; "
+                      "device is cuda:%d, %.40s with compute capability %d.%d, and this build has code for %.60s; "
                       "accepted: cpu, or a build with CMAKE_CUDA_ARCHITECTURES=%d",
                       device.ordinal, known ? properties.name : "a GPU", capability / 10, capability % 10,
                       architectures(), capability);
 }
+
+}  // namespace
+
+const char* architectures() noexcept { return RTOPK_CUDA_ARCHITECTURES; }
 
 Status runtime_error(const char* what, int error) noexcept {
   return core::status(StatusCode::device_error, "%s: %s", what, cudaGetErrorString(static_cast<cudaError_t>(error)));
