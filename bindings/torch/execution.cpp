@@ -1,11 +1,11 @@
 // Devices, streams, threads and workspace of operator calls.
 #include "execution.hpp"
 
-#include <array>
-#include <mutex>
 #include <stdexcept>
 
 #include <torch/csrc/stable/ops.h>
+
+#include "common/gpu_traits.hpp"
 
 // Defined in libtorch_cuda, which a torch without CUDA does not have. Weak, so that one binary serves both: this
 // library links libtorch.so, which loads libtorch_cuda if it exists.
@@ -20,22 +20,6 @@ void on_torch_threads(void*, std::int64_t count, void (*task)(void*, std::int64_
   torch::stable::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) task(task_context, i);
   });
-}
-
-/// Cached: querying the driver takes longer than a small selection, and the answer does not change.
-const Traits& traits_of_gpu(std::int32_t ordinal) {
-  struct Known {
-    std::once_flag asked;
-    Traits traits;
-  };
-  static std::array<Known, 64> known;
-  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= known.size()) {
-    refuse("device is cuda:" + std::to_string(ordinal) +
-           "; accepted: cuda:0 to cuda:" + std::to_string(known.size() - 1));
-  }
-  Known& gpu = known[static_cast<std::size_t>(ordinal)];
-  std::call_once(gpu.asked, [&] { check(query_traits({DeviceKind::cuda, ordinal}, gpu.traits)); });
-  return gpu.traits;
 }
 
 }  // namespace
@@ -60,32 +44,17 @@ Device device_of(const Tensor& tensor) {
 }
 
 Traits traits_of(const Device& device) {
-  if (device.kind == DeviceKind::cuda) return traits_of_gpu(device.ordinal);
+  if (device.kind == DeviceKind::cuda) {
+    Traits traits;
+    check(bindings::traits_of_gpu(device.ordinal, traits));
+    return traits;
+  }
   return {.threads = static_cast<std::int32_t>(torch::stable::get_num_threads())};
 }
 
 const Executor& torch_executor() {
   static constexpr Executor executor{on_torch_threads, nullptr};
   return executor;
-}
-
-CpuWorkspace::CpuWorkspace(std::size_t bytes) : bytes_(bytes) {
-  struct Kept {
-    std::unique_ptr<std::byte[]> memory;
-    std::size_t bytes = 0;
-  };
-  static thread_local Kept kept;
-  if (bytes > kMaxKeptBytes) {
-    own_.reset(new std::byte[bytes]);
-    memory_ = own_.get();
-    return;
-  }
-  if (kept.bytes < bytes) {
-    kept.bytes = 0;
-    kept.memory.reset(new std::byte[bytes]);
-    kept.bytes = bytes;
-  }
-  memory_ = kept.memory.get();
 }
 
 void* current_stream(std::int32_t ordinal) {

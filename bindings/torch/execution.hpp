@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -11,6 +11,7 @@
 
 #include <rtopk/rtopk.hpp>
 
+#include "common/cpu_workspace.hpp"
 #include "rows.hpp"
 
 namespace rtopk::torch_binding {
@@ -28,21 +29,6 @@ Traits traits_of(const Device& device);
 /// Runs tasks on torch's threads: a second pool would compete for the same cores.
 const Executor& torch_executor();
 
-/// Workspace for one CPU call. Every thread keeps a small buffer, because small calls need a few kilobytes each time
-/// and malloc may take as long as the call. A thread may have only one CpuWorkspace at a time.
-class CpuWorkspace {
- public:
-  explicit CpuWorkspace(std::size_t bytes);
-  Workspace get() const { return {memory_, bytes_}; }
-
- private:
-  static constexpr std::size_t kMaxKeptBytes = std::size_t{1} << 18;
-
-  std::size_t bytes_;
-  std::unique_ptr<std::byte[]> own_;
-  std::byte* memory_ = nullptr;
-};
-
 /// The current stream of a GPU.
 void* current_stream(std::int32_t ordinal);
 
@@ -53,7 +39,7 @@ Tensor gpu_workspace(std::size_t bytes, const Tensor& like);
 template <class F>
 void execute_on(const Device& device, const Tensor& tensor, std::size_t workspace_bytes, F&& f) {
   if (device.kind == DeviceKind::cpu) {
-    const CpuWorkspace workspace(workspace_bytes);
+    const bindings::CpuWorkspace workspace(workspace_bytes);
     f(workspace.get(), Launch{.executor = &torch_executor()});
     return;
   }

@@ -9,6 +9,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "aggregation.hpp"
+#include "common/build_text.hpp"
 #include "execution.hpp"
 #include "expert_routes.hpp"
 #include "general_rows.hpp"
@@ -147,12 +148,7 @@ std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool larg
   return {values, selectors};
 }
 
-std::string build_text() {
-  const BuildInfo info = build_info();
-  return std::string("version=") + version() + "\ncuda=" + (info.cuda ? "1" : "0") +
-         "\nhighway=" + (info.highway ? "1" : "0") + "\ncpu_target=" + info.cpu_target +
-         "\ncpu_targets=" + info.cpu_targets + "\n";
-}
+std::string build_text() { return bindings::build_text(); }
 
 }  // namespace
 }  // namespace rtopk::torch_binding

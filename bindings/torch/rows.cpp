@@ -7,48 +7,24 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include "common/row_layout.hpp"
+
 namespace rtopk::torch_binding {
 namespace {
 
-/// Dimensions that can be merged into one with a constant stride.
-struct Level {
-  std::int64_t size = 1;
-  std::int64_t stride = 0;
-};
-
-/// True if the rows along the last dimension have a layout that a Problem can describe: one row stride, or groups with
-/// a second stride. If so, writes it to `seen`.
+/// Whether a Problem can describe the rows along the last dimension. If so, writes it to `seen`.
 bool has_rows(const Tensor& tensor, Rows& seen) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
-  const std::size_t last = sizes.size() - 1;
-  seen.cols = sizes[last];
-  seen.element_stride = seen.cols > 1 ? strides[last] : 1;
-  if (seen.element_stride < 1) return false;  // expanded: the same element repeated
-  Level levels[2];
-  std::size_t used = 0;
-  for (std::size_t i = last; i-- > 0;) {
-    if (sizes[i] == 1) continue;
-    if (used > 0 && strides[i] == levels[used - 1].stride * levels[used - 1].size) {
-      levels[used - 1].size *= sizes[i];
-    } else if (used < 2) {
-      levels[used++] = {sizes[i], strides[i]};
-    } else {
-      return false;
-    }
-  }
-  auto [rows, groups] = levels;
-  const std::int64_t least = seen.element_stride == 1 ? seen.cols : 1;
-  if (used == 1 && rows.stride < least) {  // expanded or overlapping rows: groups of one
-    groups = rows;
-    rows = {};
-    used = 2;
-  }
-  seen.rows = rows.size * groups.size;
-  seen.row_stride = rows.size > 1 ? rows.stride : seen.cols * seen.element_stride;
-  seen.group_rows = used == 2 ? rows.size : 0;
-  seen.group_stride = used == 2 ? groups.stride : 0;
-  return rows.size == 1 || rows.stride >= least;
+  bindings::RowLayout layout;
+  const bool found = bindings::describe_rows(sizes.data(), strides.data(), sizes.size(), layout);
+  seen.rows = layout.rows;
+  seen.cols = layout.cols;
+  seen.row_stride = layout.row_stride;
+  seen.element_stride = layout.element_stride;
+  seen.group_rows = layout.group_rows;
+  seen.group_stride = layout.group_stride;
+  return found;
 }
 
 /// A view with dimension `from` moved to `to`. The others keep their order.

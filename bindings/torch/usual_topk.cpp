@@ -141,7 +141,7 @@ bool usual_topk(const TopkCall& call, TopkHandles& results, bool (*is_wanted)(co
   Made indices(seen, call.k, static_cast<std::int32_t>(ScalarType::Long));
   const Output output{.values = values.memory(), .indices = indices.memory()};
   const Plan& plan = plan_for(problem);
-  const CpuWorkspace workspace(plan.workspace_bytes);
+  const bindings::CpuWorkspace workspace(plan.workspace_bytes);
   check(run(plan, seen.data, output, workspace.get(), Launch{.executor = &torch_executor()}));
   results = {values.release(), indices.release()};
   return true;

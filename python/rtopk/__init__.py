@@ -6,7 +6,8 @@
 array([[0, 2],
        [1, 2]])
 
-:func:`top_k` takes any array: of NumPy, CuPy, JAX, or with ``__dlpack__``. :mod:`rtopk.jax` works inside of ``jax.jit``.
+:func:`top_k` takes any array: of NumPy, CuPy, JAX, or with ``__dlpack__``; :func:`top_k_mask`, :func:`top_k_dense` and
+:func:`top_k_compact` give the same selection in other forms. :mod:`rtopk.jax` works inside of ``jax.jit``.
 
 For PyTorch, :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and
 :func:`compact` give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from
@@ -25,11 +26,12 @@ from ._version import __version__
 if TYPE_CHECKING:
     from . import distributed, jax, moe, nn, serving
     from ._accelerate import accelerate, is_accelerated, set_accelerated
-    from ._arrays import top_k
-    from ._compact import CBSR, compact, expand
+    from ._arrays import top_k, top_k_compact, top_k_dense, top_k_mask
+    from ._compact import compact, expand
     from ._info import info
     from ._maxk import maxk, topk_mask
     from ._paged import topk_paged
+    from ._results import CBSR, TopK
     from ._rows import TopKThreshold
     from ._segments import topk_segments
     from ._topk import topk
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 # Where each name comes from; a module is its own.
 _MODULES = ("distributed", "jax", "moe", "nn", "serving")
 _NAMES = {
-    "CBSR": "_compact",
+    "CBSR": "_results",
+    "TopK": "_results",
     "TopKThreshold": "_rows",
     "accelerate": "_accelerate",
     "compact": "_compact",
@@ -47,6 +50,9 @@ _NAMES = {
     "maxk": "_maxk",
     "set_accelerated": "_accelerate",
     "top_k": "_arrays",
+    "top_k_compact": "_arrays",
+    "top_k_dense": "_arrays",
+    "top_k_mask": "_arrays",
     "topk": "_topk",
     "topk_mask": "_maxk",
     "topk_paged": "_paged",
@@ -55,6 +61,7 @@ _NAMES = {
 
 __all__ = [
     "CBSR",
+    "TopK",
     "TopKThreshold",
     "__version__",
     "accelerate",
@@ -70,6 +77,9 @@ __all__ = [
     "serving",
     "set_accelerated",
     "top_k",
+    "top_k_compact",
+    "top_k_dense",
+    "top_k_mask",
     "topk",
     "topk_mask",
     "topk_paged",
@@ -77,11 +87,24 @@ __all__ = [
 ]
 
 
+def _part(module: str, name: str):
+    """A module of the package. Where it needs a package that is not installed, the error says how to get it."""
+    try:
+        return importlib.import_module(module, __name__)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "jax"):
+            raise
+        raise ModuleNotFoundError(
+            f"rtopk.{name} needs {error.name}, which is not installed: pip install 'rtopk[{error.name}]'",
+            name=error.name,
+        ) from None
+
+
 def __getattr__(name: str):
     if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)  # which makes it an attribute
+        return _part(f".{name}", name)  # which makes it an attribute
     if name in _NAMES:
-        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+        value = getattr(_part(f".{_NAMES[name]}", name), name)
         globals()[name] = value  # the next use does not come here
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch.library import register_autograd, register_fake, register_vmap
 from torch.overrides import handle_torch_function
@@ -11,18 +9,12 @@ from torch.overrides import handle_torch_function
 from . import _onnx
 from ._calls import check_tensor, pairs, selected
 from ._operators import OPS, checked_shape, scattered, vmap_pairs
+from ._results import CBSR
 from ._rows import compact_of_rows
 from ._rules import is_printed
 from ._torch_internals import is_overridden, selection_kernel
 
 _compact_kernel = selection_kernel("rtopk::compact")
-
-
-class CBSR(NamedTuple):
-    """Compact balanced sparse rows: k values of every row, and the columns that they stand in, ascending."""
-
-    values: torch.Tensor
-    selectors: torch.Tensor  #: uint8 for rows of up to 256 elements, uint16 for up to 65536
 
 
 def compact(

@@ -1,39 +1,46 @@
 """What this installation of rtopk consists of, and which hardware it can use."""
 
-import warnings
+from importlib import import_module
 from typing import TypedDict
 
-import torch
-
-from ._library import build
+from ._build import SCALAR, facts
 from ._version import __version__
-
-_BUILD = build()
-_SCALAR = (
-    "rtopk was built without Highway: on CPU tensors it is slower than torch.topk, and accelerate() leaves them to"
-    " torch; to change that, install Highway (Debian, Ubuntu: libhwy-dev), then rtopk again"
-)
-
-if _BUILD["highway"] != "1":
-    warnings.warn(_SCALAR, stacklevel=3)  # points to the import of rtopk
 
 
 class Info(TypedDict):
     """What :func:`info` returns."""
 
     version: str
-    torch: str
+    arrays: str  # "usable", or the reason why rtopk.top_k is not
+    operators: str  # "usable", or the reason why the operators for PyTorch are not
+    torch: str | None  # its version; None where it is not installed
     torch_cuda: str | None  # the CUDA that torch was built for
     cuda_built: bool
+    cuda_architectures: list[str]  # the GPUs that this build has code for, as in CMAKE_CUDA_ARCHITECTURES
     cuda: str  # "usable", or the reason why it is not
     gpus: list[str]
     highway: bool
-    cpu: str  # what runs on CPU tensors; for a slow build, also why it is slow
+    cpu: str  # what runs in host memory; for a slow build, also why it is slow
     cpu_target: str  # the instruction set used on this machine
     cpu_targets: list[str]
 
 
-def _cuda_state(built: bool) -> str:
+def _part(name):
+    """A module with a compiled part, and why it cannot be used."""
+    try:
+        return import_module(f".{name}", __package__), "usable"
+    except ImportError as error:
+        return None, str(error)
+
+
+def _torch():
+    try:
+        return import_module("torch")
+    except ImportError:
+        return None
+
+
+def _cuda_of_torch(built, torch):
     if built and torch.version.cuda is None:
         return "rtopk was built with CUDA, and this torch has none: CPU tensors only"
     if not built and torch.version.cuda is not None:
@@ -46,25 +53,70 @@ def _cuda_state(built: bool) -> str:
     return "usable" if torch.cuda.is_available() else "rtopk and this torch have CUDA, and there is no usable GPU"
 
 
+def _cuda_of_arrays(built, native):
+    """By the driver's word, and by whether there is code for the GPU."""
+    if not built:
+        return "rtopk was built without CUDA: arrays in host memory only"
+    try:
+        native.compute_capability(0)
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        return str(error)
+    return "usable"
+
+
+def _gpus_of_arrays(native):
+    found = []
+    while True:
+        try:
+            capability = native.compute_capability(len(found))
+        except ValueError:  # there are no more
+            return found
+        except (NotImplementedError, RuntimeError) as error:
+            if "compute capability" not in str(error):
+                return found
+            found.append(f"cuda:{len(found)}: {error}")
+            continue
+        found.append(f"cuda:{len(found)} with compute capability {capability // 10}.{capability % 10}")
+
+
 def info() -> Info:
     """What this installation of rtopk consists of, and which hardware it can use. :class:`Info` lists the fields.
 
     >>> import rtopk
-    >>> sorted(rtopk.info())
-    ['cpu', 'cpu_target', 'cpu_targets', 'cuda', 'cuda_built', 'gpus', 'highway', 'torch', 'torch_cuda', 'version']
+    >>> sorted(rtopk.info())[:6]
+    ['arrays', 'cpu', 'cpu_target', 'cpu_targets', 'cuda', 'cuda_architectures']
     """
-    built = _BUILD["cuda"] == "1"
-    usable = built and torch.cuda.is_available()
-    highway = _BUILD["highway"] == "1"
+    native, arrays = _part("_native")
+    library, operators = _part("_library")
+    torch = _torch()
+    if library is not None:
+        build = library.build()
+    elif native is not None:
+        build = facts(native.build_text())
+    else:
+        raise ImportError(f"rtopk has no compiled part that works. For arrays: {arrays}. For PyTorch: {operators}")
+    built = build["cuda"] == "1"
+    highway = build["highway"] == "1"
+    if library is not None:
+        cuda = _cuda_of_torch(built, torch)
+        usable = built and torch.cuda.is_available()
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if usable else []
+    else:
+        cuda, gpus = _cuda_of_arrays(built, native), _gpus_of_arrays(native) if built else []
+    if native is not None and gpus and (reason := _cuda_of_arrays(built, native)) != "usable":
+        cuda = reason  # there is a GPU, and no code for it
     return {
         "version": __version__,
-        "torch": torch.__version__,
-        "torch_cuda": torch.version.cuda,
+        "arrays": arrays,
+        "operators": operators,
+        "torch": torch and torch.__version__,
+        "torch_cuda": torch and torch.version.cuda,
         "cuda_built": built,
-        "cuda": _cuda_state(built),
-        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if usable else [],
+        "cuda_architectures": build["cuda_architectures"].split(),
+        "cuda": cuda,
+        "gpus": gpus,
         "highway": highway,
-        "cpu": f"{_BUILD['cpu_target']}, with Highway" if highway else f"scalar: {_SCALAR}",
-        "cpu_target": _BUILD["cpu_target"],
-        "cpu_targets": _BUILD["cpu_targets"].split(),
+        "cpu": f"{build['cpu_target']}, with Highway" if highway else f"scalar: {SCALAR}",
+        "cpu_target": build["cpu_target"],
+        "cpu_targets": build["cpu_targets"].split(),
     }

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import torch
 
+from ._build import facts, warn_of_slow_build
+
 MIN_TORCH = (2, 10)
 PATH = Path(__file__).with_name("librtopk_torch.so")
 
@@ -15,7 +17,11 @@ def _load() -> None:
         minimum = ".".join(map(str, MIN_TORCH))
         raise ImportError(f"rtopk needs torch {minimum} or later, and this is torch {torch.__version__}")
     if not PATH.exists():
-        raise ImportError(f"rtopk is not built: {PATH} is missing; `pip install .` in its sources builds it")
+        raise ImportError(
+            f"rtopk's operators for PyTorch were left out when it was built ({PATH} is missing), because torch was not"
+            " there yet; now that it is, install rtopk again: pip install --force-reinstall --no-deps"
+            " --no-build-isolation 'rtopk[torch]'. rtopk.top_k takes any array, without them"
+        )
     try:
         torch.ops.load_library(PATH)
     except OSError as error:
@@ -27,5 +33,8 @@ _load()
 
 
 def build() -> dict[str, str]:
-    """How the operators were built: version, cuda, highway, cpu_target, cpu_targets."""
-    return dict(line.split("=", 1) for line in torch.ops.rtopk.build_text().splitlines())
+    """How the operators were built."""
+    return facts(torch.ops.rtopk.build_text())
+
+
+warn_of_slow_build(torch.ops.rtopk.build_text())

@@ -16,6 +16,7 @@ inline Status refuse() noexcept {
   return {StatusCode::not_supported,
           "device is cuda, and this build has no CUDA backend; accepted: cpu, or a build that has it"};
 }
+inline const char* architectures() noexcept { return ""; }
 inline Status query_traits(Device, Traits&) noexcept { return refuse(); }
 inline Status make_plan(const gnn::Transposition&, gnn::TranspositionPlan&) noexcept { return refuse(); }
 template <class... Arguments>

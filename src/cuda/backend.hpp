@@ -11,6 +11,9 @@
 
 namespace rtopk::cuda {
 
+/// The GPUs that this build has code for, as BuildInfo gives them.
+const char* architectures() noexcept;
+
 Status query_traits(Device device, Traits& traits) noexcept;
 
 /// The only plan that needs the device: CUB tells how much workspace its sort takes there.

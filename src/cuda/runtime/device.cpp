@@ -1,11 +1,26 @@
 // Queries a device through the CUDA runtime, and turns the runtime's errors into a Status.
 #include <cuda_runtime_api.h>
 
+#include "core/architectures.hpp"
 #include "core/checks.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/runtime/errors.hpp"
 
 namespace rtopk::cuda {
+
+const char* architectures() noexcept { return RTOPK_CUDA_ARCHITECTURES; }
+
+/// What to say where there is no code for a GPU. Otherwise each launch would fail with "no kernel image is available".
+static Status no_code_for(Device device, int capability) noexcept {
+  cudaDeviceProp properties{};
+  const bool known = cudaGetDeviceProperties(&properties, device.ordinal) == cudaSuccess;
+  if (!known) cudaGetLastError();
+  return core::status(StatusCode::not_supported,
+                      "device is cuda:%d, %.60s with compute capability %d.%d, and this build has code for %.60s; "
+                      "accepted: cpu, or a build with CMAKE_CUDA_ARCHITECTURES=%d",
+                      device.ordinal, known ? properties.name : "a GPU", capability / 10, capability % 10,
+                      architectures(), capability);
+}
 
 Status runtime_error(const char* what, int error) noexcept {
   return core::status(StatusCode::device_error, "%s: %s", what, cudaGetErrorString(static_cast<cudaError_t>(error)));
@@ -43,8 +58,10 @@ Status query_traits(Device device, Traits& traits) noexcept {
       return runtime_error("cudaDeviceGetAttribute", error);
     }
   }
+  const int capability = 10 * major.value + minor.value;
+  if (!core::has_code_for(architectures(), capability)) return no_code_for(device, capability);
   traits = Traits{.device = device,
-                  .compute_capability = 10 * major.value + minor.value,
+                  .compute_capability = capability,
                   .multiprocessors = multiprocessors.value,
                   .shared_bytes_per_block = shared.value};
   return {};

@@ -1,0 +1,66 @@
+"""Arrays on a GPU: those of CuPy, and those that CuPy can take over by DLPack.
+
+Results and workspace come from CuPy's memory pool, which reuses memory in the order of the stream; kernels are queued
+on CuPy's current stream of the array's device. Nothing waits for the GPU.
+"""
+
+import sys
+
+from .._native import of_address
+from . import host
+
+_DENSE, _MASK = 1, 2
+#: CUDA, and CUDA's managed memory.
+DLPACK_DEVICES = (2, 13)
+
+
+def of_cupy(form, a, k, options):
+    axis, mode, sorted, nan, *others = options
+    if nan == "last" and mode == "largest" and a.dtype.kind != "i":
+        return _with_nan_last(form, a, k, (axis, "smallest", sorted, "first", *others))
+    return _selected(form, a, k, options)
+
+
+def _selected(form, a, k, options):
+    cupy = sys.modules["cupy"]
+
+    def allocate(shape, dtype, zero):
+        array = (cupy.zeros if zero else cupy.empty)(shape, a.dtype if dtype is None else dtype)
+        return array, array.data.ptr
+
+    def call(array):
+        where = (array.data.ptr, array.shape, array.strides, array.dtype.name, "cuda", array.device.id)
+        return of_address(*where, cupy.cuda.get_current_stream().ptr, allocate, form, k, options)
+
+    with a.device:
+        result = call(a)
+        return call(cupy.ascontiguousarray(a)) if result is None else result
+
+
+def _with_nan_last(form, a, k, smallest):
+    """The smallest of the array with all signs changed, where NaN comes last: to see which rows have a NaN, the host
+    would have to wait for the GPU."""
+    cupy = sys.modules["cupy"]
+    with a.device:
+        if form == _DENSE:  # zeros would get a sign
+            return cupy.where(_selected(_MASK, -a, k, smallest), a, a.dtype.type(0))
+        result = _selected(form, -a, k, smallest)
+        if form == _MASK:
+            return result
+        values, places = result
+        return -values, places
+
+
+def of_dlpack_producer(form, a, kind, k, options):
+    """Of an array of another library. CuPy takes it over, with the streams' order that DLPack asks for."""
+    if kind not in DLPACK_DEVICES:
+        raise TypeError(f"a is on a device of DLPack's type {kind}; accepted: host memory and GPUs of NVIDIA")
+    try:
+        import cupy
+    except ImportError:
+        raise TypeError(
+            f"a is of type {type(a).__name__} and on a GPU, where results need a library that holds them; accepted: an"
+            " array of CuPy, PyTorch or JAX, or any other where CuPy is installed"
+        ) from None
+    result = of_cupy(form, cupy.from_dlpack(a), k, options)
+    return host.shared(a, result) if hasattr(a, "__array_namespace__") else result

@@ -1,0 +1,65 @@
+"""Arrays in host memory: of NumPy, of any library with __dlpack__, and what numpy.asarray takes."""
+
+import sys
+
+from .._build import warn_of_slow_build
+
+try:
+    from .._native import build_text, of_dlpack, of_numpy
+except ModuleNotFoundError as error:
+    if error.name == "nanobind_backend":
+        raise ModuleNotFoundError(
+            "rtopk.top_k needs nanobind-backend, which is not installed: pip install nanobind-backend", name=error.name
+        ) from None
+    raise ImportError(
+        "rtopk.top_k needs the module rtopk._native, which was left out when rtopk was built; with nanobind in the"
+        " environment, install rtopk again: pip install --force-reinstall --no-deps rtopk"
+    ) from error
+
+from . import mapped
+
+__all__ = ["DLPACK_DEVICES", "as_array", "of_dlpack_producer", "of_numpy", "of_numpy_kind", "shared"]
+
+#: Host memory, and host memory that CUDA keeps in place.
+DLPACK_DEVICES = (1, 3)
+
+warn_of_slow_build(build_text())
+
+
+def as_array(a):
+    """Lists, scalars, and other things that NumPy makes an array of."""
+    try:
+        import numpy
+    except ImportError:
+        raise TypeError(
+            f"a is of type {type(a).__name__}; accepted: an array, or what numpy.asarray takes, but numpy is not"
+            " installed"
+        ) from None
+    return numpy.asarray(a)
+
+
+def of_numpy_kind(a, *call):
+    """Of an ndarray or a subclass of it. Results are ndarrays, in memory."""
+    numpy = sys.modules["numpy"]
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(a, masked):
+        raise TypeError(
+            "a is a masked array, and no element can be left out; accepted: a.filled(value) with a value that is not"
+            " selected"
+        )
+    if isinstance(a, numpy.memmap) and mapped.is_large(a):
+        return mapped.select(of_numpy, a, *call)
+    return of_numpy(numpy.asarray(a), *call)
+
+
+def shared(a, result):
+    """Results, each of which has __dlpack__, as arrays of the library of `a`; of NumPy, if that does not tell."""
+    namespace = a.__array_namespace__() if hasattr(a, "__array_namespace__") else as_array(()).__array_namespace__()
+    if isinstance(result, tuple):
+        return tuple(namespace.from_dlpack(each) for each in result)
+    return namespace.from_dlpack(result)
+
+
+def of_dlpack_producer(a, *call):
+    """Of an array in host memory of any library that lends it."""
+    return shared(a, of_dlpack(a, *call))
