@@ -1,41 +1,12 @@
 // The handlers for calls on a GPU. They need no header of CUDA: the library takes a stream as an address.
-#include <algorithm>
-#include <array>
-#include <mutex>
+#include <cstdint>
 #include <optional>
-#include <string>
 
+#include "gpu_plans.hpp"
 #include "handlers.hpp"
 
 namespace rtopk::jax_binding {
 namespace {
-
-constexpr std::int32_t kMaxGpus = 64;
-
-/// Cached: querying the driver takes longer than a small selection, and the answer does not change.
-Status traits_of_gpu(std::int32_t ordinal, Traits& traits) {
-  struct Known {
-    std::once_flag asked;
-    Status status;
-    Traits traits;
-  };
-  static std::array<Known, kMaxGpus> known;
-  if (ordinal < 0 || ordinal >= kMaxGpus) {
-    return {StatusCode::not_supported, "the GPU has a number beyond 63; accepted: 0 to 63"};
-  }
-  Known& gpu = known[static_cast<std::size_t>(ordinal)];
-  std::call_once(gpu.asked, [&] { gpu.status = query_traits({DeviceKind::cuda, ordinal}, gpu.traits); });
-  traits = gpu.traits;
-  return gpu.status;
-}
-
-/// Plans the problem for a GPU.
-Status plan_for_gpu(std::int32_t ordinal, Problem problem, Plan& plan) {
-  problem.device = {DeviceKind::cuda, ordinal};
-  Traits traits;
-  if (const Status status = traits_of_gpu(ordinal, traits); !status.ok()) return status;
-  return make_plan(problem, traits, plan);
-}
 
 ffi::Error select_on_gpu(void* stream, std::int32_t ordinal, ffi::ScratchAllocator scratch, ffi::AnyBuffer operand,
                          ffi::RemainingRets results, Attributes attributes) {
@@ -91,19 +62,3 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rtopk_jax_cuda_capturable, rtopk::jax_binding::sel
                                   .RemainingRets()
                                   .Attrs<rtopk::jax_binding::Attributes>(),
                               {xla::ffi::Traits::kCmdBufferCompatible});
-
-std::int64_t rtopk_jax_workspace_bytes(const rtopk::jax_binding::Attributes* attributes, std::int64_t dtype,
-                                       const std::int64_t* sizes, std::int64_t rank) {
-  using namespace rtopk::jax_binding;
-  const Dimensions dimensions(sizes, static_cast<std::size_t>(rank));
-  rtopk::Problem problem;
-  if (read_problem(dimensions, static_cast<rtopk::DType>(dtype), *attributes, problem).failure()) return -1;
-  std::int64_t bytes = -1;
-  rtopk::Plan plan;
-  for (std::int32_t i = 0; i < kMaxGpus && plan_for_gpu(i, problem, plan).ok(); ++i) {
-    bytes = std::max(bytes, static_cast<std::int64_t>(plan.workspace_bytes));
-  }
-  return bytes;
-}
-
-std::int32_t rtopk_jax_has_cuda() { return rtopk::build_info().cuda ? 1 : 0; }

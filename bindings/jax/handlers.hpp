@@ -25,3 +25,6 @@ RTOPK_JAX_API std::int64_t rtopk_jax_workspace_bytes(const rtopk::jax_binding::A
 
 /// 1 if the library has its CUDA backend.
 RTOPK_JAX_API std::int32_t rtopk_jax_has_cuda();
+
+/// The minor version of XLA's interface that the handlers were built for.
+RTOPK_JAX_API std::int32_t rtopk_jax_interface();

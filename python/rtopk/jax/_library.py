@@ -39,9 +39,23 @@ def _load() -> ctypes.CDLL:
             " it where jax is installed"
         )
     try:
-        return ctypes.CDLL(str(PATH))
+        library = ctypes.CDLL(str(PATH))
     except OSError as error:
         raise ImportError(f"rtopk's handlers for JAX do not load: {error}") from error
+    _check_interface(library.rtopk_jax_interface())
+    return library
+
+
+def _check_interface(built: int) -> None:
+    """Handlers work with the interface that they were built for, and with later ones. JAX says so too, but too late: none
+    of its devices can be used any more."""
+    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    found = re.search(r"^#define XLA_FFI_API_MINOR (\d+)", header.read_text() if header.exists() else "", re.MULTILINE)
+    if found and int(found[1]) < built:
+        raise ImportError(
+            f"rtopk was built for a later JAX: its handlers use version 0.{built} of XLA's interface, and jax"
+            f" {jax.__version__} has 0.{found[1]}; build rtopk again with this jax installed, or install a later jax"
+        )
 
 
 def _register() -> None:

@@ -138,7 +138,7 @@ def _partitioning(ctx) -> dict | None:
         return None
     rows = len(ctx.avals_in[0].shape) - 1
     return {
-        "mhlo.frontend_attributes": mlir.ir_attribute({"num_batch_dims": str(rows)}),
+        "mhlo.frontend_attributes": mlir.ir.DictAttr.get({"num_batch_dims": mlir.ir.StringAttr.get(str(rows))}),
         "sdy.sharding_rule": _sharding_rule(ctx),
     }
 
