@@ -23,9 +23,8 @@ from pathlib import Path
 import wheel_archive
 from logged import ROOT, say
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-WORK = ROOT / "build" / "wheels"
+# The first is what `pip install .` compiles in (pyproject.toml).
+BUILD_DIRS = {"cpu": ROOT / "build" / "wheel", "cuda": ROOT / "build" / "wheel-cuda"}
 # What the user's environment has, and a second copy would break: PyTorch, and the CUDA runtime, which torch shares.
 NOT_GRAFTED = ("libtorch*.so", "libc10*.so", "libcudart.so.*")
 # GPUs of 8.6, 8.7 and 8.9 run the code for 8.0, those of 10.3 and 12.1 that for 10.0 and 12.0. The PTX behind, for 11.0
@@ -93,7 +92,7 @@ def main():
     parser.add_argument("--cuda", action="store_true", help="with the CUDA backend: the package rtopk-cu13")
     parser.add_argument("--architectures", help=f"GPUs to compile for, instead of {CUDA_ARCHITECTURES}")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    parser.add_argument("--build-dir", type=Path, help="where to compile, instead of a folder in build/wheels")
+    parser.add_argument("--build-dir", type=Path, help="where to compile, instead of a folder in build")
     parser.add_argument("--highway-archive", type=Path, help="Highway's pinned release, where there is no network")
     arguments = parser.parse_args()
 
@@ -102,8 +101,7 @@ def main():
         defines["CMAKE_CUDA_ARCHITECTURES"] = arguments.architectures
     if arguments.highway_archive:
         defines["RTOPK_HIGHWAY_ARCHIVE"] = arguments.highway_archive.resolve()
-    build = (arguments.build_dir or WORK / ("cuda" if arguments.cuda else "cpu")).resolve()
-    build.parent.mkdir(parents=True, exist_ok=True)
+    build = (arguments.build_dir or BUILD_DIRS["cuda" if arguments.cuda else "cpu"]).resolve()
     epoch = commit_time()
 
     say(f"building for {platform.machine()}{', with CUDA' if arguments.cuda else ''}")

@@ -20,11 +20,14 @@ from pathlib import Path
 
 from logged import ROOT, say
 
-WORK = ROOT / "build" / "wheels"
-# Of tests/python those that look at the package itself, and at selection; the package of the main build has to pass all.
+WORK = ROOT / "build" / "wheel-tests"
+# Of tests/python those that look at the package itself, and at selection: the main build has to pass all.
 STAGES = {
     "numpy": (["numpy"], ["tests/arrays"]),
-    "torch": (["torch"], [f"tests/python/test_{name}.py" for name in ("package", "import", "topk", "forms", "accelerate")]),
+    "torch": (
+        ["torch"],
+        [f"tests/python/test_{name}.py" for name in ("package", "import", "topk", "forms", "accelerate")],
+    ),
     "jax": (["jax"], ["tests/jax"]),
 }
 # What the tests look into binaries with. Compilers and CUDA stay hidden.
@@ -67,7 +70,9 @@ class Environment:
         )
 
     def install(self, *requirements):
-        done = self.run("-m", "pip", "install", "-q", "--only-binary=:all:", "--disable-pip-version-check", *requirements)
+        done = self.run(
+            "-m", "pip", "install", "-q", "--only-binary=:all:", "--disable-pip-version-check", *requirements
+        )
         if done.returncode != 0:
             sys.exit(f"{done.stdout}\nwheel_test.py: pip could not install {' '.join(map(str, requirements))}")
 
@@ -96,7 +101,7 @@ def run_stages(wheel, python, stages, more):
     version = subprocess.run(
         [python, "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    environment = Environment(python, WORK / f"test-{version}")
+    environment = Environment(python, WORK / f"python-{version}")
     say(f"Python {version}: {wheel.name}")
     environment.install(wheel, "pytest", "hypothesis", *more)
     for stage in stages:
@@ -126,7 +131,9 @@ def main():
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--python", nargs="+", default=[sys.executable], help="the interpreters to test with")
     parser.add_argument("--stage", nargs="+", choices=STAGES, default=list(STAGES))
-    parser.add_argument("--with", nargs="+", default=[], dest="more", metavar="REQUIREMENT", help="such as numpy==1.23.5")
+    parser.add_argument(
+        "--with", nargs="+", default=[], dest="more", metavar="REQUIREMENT", help="such as numpy==1.23.5"
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     wheel = arguments.wheel.resolve()

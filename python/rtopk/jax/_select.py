@@ -99,7 +99,9 @@ def _attributes(aval, form, k, axis, options: Options) -> Attributes:
 
 def _as_keywords(attributes: Attributes) -> dict:
     return {
-        name: np.float64(getattr(attributes, name)) if kind.__name__ == "c_double" else np.int64(getattr(attributes, name))
+        name: np.float64(getattr(attributes, name))
+        if kind.__name__ == "c_double"
+        else np.int64(getattr(attributes, name))
         for name, kind in attributes._fields_
     }
 
