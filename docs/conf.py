@@ -60,6 +60,10 @@ _MockObject.__or__ = lambda self, other: self
 library = types.ModuleType("rtopk._library")
 library.build = lambda: {"version": "", "cuda": "1", "highway": "1", "cpu_target": "", "cpu_targets": ""}
 sys.modules["rtopk._library"] = library
+native = types.ModuleType("rtopk._native")
+native.build_text = lambda: "highway=1"
+native.of_numpy = native.of_dlpack = native.of_address = None
+sys.modules["rtopk._native"] = native
 
 
 def signature_of_module(app, what, name, thing, options, signature, returns):

@@ -148,6 +148,20 @@ def install_package(label, folder):
     return site if run(f"{label}: install", command, f"{label}-install") else None
 
 
+package_lock = threading.Lock()
+
+
+@functools.cache
+def installed_once():
+    return install_package("release", ROOT / "build") if built("release") else None
+
+
+def package_of_release():
+    """Where the Python package of the release build is installed; the first step that asks does it. None: failed."""
+    with package_lock:
+        return installed_once()
+
+
 def lint():
     if shutil.which("run-clang-tidy") is None:
         return Result(skipped=[("lint", "run-clang-tidy is not installed")])
@@ -173,12 +187,21 @@ def torch():
     why = missing("pytest", "torch")
     if why:
         return Result(skipped=[("torch: tests/python", why)])
-    if not built("release"):
-        return Result(failed=["torch: there is no package to test"])
-    site = install_package("torch", ROOT / "build")
+    site = package_of_release()
     if site is None:
-        return Result(failed=["torch: install"])
+        return Result(failed=["torch: there is no package to test"])
     return pytest("torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site))
+
+
+def arrays():
+    """The same package with arrays of NumPy, as where torch is not installed."""
+    why = missing("pytest", "numpy", "nanobind")
+    if why:
+        return Result(skipped=[("arrays: tests/arrays", why)])
+    site = package_of_release()
+    if site is None:
+        return Result(failed=["arrays: there is no package to test"])
+    return pytest("arrays", "tests of the Python package with arrays", "tests/arrays", RTOPK_TEST_SITE=str(site))
 
 
 NO_CLANG = "clang++ is not installed"
@@ -236,8 +259,8 @@ def tsan():
     return ctest("tsan", wrapper=wrapper, RTOPK_TEST_SCALE=TSAN_SCALE, RTOPK_TEST_RUNNERS=TSAN_RUNNERS)
 
 
-# In the order in which they start. The release build takes longest, and torch and python need it.
-STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, torch, python)}
+# In the order in which they start. The release build takes longest, and torch, arrays and python need it.
+STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, torch, arrays, python)}
 
 
 def outcome_of(name):

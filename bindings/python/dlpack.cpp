@@ -182,24 +182,26 @@ Result DlpackAllocator::make(const Shape& shape, std::int64_t axis, ResultType t
   std::int64_t strides[kMaxDims];
   std::size_t sizes[kMaxDims];
   std::int64_t elements = 1;
+  bool empty = false;
   const auto place = [&](std::int64_t i) {
     strides[i] = elements;
     sizes[i] = static_cast<std::size_t>(shape.each[i]);
+    empty = empty || sizes[i] == 0;
     if (__builtin_mul_overflow(elements, shape.each[i] == 0 ? 1 : shape.each[i], &elements)) throw std::bad_alloc();
   };
   place(axis);
   for (std::int64_t i = shape.dims; i-- > 0;) {
     if (i != axis) place(i);
   }
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(elements, static_cast<std::int64_t>(bits / 8), &bytes)) throw std::bad_alloc();
+  std::int64_t bytes = 1;
+  if (!empty && __builtin_mul_overflow(elements, static_cast<std::int64_t>(bits / 8), &bytes)) throw std::bad_alloc();
   void* const data =
       zero ? std::calloc(static_cast<std::size_t>(bytes), 1) : std::malloc(static_cast<std::size_t>(bytes));
   if (data == nullptr) throw std::bad_alloc();
   const nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
-  const nb::ndarray<> array(data, static_cast<std::size_t>(shape.dims), sizes, owner, strides,
-                            nb::dlpack::dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1},
-                            kCpu);
+  const nb::ndarray<nb::array_api> array(
+      data, static_cast<std::size_t>(shape.dims), sizes, owner, strides,
+      nb::dlpack::dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1}, kCpu);
   return {nb::cast(array), data};
 }
 

@@ -21,23 +21,23 @@ namespace {
 namespace nb = nanobind;
 using nb::handle;
 
-nb::object of_numpy(handle array, int form, handle k, handle others) {
-  const Options options = parse_options(form, k, others);
+nb::object of_numpy(handle array, int form, handle others) {
+  const Options options = parse_options(form, others);
   const Array view = view_of_numpy(array);
   NumpyAllocator allocator(array, view.swapped);
   return select(view, options, allocator);
 }
 
-nb::object of_dlpack(handle array, int form, handle k, handle others) {
-  const Options options = parse_options(form, k, others);
+nb::object of_dlpack(handle array, int form, handle others) {
+  const Options options = parse_options(form, others);
   const Lent lent(array);
   DlpackAllocator allocator(lent.array().dtype);
   return select(lent.array(), options, allocator);
 }
 
 nb::object of_address(std::uint64_t address, handle shape, handle strides, const char* dtype, const char* device,
-                      std::int32_t ordinal, std::uint64_t stream, handle allocate, int form, handle k, handle others) {
-  const Options options = parse_options(form, k, others);
+                      std::int32_t ordinal, std::uint64_t stream, handle allocate, int form, handle others) {
+  const Options options = parse_options(form, others);
   CallingAllocator allocator(allocate);
   return select(view_of_address(address, shape, strides, dtype, device, ordinal), options, allocator,
                 reinterpret_cast<void*>(stream));

@@ -75,14 +75,14 @@ double number(const char* name, nb::handle value) {
 
 }  // namespace
 
-Options parse_options(int form, nb::handle k, nb::handle others) {
-  if (!PyTuple_CheckExact(others.ptr()) || PyTuple_Size(others.ptr()) != 10 || form < 0 || form > 3) {
-    refuse(PyExc_TypeError, "a form and a tuple of 10 options are wanted");
+Options parse_options(int form, nb::handle others) {
+  if (!PyTuple_CheckExact(others.ptr()) || PyTuple_Size(others.ptr()) != 11 || form < 0 || form > 3) {
+    refuse(PyExc_TypeError, "a form and a tuple of 11 options are wanted");
   }
   const auto option = [&](Py_ssize_t i) { return nb::handle(PyTuple_GetItem(others.ptr(), i)); };
-  const nb::handle axis = option(0), mode = option(1), sorted = option(2), nan = option(3), max_iter = option(4);
-  const nb::handle epsilon = option(5), rule = option(6), search = option(7), threads = option(8);
-  const nb::handle index_dtype = option(9);
+  const nb::handle k = option(0), axis = option(1), mode = option(2), sorted = option(3), nan = option(4);
+  const nb::handle max_iter = option(5), epsilon = option(6), rule = option(7), search = option(8);
+  const nb::handle threads = option(9), index_dtype = option(10);
   Options options;
   Problem& problem = options.problem;
   problem.form = static_cast<Form>(form);

@@ -16,9 +16,9 @@ struct Options {
   std::int32_t threads = 0;  ///< 0: as many as the process may use.
 };
 
-/// The arguments as they come from Python: a form as Form numbers it, k, and a tuple of the others in the order of
-/// top_k: axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype. Throws TypeError or ValueError
+/// The arguments as they come from Python: a form as Form numbers it, and a tuple of the others in the order of
+/// top_k: k, axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype. Throws TypeError or ValueError
 /// with the name of an argument and what is accepted.
-Options parse_options(int form, nanobind::handle k, nanobind::handle others);
+Options parse_options(int form, nanobind::handle others);
 
 }  // namespace rtopk::python_binding

@@ -103,6 +103,9 @@ ResultType index_result(IndexType type) {
   return ResultType::u8;
 }
 
+/// Up to so many elements one thread is faster, and to ask for the number of CPUs takes a tenth of a small call.
+constexpr std::int64_t kSmallElements = 8192;
+
 Traits traits_of(const Device& device, std::int32_t threads) {
   Traits traits;
   if (device.kind == DeviceKind::cuda) {
@@ -120,7 +123,8 @@ Traits traits_of(const Device& device, std::int32_t threads) {
 }
 
 void run_on_cpu(const Problem& problem, const Options& options, const void* input, const Output& output) {
-  const Traits traits = traits_of(problem.device, options.threads);
+  const bool small = problem.cols <= kSmallElements && problem.rows <= kSmallElements / problem.cols;
+  const Traits traits = traits_of(problem.device, small ? 1 : options.threads);
   const bool nan_last = options.nan_last && problem.direction == Direction::largest;
   Status status;
   {

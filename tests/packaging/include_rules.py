@@ -39,7 +39,11 @@ LAYERS = {
     "tools": Layer(layers=("include",), outside=("*",)),
     "paper": Layer(layers=("include", "tools"), outside=("*",)),
     "bindings": Layer(layers=("include",), outside=("*",)),
-    "bindings/torch": Layer(layers=("include", "src/internal"), outside=("*", "torch/", "ATen/", "c10/")),
+    "bindings/common": Layer(layers=("include",)),
+    "bindings/python": Layer(layers=("include", "bindings/common"), outside=("*",)),
+    "bindings/torch": Layer(
+        layers=("include", "src/internal", "bindings/common"), outside=("*", "torch/", "ATen/", "c10/")
+    ),
     "python": Layer(layers=("include",), outside=("*",)),
 }
 
@@ -70,7 +74,7 @@ def layer_of(path):
 
 def resolve(root, source, name):
     """The file of this tree that an include names, relative to the root, or None if it is an outside header."""
-    for folder in (source.parent, Path("src"), Path("include"), Path(".")):
+    for folder in (source.parent, Path("src"), Path("include"), Path("bindings"), Path(".")):
         candidate = root / folder / name
         if candidate.is_file():
             return candidate.resolve().relative_to(root.resolve())

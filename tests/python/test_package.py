@@ -14,7 +14,22 @@ import pytest
 import torch
 
 import rtopk
-from rtopk import _accelerate, _compact, _info, _library, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving
+from rtopk import (
+    _accelerate,
+    _arrays,
+    _compact,
+    _info,
+    _library,
+    _maxk,
+    _paged,
+    _rows,
+    _segments,
+    _topk,
+    moe,
+    nn,
+    pyg,
+    serving,
+)
 from stable_symbols import by_owner, owner_of, undefined_symbols
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +58,7 @@ def test_info():
 )
 def test_info_explains_a_mixture(built, torch_cuda, says, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", torch_cuda)
-    assert says in _info._cuda_state(built)
+    assert says in _info._cuda_of_torch(built, torch)
 
 
 @pytest.mark.skipif(rtopk.info()["cuda_built"] or not torch.cuda.is_available(), reason="no GPU, or rtopk can use it")
@@ -56,7 +71,7 @@ def test_public_names_are_documented_and_typed():
     for name in rtopk.__all__:
         thing = getattr(rtopk, name)
         if callable(thing):
-            assert ">>>" in thing.__doc__ or name == "CBSR", name
+            assert ">>>" in thing.__doc__ or name in ("CBSR", "TopK"), name
             for parameter in inspect.signature(thing).parameters.values():
                 assert parameter.annotation is not inspect.Parameter.empty, f"{name}({parameter.name})"
     assert (Path(rtopk.__file__).parent / "py.typed").exists()
@@ -72,7 +87,7 @@ def test_the_reference_has_the_signature_of_topk():
     assert written == str(shown)[1:-1].replace("'", '"')
 
 
-MODULES = [rtopk, _accelerate, _compact, _info, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving]
+MODULES = [rtopk, _accelerate, _arrays, _compact, _info, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

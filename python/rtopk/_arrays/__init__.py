@@ -14,12 +14,12 @@ _ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
 _new = tuple.__new__
 
 
-def _other(form, a, k, options):
+def _other(form, a, options):
     """Of arrays that are not NumPy's, or the first of NumPy's."""
     global _ndarray
     if _ndarray is None:
         _ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
-    return select(form, a, k, options)
+    return select(form, a, options)
 
 
 def top_k(
@@ -82,9 +82,9 @@ def top_k(
     if type(a) is _ndarray:
         return _new(
             TopK,
-            of_numpy(a, PAIRS, k, (axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype)),
+            of_numpy(a, PAIRS, (k, axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype)),
         )
-    return _other(PAIRS, a, k, (axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype))
+    return _other(PAIRS, a, (k, axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype))
 
 
 def top_k_mask(
@@ -108,8 +108,8 @@ def top_k_mask(
     array([ True, False,  True])
     """
     if type(a) is _ndarray:
-        return of_numpy(a, MASK, k, (axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
-    return _other(MASK, a, k, (axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
+        return of_numpy(a, MASK, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
+    return _other(MASK, a, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
 
 
 def top_k_dense(
@@ -133,8 +133,8 @@ def top_k_dense(
     array([3., 0., 2.])
     """
     if type(a) is _ndarray:
-        return of_numpy(a, DENSE, k, (axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
-    return _other(DENSE, a, k, (axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
+        return of_numpy(a, DENSE, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
+    return _other(DENSE, a, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
 
 
 def top_k_compact(
@@ -159,6 +159,6 @@ def top_k_compact(
     """
     if type(a) is _ndarray:
         return _new(
-            CBSR, of_numpy(a, COMPACT, k, (axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
+            CBSR, of_numpy(a, COMPACT, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
         )
-    return _other(COMPACT, a, k, (axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
+    return _other(COMPACT, a, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))

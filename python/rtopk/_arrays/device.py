@@ -14,14 +14,14 @@ _DENSE, _MASK = 1, 2
 DLPACK_DEVICES = (2, 13)
 
 
-def of_cupy(form, a, k, options):
-    axis, mode, sorted, nan, *others = options
+def of_cupy(form, a, options):
+    k, axis, mode, sorted, nan, *others = options
     if nan == "last" and mode == "largest" and a.dtype.kind != "i":
-        return _with_nan_last(form, a, k, (axis, "smallest", sorted, "first", *others))
-    return _selected(form, a, k, options)
+        return _with_nan_last(form, a, (k, axis, "smallest", sorted, "first", *others))
+    return _selected(form, a, options)
 
 
-def _selected(form, a, k, options):
+def _selected(form, a, options):
     cupy = sys.modules["cupy"]
 
     def allocate(shape, dtype, zero):
@@ -30,28 +30,28 @@ def _selected(form, a, k, options):
 
     def call(array):
         where = (array.data.ptr, array.shape, array.strides, array.dtype.name, "cuda", array.device.id)
-        return of_address(*where, cupy.cuda.get_current_stream().ptr, allocate, form, k, options)
+        return of_address(*where, cupy.cuda.get_current_stream().ptr, allocate, form, options)
 
     with a.device:
         result = call(a)
         return call(cupy.ascontiguousarray(a)) if result is None else result
 
 
-def _with_nan_last(form, a, k, smallest):
+def _with_nan_last(form, a, smallest):
     """The smallest of the array with all signs changed, where NaN comes last: to see which rows have a NaN, the host
     would have to wait for the GPU."""
     cupy = sys.modules["cupy"]
     with a.device:
         if form == _DENSE:  # zeros would get a sign
-            return cupy.where(_selected(_MASK, -a, k, smallest), a, a.dtype.type(0))
-        result = _selected(form, -a, k, smallest)
+            return cupy.where(_selected(_MASK, -a, smallest), a, a.dtype.type(0))
+        result = _selected(form, -a, smallest)
         if form == _MASK:
             return result
         values, places = result
         return -values, places
 
 
-def of_dlpack_producer(form, a, kind, k, options):
+def of_dlpack_producer(form, a, kind, options):
     """Of an array of another library. CuPy takes it over, with the streams' order that DLPack asks for."""
     if kind not in DLPACK_DEVICES:
         raise TypeError(f"a is on a device of DLPack's type {kind}; accepted: host memory and GPUs of NVIDIA")
@@ -62,5 +62,5 @@ def of_dlpack_producer(form, a, kind, k, options):
             f"a is of type {type(a).__name__} and on a GPU, where results need a library that holds them; accepted: an"
             " array of CuPy, PyTorch or JAX, or any other where CuPy is installed"
         ) from None
-    result = of_cupy(form, cupy.from_dlpack(a), k, options)
+    result = of_cupy(form, cupy.from_dlpack(a), options)
     return host.shared(a, result) if hasattr(a, "__array_namespace__") else result

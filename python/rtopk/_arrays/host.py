@@ -54,10 +54,17 @@ def of_numpy_kind(a, *call):
 
 def shared(a, result):
     """Results, each of which has __dlpack__, as arrays of the library of `a`; of NumPy, if that does not tell."""
-    namespace = a.__array_namespace__() if hasattr(a, "__array_namespace__") else as_array(()).__array_namespace__()
     if isinstance(result, tuple):
-        return tuple(namespace.from_dlpack(each) for each in result)
-    return namespace.from_dlpack(result)
+        return tuple(shared(a, each) for each in result)
+    if hasattr(a, "__array_namespace__"):
+        return a.__array_namespace__().from_dlpack(result)
+    try:
+        return as_array(()).__array_namespace__().from_dlpack(result)
+    except (RuntimeError, BufferError) as error:
+        raise TypeError(
+            f"a is of type {type(a).__name__}, whose library does not tell how to make an array (it has no"
+            f" __array_namespace__), and NumPy cannot hold the results: {error}"
+        ) from None
 
 
 def of_dlpack_producer(a, *call):

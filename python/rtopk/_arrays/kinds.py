@@ -1,6 +1,6 @@
 """Which arrays are selected from in which way.
 
-A call is a form, an array, k, and the options of top_k in their order: (axis, mode, sorted, nan, max_iter, epsilon,
+A call is a form, an array, and the arguments of top_k in their order: (k, axis, mode, sorted, nan, max_iter, epsilon,
 rule, search, threads, index_dtype). No library is imported here but the one that the array comes from.
 """
 
@@ -19,34 +19,34 @@ def is_instance(a, module, name):
     return found is not None and isinstance(a, found)
 
 
-def select(form, a, k, options):
+def select(form, a, options):
     """One selection, from any array."""
     if is_instance(a, "torch", "Tensor"):
         from . import frameworks
 
-        return frameworks.of_torch(form, a, k, *options)
+        return frameworks.of_torch(form, a, *options)
     if is_instance(a, "jax", "Array"):
         from . import frameworks
 
-        return frameworks.of_jax(form, a, k, *options)
-    result = _of_array(form, a, k, options)
+        return frameworks.of_jax(form, a, *options)
+    result = _of_array(form, a, options)
     if form == PAIRS:
         return TopK(*result)
     return CBSR(*result) if form == COMPACT else result
 
 
-def _of_array(form, a, k, options):
+def _of_array(form, a, options):
     if is_instance(a, "numpy", "ndarray"):
-        return host.of_numpy_kind(a, form, k, options)
+        return host.of_numpy_kind(a, form, options)
     if is_instance(a, "cupy", "ndarray"):
         from . import device
 
-        return device.of_cupy(form, a, k, options)
+        return device.of_cupy(form, a, options)
     if hasattr(a, "__dlpack__") and hasattr(a, "__dlpack_device__"):
         kind, _ = a.__dlpack_device__()
         if kind in host.DLPACK_DEVICES:
-            return host.of_dlpack_producer(a, form, k, options)
+            return host.of_dlpack_producer(a, form, options)
         from . import device
 
-        return device.of_dlpack_producer(form, a, kind, k, options)
-    return host.of_numpy_kind(host.as_array(a), form, k, options)
+        return device.of_dlpack_producer(form, a, kind, options)
+    return host.of_numpy_kind(host.as_array(a), form, options)

@@ -1,0 +1,191 @@
+"""Arrays of CuPy, on a GPU: what is selected, on which stream, and that nothing waits."""
+
+import numpy as np
+import pytest
+
+import rtopk
+from oracle import KINDS, bits, check, rows
+
+pytestmark = pytest.mark.gpu
+
+DTYPES = [np.float32, np.float16, np.float64, np.int32]
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+def on_gpu(cupy, function):
+    """A function of arrays of CuPy as one of arrays of NumPy, whose layout stays."""
+
+    def call(a, *arguments, **options):
+        results = function(moved(cupy, a), *arguments, **options)
+        if isinstance(results, tuple):
+            assert all(type(each) is cupy.ndarray for each in results)
+            return tuple(cupy.asnumpy(each) for each in results)
+        assert type(results) is cupy.ndarray
+        return cupy.asnumpy(results)
+
+    return call
+
+
+def moved(cupy, a):
+    """A copy on the GPU with the same strides."""
+    if a.size == 0:
+        return cupy.empty(a.shape, a.dtype)
+    base = a
+    while base.base is not None and isinstance(base.base, np.ndarray):
+        base = base.base
+    whole = cupy.asarray(base)
+    if not base.flags.c_contiguous or any(stride < 0 for stride in a.strides):
+        return cupy.asarray(a)
+    offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return cupy.ndarray(a.shape, a.dtype, memptr=whole.data + offset, strides=a.strides)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+@pytest.mark.parametrize("nan", ["first", "last"])
+def test_values_and_indices(cupy, dtype, kind, mode, nan):
+    for shape, k in [((7, 40), 5), ((3, 5000), 40), ((200, 9), 9), ((33,), 1), ((2, 300_000), 100)]:
+        a = rows(kind, shape, dtype)
+        values, places = on_gpu(cupy, rtopk.top_k)(a, k, mode=mode, nan=nan)
+        expected = rtopk.top_k(a, k, mode=mode, nan=nan)
+        np.testing.assert_array_equal(places, expected.indices)
+        np.testing.assert_array_equal(values, expected.values)
+        if kind != "nan" and kind != "infinite":
+            np.testing.assert_array_equal(bits(values), bits(expected.values))
+        unsorted = on_gpu(cupy, rtopk.top_k)(a, k, mode=mode, nan=nan, sorted=False, index_dtype="int32")
+        assert unsorted[1].dtype == np.int32
+        np.testing.assert_array_equal(np.sort(unsorted[1], -1), np.sort(places, -1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("nan", ["first", "last"])
+def test_other_forms(cupy, dtype, nan):
+    for shape, k, axis in [((7, 40), 5, -1), ((3, 300, 20), 40, 1), ((64, 9), 8, 0)]:
+        a = rows("nan", shape, dtype)
+        for mode in ("largest", "smallest"):
+            options = {"axis": axis, "mode": mode, "nan": nan}
+            for function in (rtopk.top_k_mask, rtopk.top_k_dense):
+                np.testing.assert_array_equal(on_gpu(cupy, function)(a, k, **options), function(a, k, **options))
+            values, selectors = on_gpu(cupy, rtopk.top_k_compact)(a, k, **options)
+            expected = rtopk.top_k_compact(a, k, **options)
+            assert selectors.dtype == expected.selectors.dtype
+            np.testing.assert_array_equal(selectors, expected.selectors)
+            np.testing.assert_array_equal(values, expected.values)
+
+
+def test_layouts_and_axes(cupy):
+    base = rows("ties", (12, 16, 20), np.float32)
+    four = rows("ties", (5, 6, 7, 8), np.float32)
+    views = [base, np.asfortranarray(base), base.transpose(2, 0, 1), base[1:5, ::2, 3:], base[..., 1:], base[::-1]]
+    views += [base[..., ::-1], np.broadcast_to(base[:, :1], base.shape), four[::2, ::2, ::2, ::2], base[:0]]
+    for a in views:
+        for axis in range(-a.ndim, a.ndim):
+            k = (a.shape[axis] + 1) // 2
+            check(on_gpu(cupy, rtopk.top_k), a, k, axis=axis)
+
+
+def test_nothing_to_select(cupy):
+    a = cupy.ones((3, 4), cupy.float32)
+    assert rtopk.top_k(a, 0).values.shape == (3, 0)
+    assert not rtopk.top_k_mask(a, 0).any() and not rtopk.top_k_dense(a, 0).any()
+    assert rtopk.top_k(cupy.ones((0, 4), cupy.float32), 2).indices.shape == (0, 2)
+
+
+def test_errors(cupy):
+    a = cupy.ones((3, 4), cupy.float32)
+    with pytest.raises(ValueError, match="k is 5; accepted: 0 to 4, the length of axis -1"):
+        rtopk.top_k(a, 5)
+    with pytest.raises(ValueError, match="threads is 2; accepted for an array on a GPU: None"):
+        rtopk.top_k(a, 1, threads=2)
+    with pytest.raises(TypeError, match="a has dtype int64; accepted: float32"):
+        rtopk.top_k(a.astype(cupy.int64), 1)
+    with pytest.raises(ValueError, match="a has 0 dimensions"):
+        rtopk.top_k(cupy.float32(1) + cupy.zeros((), cupy.float32), 1)
+
+
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_streams(cupy, non_blocking):
+    """Queued behind what the current stream has: an input that is written late is read late."""
+    a = cupy.zeros((4096, 4096), cupy.float32)
+    late = cupy.asarray(rows("normal", a.shape, np.float32))
+    expected = rtopk.top_k(cupy.asnumpy(late), 8).indices
+    cupy.cuda.Device().synchronize()
+    stream = cupy.cuda.Stream(non_blocking=non_blocking)
+    with stream:
+        for _ in range(50):
+            cupy.sqrt(a, out=a)
+        a[...] = late
+        result = rtopk.top_k(a, 8)
+        busy = not stream.done
+        after = result.indices + 0
+    assert busy, "the call returned before the GPU was done"
+    stream.synchronize()
+    np.testing.assert_array_equal(cupy.asnumpy(after), expected)
+
+
+def test_memory_is_the_pools_and_is_reused(cupy):
+    a = cupy.asarray(rows("normal", (512, 4096), np.float32)).T  # along its columns: needs workspace
+    pool = cupy.get_default_memory_pool()
+    rtopk.top_k(a, 8, axis=0)
+    used = pool.used_bytes()
+    total = pool.total_bytes()
+    for _ in range(20):
+        rtopk.top_k(a, 8, axis=0)
+    assert pool.used_bytes() == used and pool.total_bytes() == total
+
+
+def test_another_device_than_the_current_one(cupy):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("there is one GPU")
+    host = rows("ties", (100, 300), np.float32)
+    with cupy.cuda.Device(1):
+        a = cupy.asarray(host)
+    with cupy.cuda.Device(0):
+        result = rtopk.top_k(a, 5)
+        assert cupy.cuda.Device().id == 0
+    assert result.values.device.id == result.indices.device.id == 1
+    np.testing.assert_array_equal(cupy.asnumpy(result.indices), rtopk.top_k(host, 5).indices)
+
+
+def test_graph_capture(cupy):
+    """A recorded call selects from what the input has when the graph is launched."""
+    a = cupy.zeros((256, 1000), cupy.float32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        warm = rtopk.top_k(a, 8)  # the pool then has the memory
+        del warm
+        stream.synchronize()
+        stream.begin_capture()
+        result = rtopk.top_k(a, 8)
+        graph = stream.end_capture()
+        for seed in (1, 2):
+            host = rows("normal", a.shape, np.float32, seed)
+            a.set(host, stream=stream)
+            graph.launch(stream)
+            stream.synchronize()
+            np.testing.assert_array_equal(cupy.asnumpy(result.indices), rtopk.top_k(host, 8).indices)
+
+
+def test_other_producers_on_a_gpu(cupy):
+    a = cupy.asarray(rows("ties", (40, 50), np.float32))
+
+    class Producer:
+        def __dlpack_device__(self):
+            return a.__dlpack_device__()
+
+        def __dlpack__(self, **options):
+            return a.__dlpack__(**options)
+
+    result = rtopk.top_k(Producer(), 3)
+    assert type(result.values) is cupy.ndarray
+    np.testing.assert_array_equal(cupy.asnumpy(result.indices), rtopk.top_k(cupy.asnumpy(a), 3).indices)
+
+
+def test_info_knows_the_gpu():
+    facts = rtopk.info()
+    assert facts["cuda"] == "usable" and facts["gpus"] and facts["cuda_architectures"]
