@@ -37,8 +37,8 @@ def maxk(
            [ 0., -1.,  0.]], dtype=float32)
     """
     x = checked_operand("maxk", x)
-    if x.dtype.name not in DTYPES:
-        raise TypeError(f"maxk does not take {x.dtype.name}; accepted: {', '.join(DTYPES)}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"maxk does not take {x.dtype}; accepted: {', '.join(map(str, DTYPES))}")
     axis = checked_axis(x, axis)
     k = checked_k("maxk", x, k, axis)
     if k == 0:
