@@ -57,7 +57,7 @@ def _derivative(k, axis, options, primals, tangents):
     (x,), (tangent,) = primals, tangents
     if tangent.dtype == jax.dtypes.float0:
         return _kept(x, k, axis, options), tangent
-    kept = mask(x, k, axis, options)
+    kept = mask(jax.lax.stop_gradient(x), k, axis, options)
     return jnp.where(kept, x, jnp.zeros((), x.dtype)), jnp.where(kept, tangent, jnp.zeros((), tangent.dtype))
 
 
