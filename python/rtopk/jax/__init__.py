@@ -7,10 +7,11 @@
 Array([[0, 2],
        [1, 2]], dtype=int32)
 
-:func:`top_k` stands for ``jax.lax.top_k``, :func:`approx_max_k` and :func:`approx_min_k` for the functions of those names
-in ``jax.lax``; :func:`maxk` is the MaxK activation.
+:func:`top_k` stands for ``jax.lax.top_k``, :func:`approx_max_k` and :func:`approx_min_k` for the functions of those
+names in ``jax.lax``; :func:`maxk` is the MaxK activation.
 """
 
+from . import _library  # noqa: F401  # first: it says what is missing
 from ._approx import approx_max_k, approx_min_k
 from ._maxk import maxk
 from ._topk import top_k

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -62,6 +63,7 @@ def _one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
     return value
 
 
+@lru_cache(typed=True)  # an eager call on a small array takes little longer than these checks
 def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Options:
     if max_iter is not None:
         max_iter = index(max_iter)
@@ -75,5 +77,10 @@ def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Op
     if not isinstance(sorted, (bool, np.bool_)):
         raise TypeError(f"sorted is {sorted!r}; accepted: True or False")
     return Options(
-        _one_of("mode", mode, MODES), bool(sorted), max_iter or 0, check_rule(rule), epsilon, _one_of("search", search, SEARCHES)
-    )  # fmt: skip
+        mode=_one_of("mode", mode, MODES),
+        sorted=bool(sorted),
+        max_iter=max_iter or 0,
+        rule=check_rule(rule),
+        epsilon=epsilon,
+        search=_one_of("search", search, SEARCHES),
+    )

@@ -35,8 +35,8 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"rtopk.jax needs jax {minimum} or later, and this is jax {jax.__version__}")
     if not PATH.exists():
         raise ImportError(
-            f"rtopk was built without JAX: {PATH} is missing; `pip install --no-build-isolation .` in its sources builds"
-            " it where jax is installed"
+            f"rtopk was built without JAX: {PATH} is missing; `pip install --no-build-isolation .` in its sources"
+            " builds it where jax is installed"
         )
     try:
         library = ctypes.CDLL(str(PATH))
@@ -47,8 +47,8 @@ def _load() -> ctypes.CDLL:
 
 
 def _check_interface(built: int) -> None:
-    """Handlers work with the interface that they were built for, and with later ones. JAX says so too, but too late: none
-    of its devices can be used any more."""
+    """Handlers work with the interface that they were built for, and with later ones. JAX says so too, but too late:
+    none of its devices can be used any more."""
     header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
     found = re.search(r"^#define XLA_FFI_API_MINOR (\d+)", header.read_text() if header.exists() else "", re.MULTILINE)
     if found and int(found[1]) < built:

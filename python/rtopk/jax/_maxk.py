@@ -37,8 +37,8 @@ def maxk(
            [ 0., -1.,  0.]], dtype=float32)
     """
     x = checked_operand("maxk", x)
-    if x.dtype.name not in DTYPES:
-        raise TypeError(f"maxk does not take {x.dtype.name}; accepted: {', '.join(DTYPES)}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"maxk does not take {x.dtype}; accepted: {', '.join(map(str, DTYPES))}")
     axis = checked_axis(x, axis)
     k = checked_k("maxk", x, k, axis)
     if k == 0:
@@ -57,7 +57,7 @@ def _derivative(k, axis, options, primals, tangents):
     (x,), (tangent,) = primals, tangents
     if tangent.dtype == jax.dtypes.float0:
         return _kept(x, k, axis, options), tangent
-    kept = mask(x, k, axis, options)
+    kept = mask(jax.lax.stop_gradient(x), k, axis, options)
     return jnp.where(kept, x, jnp.zeros((), x.dtype)), jnp.where(kept, tangent, jnp.zeros((), tangent.dtype))
 
 

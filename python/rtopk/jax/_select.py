@@ -16,7 +16,7 @@ from jax.interpreters import batching, mlir, xla
 from ._library import CAPTURABLE_TARGET, HAS_CUDA, TARGET, Attributes, workspace_bytes
 
 # In the order of the library's enumerators.
-DTYPES = ("float32", "float16", "bfloat16", "float64", "int32")
+DTYPES = tuple(map(jax.numpy.dtype, ("float32", "float16", "bfloat16", "float64", "int32")))
 FORMS = ("pairs", "dense", "mask")
 MODES = ("largest", "smallest")
 RULES = ("threshold_first", "printed")
@@ -59,8 +59,8 @@ def _abstract(operand, *, form, k, axis, options):
     sharding = getattr(operand, "sharding", None)
     if sharding is not None and sharding.spec and sharding.spec[axis] is not None:
         raise ValueError(
-            f"the operand is split over devices along axis {axis}, which is selected along: {operand}; accepted: an operand"
-            " that is whole along this axis (jax.sharding.reshard)"
+            f"the operand is split over devices along axis {axis}, which is selected along: {operand}; accepted: an"
+            " operand that is whole along this axis (jax.sharding.reshard)"
         )
     shape = list(operand.shape)
     if form != "pairs":
@@ -176,7 +176,7 @@ def _lower(ctx, operand, *, form, k, axis, options, platform):
         )
     workspace = None
     if HAS_CUDA and not exported and _is_static(aval) and _on_one_device(ctx):
-        workspace = workspace_bytes(attributes, DTYPES.index(aval.dtype.name), aval.shape)
+        workspace = workspace_bytes(attributes, DTYPES.index(aval.dtype), aval.shape)
     if workspace is None:
         return _call(ctx, operand, TARGET, attributes, axis)
     planned = ctx.replace(avals_out=[*ctx.avals_out, jax.core.ShapedArray((workspace,), np.uint8)])

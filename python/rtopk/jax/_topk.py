@@ -33,8 +33,8 @@ def top_k(
     and split over devices: see the page on JAX.
 
     Args:
-        operand: an array with at least one dimension. float32, float16, bfloat16, float64 and int32 are selected from as
-            they are, shorter integers, bool, uint32 and float8 are brought to one of these types first. int64 and
+        operand: an array with at least one dimension. float32, float16, bfloat16, float64 and int32 are selected from
+            as they are; shorter integers, bool, uint32 and float8 are brought to one of these types first. int64 and
             uint64 are left to ``jax.lax.top_k``.
         k: how many elements to select, from 0 to the size along the axis.
         axis: the axis to select along.
@@ -47,8 +47,8 @@ def top_k(
         epsilon: stop when the search interval is this narrow, relative to the best value (the paper's Algorithm 1).
             0: exact.
         search: "fast", or "bisection" for the passes of the paper. The result is the same.
-        total_order: how NaN and zeros compare. False: NaN of either sign is greater than every number, and -0 equals +0,
-            as in torch.topk. True: as in ``jax.lax.top_k`` on a CPU, negative NaN is the least, positive NaN the
+        total_order: how NaN and zeros compare. False: NaN of either sign is greater than every number, and -0 equals
+            +0, as in torch.topk. True: as in ``jax.lax.top_k`` on a CPU, negative NaN is the least, positive NaN the
             greatest (by their bits), and -0 is less than +0. This takes one more pass over the operand.
 
     Returns:
@@ -63,56 +63,57 @@ def top_k(
     operand = checked_operand("top_k", operand)
     axis = checked_axis(operand, axis)
     k = checked_k("top_k", operand, k, axis)
-    options = checked_options(
-        mode=mode, sorted=sorted, max_iter=max_iter, rule=rule, epsilon=epsilon, search=search
-    )  # fmt: skip
-    if (options.max_iter or options.epsilon) and (total_order or operand.dtype.name in _LEFT_TO_LAX):
-        name = "max_iter" if options.max_iter else "epsilon"
-        raise ValueError(
-            f"{name} is given for an operand of {operand.dtype.name} with total_order={total_order}; accepted: early"
-            f" stopping without total_order, and of types other than {' and '.join(_LEFT_TO_LAX)}"
-        )
+    options = checked_options(mode=mode, sorted=sorted, max_iter=max_iter, rule=rule, epsilon=epsilon, search=search)
+    if options.max_iter or options.epsilon:
+        _check_early(operand, options, total_order)
     return list(_top_k(operand, k, axis, options, bool(total_order)))
+
+
+def _check_early(operand, options, total_order):
+    name = f"max_iter={options.max_iter}" if options.max_iter else f"epsilon={options.epsilon}"
+    if total_order:
+        raise ValueError(f"{name} is given with total_order; accepted: one of them")
+    if operand.dtype in _LEFT_TO_LAX:
+        raise ValueError(f"{name} is given for {operand.dtype}; accepted: every other type, or exact selection")
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3, 4))
 def _selected(operand, k, axis, options, total_order):
-    name = operand.dtype.name
-    if name in _LEFT_TO_LAX:
+    dtype = operand.dtype
+    is_float, is_integer = jnp.issubdtype(dtype, jnp.floating), jnp.issubdtype(dtype, jnp.integer)
+    if dtype in _LEFT_TO_LAX or (total_order and dtype.itemsize == 8):
         return _by_lax(operand, k, axis, options)
-    if total_order and jnp.issubdtype(operand.dtype, jnp.floating):
-        if operand.dtype.itemsize == 8:  # no integer of this size is selected from
-            return _by_lax(operand, k, axis, options)
+    if total_order and is_float:
         return _by_keys(operand, k, axis, options)
-    if name in DTYPES:
+    if dtype in DTYPES:
         return tuple(pairs(operand, k, axis, options))
-    if name == "uint32":
+    if dtype == jnp.uint32:
         keys, indices = pairs(_shifted_to_int32(operand), k, axis, options)
         return _shifted_to_uint32(keys), indices
-    if jnp.issubdtype(operand.dtype, jnp.integer) or name == "bool":
+    if is_integer or dtype == jnp.bool_:
         values, indices = pairs(operand.astype(jnp.int32), k, axis, options)
-        return values.astype(operand.dtype), indices
-    if jnp.issubdtype(operand.dtype, jnp.floating):  # of 8 bits or fewer
-        _, indices = pairs(operand.astype(jnp.float32), k, axis, options)
+        return values.astype(dtype), indices
+    if is_float:  # of 8 bits or fewer
+        indices = pairs(operand.astype(jnp.float32), k, axis, options)[1]
         return _gathered(operand, indices, axis), indices
     return _by_lax(operand, k, axis, options)  # which says what it does not take
 
 
 # ---- Other types and orders ----
 
-_LEFT_TO_LAX = ("int64", "uint64")
+# The library selects from no integers of 64 bits.
+_LEFT_TO_LAX = (jnp.dtype("int64"), jnp.dtype("uint64"))
 
 
 def _by_lax(operand, k, axis, options: Options):
-    """Exact selection by JAX. Bits are inverted for the smallest: that reverses the order of integers."""
-    is_integer = jnp.issubdtype(operand.dtype, jnp.integer)
+    """Exact selection by JAX. For the smallest, integers are inverted, which reverses their order."""
+    keys = jnp.moveaxis(operand, axis, -1)  # before JAX 0.8, lax.top_k has no axis
     if options.mode == "smallest":
-        keys = ~operand if is_integer else -operand
-        indices = lax.top_k(keys, k, axis=axis)[1]
-    else:
-        indices = lax.top_k(operand, k, axis=axis)[1]
+        keys = ~keys if jnp.issubdtype(operand.dtype, jnp.integer) else -keys
+    indices = lax.top_k(keys, k)[1]
     if not options.sorted:
-        indices = jnp.sort(indices, axis=axis)
+        indices = jnp.sort(indices)
+    indices = jnp.moveaxis(indices, -1, axis)
     return _gathered(operand, indices, axis), indices
 
 
