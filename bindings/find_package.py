@@ -4,5 +4,6 @@ import importlib.util
 import sys
 
 spec = importlib.util.find_spec(sys.argv[1])
-if spec is not None and spec.submodule_search_locations:
+# The folder of this file is searched too, and has folders of these names: they have no __init__.py, and so no origin.
+if spec is not None and spec.origin:
     print(spec.submodule_search_locations[0])

@@ -91,9 +91,9 @@ def test_name_and_size(wheel):
 
 def test_auditwheel_agrees_with_the_tag(wheel):
     tag = wheel.stem.split("-")[-1]
-    excluded = [f"--exclude={name}" for name in ("libtorch*.so",)]
-    text = " ".join(run([sys.executable, "-m", "auditwheel", "show", *excluded, wheel]).split())
-    assert f'consistent with the following platform tag: "{tag}"' in text
+    text = " ".join(run([sys.executable, "-m", "auditwheel", "show", wheel]).split())
+    # It would be consistent with less, as libtorch is not inside; the symbols that it has say which glibc it needs.
+    assert f'This constrains the platform tag to "{tag}".' in text
 
 
 def test_nothing_unexpected_is_inside(files):
