@@ -19,7 +19,6 @@ installed, on the same memory and with as many threads as rtopk.
 import argparse
 import importlib.util
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 import rtopk
-from checkout import origin
+from checkout import cpu_model, origin
 from whole_file import write_json
 
 SMALL = [((1, 64), 4), ((8, 256), 8), ((64, 64), 8), ((1, 4096), 16)]
@@ -205,14 +204,20 @@ def main():
     parser.add_argument("--json", type=Path, help="write everything to this file")
     parser.add_argument("--quick", action="store_true", help="a few shapes, a few times")
     options = parser.parse_args()
-    turns = 3 if options.quick else 15
+    turns = 3 if options.quick else 7
     dtypes, shapes = (DTYPES[:1], TABLES[:3]) if options.quick else (DTYPES, TABLES)
-    record = {**origin(), "machine": platform.machine(), "numpy": np.__version__, "rtopk": rtopk.__version__}
+    record = {
+        **origin(),
+        "cpu": cpu_model(),
+        "threads": len(os.sched_getaffinity(0)),
+        "numpy": np.__version__,
+        "rtopk": rtopk.__version__,
+    }
     record["import"] = import_times(3 if options.quick else 7)
     for name, values in record["import"].items():
         print(f"import {name}: {values['ms']:.1f} ms, {values['modules']} modules")
     if options.device == "cpu":
-        record["small"] = small_calls(turns)
+        record["small"] = small_calls(4 * turns)
         for each in record["small"]:
             show(each)
         record["tables"] = tables(turns, dtypes, shapes)

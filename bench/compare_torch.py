@@ -15,7 +15,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -28,7 +27,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch  # noqa: E402
 
 import librtopk
-from checkout import origin
+from checkout import cpu_model, origin
 from gpu_grids import matrix_of, random_cells
 from gpu_report import geometric_mean, percentile
 
@@ -204,15 +203,6 @@ def summary(cells):
         "slower_than_torch": sum(cell.speedup < 1 for cell in cells),
         "over_copy_256_to_1024_worst": max(middle) if middle else None,
     }
-
-
-def cpu_model():
-    try:
-        lines = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout.splitlines()
-    except (OSError, subprocess.CalledProcessError):
-        return platform.processor() or platform.machine()
-    fields = dict(line.split(":", 1) for line in lines if ":" in line)
-    return fields.get("Model name", platform.machine()).strip()
 
 
 def environment(library, threads):

@@ -60,6 +60,9 @@ _MockObject.__or__ = lambda self, other: self
 library = types.ModuleType("rtopk._library")
 library.build = lambda: {"version": "", "cuda": "1", "highway": "1", "cpu_target": "", "cpu_targets": ""}
 sys.modules["rtopk._library"] = library
+generated = types.ModuleType("rtopk._version")
+generated.__version__ = ""
+sys.modules["rtopk._version"] = generated
 native = types.ModuleType("rtopk._native")
 native.build_text = lambda: "highway=1"
 native.of_numpy = native.of_dlpack = native.of_address = None

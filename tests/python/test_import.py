@@ -50,6 +50,24 @@ def test_the_graph_package_says_what_it_needs(tmp_path):
     )
 
 
+def statements(tree):
+    """All nodes but those that type checkers alone read."""
+    if isinstance(tree, ast.If) and isinstance(tree.test, ast.Name) and tree.test.id == "TYPE_CHECKING":
+        return
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        yield from statements(child)
+
+
+def statements(tree):
+    """All nodes but those that type checkers alone read."""
+    if isinstance(tree, ast.If) and isinstance(tree.test, ast.Name) and tree.test.id == "TYPE_CHECKING":
+        return
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        yield from statements(child)
+
+
 def imports():
     """Of each module of the package, those that its import statements name."""
     package = Path(rtopk.__file__).parent
@@ -59,7 +77,7 @@ def imports():
         files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     for name, path in files.items():
         of = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in statements(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level:
                 above = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
                 base = ".".join(above[: len(above) - node.level + 1] + ([node.module] if node.module else []))
