@@ -132,7 +132,7 @@ def main():
     parser.add_argument("--python", nargs="+", default=[sys.executable], help="the interpreters to test with")
     parser.add_argument("--stage", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument(
-        "--with", nargs="+", default=[], dest="more", metavar="REQUIREMENT", help="such as numpy==1.23.5"
+        "--with", nargs="+", default=[], dest="more", metavar="REQUIREMENT", help="such as numpy==1.26.4"
     )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
