@@ -126,6 +126,22 @@ def table(rows):
         yield f"| {row['python']:8} | {installed:45} | {counts} |"
 
 
+def report(path, wheel, rows):
+    """Writes what was tested to a file; more tests of the same wheel are added to those that are there."""
+    facts = {
+        "wheel": wheel.name,
+        "bytes": wheel.stat().st_size,
+        "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "tests": [],
+    }
+    if path.exists():
+        before = json.loads(path.read_text())
+        facts = before if before["sha256"] == facts["sha256"] else facts
+    facts["tests"] += rows
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(facts, indent=2) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
@@ -140,13 +156,7 @@ def main():
     rows = [row for python in arguments.python for row in run_stages(wheel, python, arguments.stage, arguments.more)]
     print(f"\n{wheel.name}, {wheel.stat().st_size / 1e6:.2f} MB", *table(rows), sep="\n")
     if arguments.json:
-        results = {
-            "wheel": wheel.name,
-            "bytes": wheel.stat().st_size,
-            "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
-            "tests": rows,
-        }
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+        report(arguments.json, wheel, rows)
     return 1 if any(row["failed"] for row in rows) else 0
 
 
