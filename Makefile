@@ -16,7 +16,7 @@ endef
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh')
 
-.PHONY: help demo deb docs paper program test build bench clients gpu-check format lint setup clean
+.PHONY: help demo deb docs paper program test build wheel wheel-test bench clients gpu-check format lint setup clean
 
 help:
 	@echo 'make demo    select, check, time against torch.topk and draw build/demo.svg'
@@ -24,6 +24,8 @@ help:
 	@echo 'make test    every test that this machine can run, and make lint'
 	@echo 'make build   the library, with CUDA where nvcc is found, the program build/bin/rtopk and the tests'
 	@echo 'make deb     Debian packages of the library and the program: build/packages (ARGS=-DRTOPK_CUDA=OFF: without CUDA)'
+	@echo 'make wheel   the Python package for this machine: dist/*.whl (CUDA=1: with CUDA, which takes long)'
+	@echo 'make wheel-test  the same, installed in fresh environments and tested there'
 	@echo 'make docs    the documentation as a site: build/docs/index.html'
 	@echo 'make bench   the CPU speed table against torch.topk, with JSON in bench/results'
 	@echo 'make clients  packages that call torch.topk, with accelerate() on and off: docs/clients.md (ARGS="--only timm")'
@@ -69,6 +71,12 @@ test: setup
 build: setup
 	$(call configure,--preset release)
 	@cmake --build --preset release --parallel $(JOBS)
+
+wheel: setup
+	@$(PYTHON) scripts/wheel.py $(if $(CUDA),--cuda) $(ARGS)
+
+wheel-test: wheel
+	@$(PYTHON) scripts/wheel_test.py "$$(ls -t dist/*.whl | head -n 1)"
 
 bench: build
 	@$(PYTHON) bench/compare_torch.py --dtype f32 f16 bf16 --json bench/results/cpu.json

@@ -1,5 +1,6 @@
 # Highway, with which the CPU backend is written. RTOPK_HIGHWAY says which one:
-#   ON      the one that is installed, or else a pinned release, downloaded and built here
+#   ON      the one that is installed, or else a pinned release, downloaded and built here; RTOPK_HIGHWAY_ARCHIVE is its
+#           .tar.gz where that cannot be downloaded
 #   STATIC  one that need not be found at run time: an installed static library, or the pinned release. Where neither can be
 #           had, the installed shared library, which the Python package then carries
 #   OFF     none: the CPU backend is the scalar reference, which is slower than torch.topk
@@ -23,11 +24,16 @@ function(rtopk_download_highway result)
   set(name highway-${pinned_highway})
   set(sources ${PROJECT_BINARY_DIR}/${name})
   set(archive ${PROJECT_BINARY_DIR}/${name}.tar.gz)
-  foreach(url ${pinned_highway_urls})
+  set(urls ${pinned_highway_urls})
+  if(RTOPK_HIGHWAY_ARCHIVE)
+    get_filename_component(file ${RTOPK_HIGHWAY_ARCHIVE} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})
+    set(urls file://${file})
+  endif()
+  foreach(url ${urls})
     if(EXISTS ${sources})
       break()
     endif()
-    message(STATUS "rtopk: downloading Highway ${pinned_highway} from ${url}")
+    message(STATUS "rtopk: getting Highway ${pinned_highway} from ${url}")
     file(DOWNLOAD ${url} ${archive} STATUS status TIMEOUT ${download_seconds})
     list(GET status 0 failed)
     list(GET status 1 reason)
@@ -98,7 +104,7 @@ if(NOT RTOPK_HIGHWAY OR (RTOPK_HIGHWAY STREQUAL "AUTO" AND NOT installed))
 endif()
 
 set(sources "")
-if(RTOPK_DOWNLOAD AND NOT installed STREQUAL "STATIC_LIBRARY" AND (RTOPK_HIGHWAY STREQUAL "STATIC" OR NOT installed))
+if((RTOPK_DOWNLOAD OR RTOPK_HIGHWAY_ARCHIVE) AND NOT installed STREQUAL "STATIC_LIBRARY" AND (RTOPK_HIGHWAY STREQUAL "STATIC" OR NOT installed))
   rtopk_download_highway(sources)
 endif()
 
@@ -107,7 +113,7 @@ if(sources)
   set(RTOPK_HIGHWAY_TARGET hwy)
   set(RTOPK_HIGHWAY_LICENSE ${sources}/LICENSE-BSD3)
   set(hwy_VERSION ${pinned_highway})
-  set(which "downloaded")
+  set(which "built here")
 elseif(installed)
   set(RTOPK_HIGHWAY_TARGET hwy::hwy)
   set(which "installed")

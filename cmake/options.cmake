@@ -20,6 +20,10 @@ set_property(CACHE RTOPK_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(RTOPK_HIGHWAY ON CACHE STRING "ON, STATIC, AUTO or OFF")
 set_property(CACHE RTOPK_HIGHWAY PROPERTY STRINGS ON STATIC AUTO OFF)
 option(RTOPK_DOWNLOAD "Download Highway where it is not installed" ON)
+set(RTOPK_HIGHWAY_ARCHIVE "" CACHE FILEPATH "The pinned release of Highway, where it cannot be downloaded")
+# STATIC: users of librtopk need a driver, not a toolkit. SHARED: for a package that depends on one with the runtime.
+set(RTOPK_CUDART STATIC CACHE STRING "The CUDA runtime that librtopk links: STATIC or SHARED")
+set_property(CACHE RTOPK_CUDART PROPERTY STRINGS STATIC SHARED)
 # The Python package: the module for any array needs a Python with nanobind, the operators one with torch or with JAX.
 # AUTO: where the Python has it.
 foreach(front PYTHON TORCH JAX)

@@ -59,15 +59,6 @@ def statements(tree):
         yield from statements(child)
 
 
-def statements(tree):
-    """All nodes but those that type checkers alone read."""
-    if isinstance(tree, ast.If) and isinstance(tree.test, ast.Name) and tree.test.id == "TYPE_CHECKING":
-        return
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        yield from statements(child)
-
-
 def imports():
     """Of each module of the package, those that its import statements name."""
     package = Path(rtopk.__file__).parent

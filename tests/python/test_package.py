@@ -1,6 +1,7 @@
 """The package as its users find it: what it says of itself, its documentation, its binary."""
 
 import doctest
+import importlib.util
 import inspect
 import re
 import shutil
@@ -68,7 +69,8 @@ def test_a_build_without_cuda_says_so():
 
 
 def test_public_names_are_documented_and_typed():
-    for name in rtopk.__all__:
+    missing = {"jax"} if importlib.util.find_spec("jax") is None else set()
+    for name in sorted(set(rtopk.__all__) - missing):
         thing = getattr(rtopk, name)
         if callable(thing):
             assert ">>>" in thing.__doc__ or name in ("CBSR", "TopK"), name

@@ -26,8 +26,7 @@ DLPACK_DEVICES = (1, 3)
 warn_of_slow_build(build_text())
 
 
-def as_array(a):
-    """Lists, scalars, and other things that NumPy makes an array of."""
+def _numpy_for(a):
     try:
         import numpy
     except ImportError:
@@ -35,7 +34,12 @@ def as_array(a):
             f"a is of type {type(a).__name__}; accepted: an array, or what numpy.asarray takes, but numpy is not"
             " installed"
         ) from None
-    return numpy.asarray(a)
+    return numpy
+
+
+def as_array(a):
+    """Lists, scalars, and other things that NumPy makes an array of."""
+    return _numpy_for(a).asarray(a)
 
 
 def of_numpy_kind(a, *call):
@@ -59,7 +63,7 @@ def shared(a, result):
     if hasattr(a, "__array_namespace__"):
         return a.__array_namespace__().from_dlpack(result)
     try:
-        return as_array(()).__array_namespace__().from_dlpack(result)
+        return _numpy_for(a).from_dlpack(result)
     except (RuntimeError, BufferError) as error:
         raise TypeError(
             f"a is of type {type(a).__name__}, whose library does not tell how to make an array (it has no"
