@@ -148,6 +148,20 @@ def install_package(label, folder):
     return site if run(f"{label}: install", command, f"{label}-install") else None
 
 
+package_lock = threading.Lock()
+
+
+@functools.cache
+def release_package_once():
+    return install_package("package", ROOT / "build")
+
+
+def release_package():
+    """The Python package of the release build; the first step that asks installs it."""
+    with package_lock:
+        return release_package_once()
+
+
 def lint():
     if shutil.which("run-clang-tidy") is None:
         return Result(skipped=[("lint", "run-clang-tidy is not installed")])
@@ -175,10 +189,23 @@ def torch():
         return Result(skipped=[("torch: tests/python", why)])
     if not built("release"):
         return Result(failed=["torch: there is no package to test"])
-    site = install_package("torch", ROOT / "build")
+    site = release_package()
     if site is None:
         return Result(failed=["torch: install"])
     return pytest("torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site))
+
+
+def jax():
+    """The same package inside of JAX."""
+    why = missing("pytest", "jax")
+    if why:
+        return Result(skipped=[("jax: tests/jax", why)])
+    if not built("release"):
+        return Result(failed=["jax: there is no package to test"])
+    site = release_package()
+    if site is None:
+        return Result(failed=["jax: install"])
+    return pytest("jax", "tests of rtopk.jax", "tests/jax", RTOPK_TEST_SITE=str(site))
 
 
 NO_CLANG = "clang++ is not installed"
@@ -236,8 +263,8 @@ def tsan():
     return ctest("tsan", wrapper=wrapper, RTOPK_TEST_SCALE=TSAN_SCALE, RTOPK_TEST_RUNNERS=TSAN_RUNNERS)
 
 
-# In the order in which they start. The release build takes longest, and torch and python need it.
-STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, torch, python)}
+# In the order in which they start. The release build takes longest, and torch, jax and python need it.
+STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, torch, jax, python)}
 
 
 def outcome_of(name):
