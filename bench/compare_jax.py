@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Times rtopk.jax inside of jax.jit beside jax.lax.top_k, jax.lax.approx_max_k, the library's own call and a copy.
 
-All of them alternate over several matrices, together larger than the caches, so that each is read from memory. The copy
-moves as many bytes as a selection does: the input read once, k values and k int32 indices written once. Times are those
-of one matrix, medians over the repetitions. Before the timing, rtopk's results are compared with jax.lax.top_k's, bit by
-bit; of approximate selections the recall is measured.
+All of them alternate over several matrices, together larger than the caches, so that each is read from memory. The
+copy moves as many bytes as a selection does: the input read once, k values and k int32 indices written once. Times are
+those of one matrix, medians over the repetitions. Before the timing, rtopk's results are compared with jax.lax.top_k's,
+bit by bit; of approximate selections the recall is measured.
 
-On a GPU a compiled function selects from all matrices, and is called again without waiting until the calls take a while.
-The library is called through its C interface on a stream of its own, just as often. The host's time for a small call is
-measured at the end.
+On a GPU a compiled function selects from all matrices, and is called again without waiting until the calls take a
+while. The library is called through its C interface on a stream of its own, just as often. The host's time for a small
+call is measured at the end.
 
     python bench/compare_jax.py --json bench/results/jax-cpu.json
     python bench/compare_jax.py --device cuda --json bench/results/jax-h200.json

@@ -57,9 +57,13 @@ toc_object_entries_show_parents = "hide"
 sys.path.insert(0, str(ROOT / "python"))
 autodoc_mock_imports = ["torch", "numpy", "jax"]
 _MockObject.__or__ = lambda self, other: self
+_MockObject.__setitem__ = lambda self, key, value: None
 library = types.ModuleType("rtopk._library")
 library.build = lambda: {"version": "", "cuda": "1", "highway": "1", "cpu_target": "", "cpu_targets": ""}
 sys.modules["rtopk._library"] = library
+numbered = types.ModuleType("rtopk._version")
+numbered.__version__ = ""
+sys.modules["rtopk._version"] = numbered
 handlers = types.ModuleType("rtopk.jax._library")
 handlers.TARGET = handlers.CAPTURABLE_TARGET = ""
 handlers.HAS_CUDA, handlers.Attributes, handlers.workspace_bytes = True, object, None

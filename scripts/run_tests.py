@@ -152,14 +152,14 @@ package_lock = threading.Lock()
 
 
 @functools.cache
-def release_package_once():
-    return install_package("package", ROOT / "build")
+def installed_once():
+    return install_package("release", ROOT / "build") if built("release") else None
 
 
-def release_package():
-    """The Python package of the release build; the first step that asks installs it."""
+def package_of_release():
+    """Where the Python package of the release build is installed; the first step that asks does it. None: failed."""
     with package_lock:
-        return release_package_once()
+        return installed_once()
 
 
 def lint():
@@ -187,11 +187,9 @@ def torch():
     why = missing("pytest", "torch")
     if why:
         return Result(skipped=[("torch: tests/python", why)])
-    if not built("release"):
-        return Result(failed=["torch: there is no package to test"])
-    site = release_package()
+    site = package_of_release()
     if site is None:
-        return Result(failed=["torch: install"])
+        return Result(failed=["torch: there is no package to test"])
     return pytest("torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site))
 
 
@@ -200,11 +198,9 @@ def jax():
     why = missing("pytest", "jax")
     if why:
         return Result(skipped=[("jax: tests/jax", why)])
-    if not built("release"):
-        return Result(failed=["jax: there is no package to test"])
-    site = release_package()
+    site = package_of_release()
     if site is None:
-        return Result(failed=["jax: install"])
+        return Result(failed=["jax: there is no package to test"])
     return pytest("jax", "tests of rtopk.jax", "tests/jax", RTOPK_TEST_SITE=str(site))
 
 
