@@ -15,14 +15,15 @@ sys.path.append(str(ROOT / "bench"))  # librtopk: the library's own results
 # JAX would take three quarters of a GPU's memory, and tests start processes beside each other.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-# Hundreds of small programs: to compile them takes longer than to run them.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
-
 jax = pytest.importorskip("jax", reason="jax is not installed")
 try:
     import rtopk.jax
 except ImportError as error:
     pytest.skip(f"rtopk.jax is not there: {error}", allow_module_level=True)
+
+if not rtopk.jax._library.HAS_CUDA:
+    # Hundreds of small programs: to compile them takes longer than to run them. XLA reads this with its first device.
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 
 def _gpu_missing():

@@ -7,6 +7,6 @@ SCRIPT = (Path(__file__).parent / "sharded_calls.py").read_text()
 
 
 def test_four_devices(run_script):
-    flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=4"
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
     done = run_script(SCRIPT, XLA_FLAGS=flags, JAX_PLATFORMS="cpu").splitlines()
     assert {"rows", "columns", "two dimensions", "vmap", "maxk", "gradient", "shard_map"} <= set(done)
