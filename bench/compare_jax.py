@@ -3,7 +3,8 @@
 
 All of them alternate over several matrices, together larger than the caches, so that each is read from memory. The
 copy moves as many bytes as a selection does: the input read once, k values and k int32 indices written once. Times are
-those of one matrix, medians over the repetitions. Before the timing, rtopk's results are compared with jax.lax.top_k's,
+those of one matrix, medians over the repetitions. `nothing` is a compiled function that reads one element: what JAX
+takes for a call. Before the timing, rtopk's results are compared with jax.lax.top_k's,
 bit by bit; of approximate selections the recall is measured.
 
 On a GPU a compiled function selects from all matrices, and is called again without waiting until the calls take a
@@ -39,9 +40,11 @@ from checkout import origin  # noqa: E402
 from whole_file import write_json  # noqa: E402
 
 # More than the caches hold: 50 MB on an H200, tens of MB on CPUs.
-SWEPT_BYTES = {"cpu": 128 << 20, "cuda": 512 << 20}
+SWEPT_BYTES = {"cpu": 64 << 20, "cuda": 512 << 20}
 MAX_SWEPT_BYTES = 6 << 30
-MATRICES = range(2, 33)
+MATRICES = {"cpu": 8, "cuda": 32}  # at most
+# What takes longer is timed once.
+SLOW_SECONDS = 1.0
 # On a GPU, calls are queued until they take this long.
 QUEUED_SECONDS = 0.05
 # The passes of the early-stopped selection.
@@ -96,7 +99,7 @@ class Cell:
 
     def matrices(self, device):
         count = -(-SWEPT_BYTES[device] // self.input_bytes)
-        count = min(max(count, MATRICES.start), MATRICES.stop - 1, max(2, MAX_SWEPT_BYTES // self.input_bytes))
+        count = max(2, min(count, MATRICES[device], MAX_SWEPT_BYTES // self.input_bytes))
         keys = jax.random.split(jax.random.key(self.rows + self.cols), count)
         make = jax.jit(lambda key: jax.random.normal(key, (self.rows, self.cols)).astype(DTYPES[self.dtype]))
         return [make(key) for key in keys]
@@ -306,13 +309,15 @@ def measure(machine, cell, repeats):
     matrices = cell.matrices(machine.name)
     recalls = check(cell, matrices[0])
     sweeps = {"copy": machine.copy(cell, matrices), "library": machine.own_call(cell, matrices)}
+    sweeps["nothing"] = machine.compiled(lambda x: x[0, :1], matrices)
     sweeps |= {name: machine.compiled(function, matrices) for name, function in selections(cell).items()}
     for sweep in sweeps.values():
         machine.seconds(sweep)
     spans = {name: [] for name in sweeps}
-    for _ in range(repeats):
+    for turn in range(repeats):
         for name, sweep in sweeps.items():
-            spans[name].append(machine.seconds(sweep) / len(matrices) * 1e6)
+            if turn == 0 or spans[name][0] * len(matrices) < SLOW_SECONDS * 1e6:
+                spans[name].append(machine.seconds(sweep) / len(matrices) * 1e6)
     times = {name: statistics.median(each) for name, each in spans.items()}
     return {
         "dtype": cell.dtype,
@@ -373,7 +378,7 @@ def main():
     shapes = [Cell(*shape) for shape in SHAPES[arguments.device]][: 2 if arguments.quick else None]
     record = {**origin(), **machine.facts(), "jax": jax.__version__, "rtopk": library.version, "repeats": repeats}
     print(f"rtopk.jax {library.version} with jax {jax.__version__} on {record['device']}; microseconds")
-    columns = ("copy", "library", "rtopk", "lax.top_k", "lax.approx_max_k", f"rtopk max_iter {MAX_ITER}")
+    columns = ("nothing", "copy", "library", "rtopk", "lax.top_k", "lax.approx_max_k", f"rtopk max_iter {MAX_ITER}")
     print(f"{'':>28}", *(f"{name:>17}" for name in columns), f"{'x lax':>8} {'/ library':>9} {'/ copy':>7}")
     record["cells"] = []
     for cell in shapes:
