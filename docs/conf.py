@@ -55,8 +55,9 @@ toc_object_entries_show_parents = "hide"
 
 # Docstrings are read without torch and without a compiled package: a page must not wait for a compiler.
 sys.path.insert(0, str(ROOT / "python"))
-autodoc_mock_imports = ["torch", "numpy"]
+autodoc_mock_imports = ["torch", "numpy", "jax"]
 _MockObject.__or__ = lambda self, other: self
+_MockObject.__setitem__ = lambda self, key, value: None
 library = types.ModuleType("rtopk._library")
 library.build = lambda: {"version": "", "cuda": "1", "highway": "1", "cpu_target": "", "cpu_targets": ""}
 sys.modules["rtopk._library"] = library
@@ -67,6 +68,10 @@ native = types.ModuleType("rtopk._native")
 native.build_text = lambda: "highway=1"
 native.of_numpy = native.of_dlpack = native.of_address = None
 sys.modules["rtopk._native"] = native
+handlers = types.ModuleType("rtopk.jax._library")
+handlers.TARGET = handlers.CAPTURABLE_TARGET = ""
+handlers.HAS_CUDA, handlers.Attributes, handlers.workspace_bytes = True, object, None
+sys.modules["rtopk.jax._library"] = handlers
 
 
 def signature_of_module(app, what, name, thing, options, signature, returns):

@@ -182,26 +182,36 @@ def python():
     return pytest("python", "tests of the program and of the installed library", "tests/program", "tests/packaging")
 
 
-def torch():
-    """The Python package of the release build. tests/packaging has the one that pip builds."""
-    why = missing("pytest", "torch")
+def package_tests(label, title, modules, *tests):
+    """Tests of the Python package of the release build. tests/packaging has the one that pip builds."""
+    why = missing("pytest", *modules)
     if why:
-        return Result(skipped=[("torch: tests/python", why)])
+        return Result(skipped=[(f"{label}: {title}", why)])
     site = package_of_release()
     if site is None:
-        return Result(failed=["torch: there is no package to test"])
-    return pytest("torch", "tests of the Python package", "tests/python", RTOPK_TEST_SITE=str(site))
+        return Result(failed=[f"{label}: there is no package to test"])
+    return pytest(label, title, *tests, RTOPK_TEST_SITE=str(site))
+
+
+def torch_tests(of_graphs):
+    files = sorted((ROOT / "tests" / "python").glob("test_*.py"))
+    return [file for file in files if file.name.startswith("test_gnn_") == of_graphs]
+
+
+def torch():
+    return package_tests("torch", "tests of the package for PyTorch", ["torch"], *torch_tests(of_graphs=False))
+
+
+def gnn():
+    return package_tests("gnn", "tests of rtopk.gnn", ["torch"], *torch_tests(of_graphs=True))
 
 
 def arrays():
-    """The same package with arrays of NumPy, as where torch is not installed."""
-    why = missing("pytest", "numpy", "nanobind")
-    if why:
-        return Result(skipped=[("arrays: tests/arrays", why)])
-    site = package_of_release()
-    if site is None:
-        return Result(failed=["arrays: there is no package to test"])
-    return pytest("arrays", "tests of the Python package with arrays", "tests/arrays", RTOPK_TEST_SITE=str(site))
+    return package_tests("arrays", "tests of the package without PyTorch", ["numpy", "nanobind"], "tests/arrays")
+
+
+def jax():
+    return package_tests("jax", "tests of rtopk.jax", ["jax"], "tests/jax")
 
 
 NO_CLANG = "clang++ is not installed"
@@ -259,8 +269,8 @@ def tsan():
     return ctest("tsan", wrapper=wrapper, RTOPK_TEST_SCALE=TSAN_SCALE, RTOPK_TEST_RUNNERS=TSAN_RUNNERS)
 
 
-# In the order in which they start. The release build takes longest, and torch, arrays and python need it.
-STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, torch, arrays, python)}
+# In the order in which they start. The release build takes longest, and all that come after tsan need it.
+STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, gnn, torch, python, jax, arrays)}
 
 
 def outcome_of(name):

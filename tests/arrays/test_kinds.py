@@ -180,25 +180,39 @@ def test_tensors_go_to_topk():
         rtopk.top_k(torch.tensor(1.0), 1)
 
 
-def test_arrays_of_jax_go_to_its_own_function(monkeypatch):
-    """With modules in the place of jax and rtopk.jax: which options get there, and which are refused."""
+@pytest.mark.parametrize("nan", ["first", "last"])
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_arrays_of_jax(axis, mode, nan):
+    """They go to rtopk.jax, and give what NumPy's give."""
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("rtopk.jax", exc_type=ImportError)
+    a = np.random.default_rng(3).integers(-4, 5, (40, 30)).astype(np.float32)
+    a[3, ::2] = np.nan
+    options = {"axis": axis, "mode": mode, "nan": nan}
+    there = jax.numpy.asarray(a)
+    for function in (rtopk.top_k, rtopk.top_k_compact):
+        for found, expected in zip(function(there, 20, **options), function(a, 20, **options), strict=True):
+            assert isinstance(found, jax.Array)
+            np.testing.assert_array_equal(found, expected)
+    for function in (rtopk.top_k_mask, rtopk.top_k_dense):
+        np.testing.assert_array_equal(function(there, 20, **options), function(a, 20, **options))
+    early = rtopk.top_k(there, 5, axis=axis, max_iter=2, sorted=False).indices
+    np.testing.assert_array_equal(early, rtopk.top_k(a, 5, axis=axis, max_iter=2, sorted=False).indices)
 
-    class Array:
-        pass
 
-    calls = []
-    jax, ours = types.ModuleType("jax"), types.ModuleType("rtopk.jax")
-    jax.Array = Array
-    ours.top_k = lambda operand, k, *, axis=-1: calls.append((operand, k, axis)) or ("values", "indices")
-    monkeypatch.setitem(sys.modules, "jax", jax)
-    monkeypatch.setitem(sys.modules, "rtopk.jax", ours)
-    a = Array()
-    assert rtopk.top_k(a, 3, axis=1) == rtopk.top_k(a, 3, axis=1, sorted=False) == ("values", "indices")
-    assert calls == [(a, 3, 1)] * 2
-    with pytest.raises(NotImplementedError, match="mode is 'smallest'; accepted for an array of JAX: 'largest'"):
-        rtopk.top_k(a, 3, mode="smallest")
-    with pytest.raises(NotImplementedError, match="a is an array of JAX; accepted for it: rtopk.top_k"):
-        rtopk.top_k_mask(a, 3)
+def test_what_jax_does_not_take():
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("rtopk.jax", exc_type=ImportError)
+    a = jax.numpy.zeros(5)
+    with pytest.raises(NotImplementedError, match="threads is 2; accepted for an array of JAX: None"):
+        rtopk.top_k(a, 3, threads=2)
+    with pytest.raises(
+        NotImplementedError, match="index_dtype is 'int64'; accepted for an array of JAX: None or 'int32'"
+    ):
+        rtopk.top_k(a, 3, index_dtype="int64")
+    with pytest.raises(ValueError, match="mode is 'best'"):
+        rtopk.top_k(a, 3, mode="best")
 
 
 # ---- A GPU's arrays, in host memory ----

@@ -21,6 +21,10 @@ try:
 except ImportError as error:
     pytest.skip(f"rtopk.jax is not there: {error}", allow_module_level=True)
 
+if not rtopk.jax._library.HAS_CUDA:
+    # Hundreds of small programs: to compile them takes longer than to run them. XLA reads this with its first device.
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+
 
 def _gpu_missing():
     if not rtopk.jax._library.HAS_CUDA:

@@ -2,7 +2,7 @@
 """Who may include whom. `include_rules.py [ROOT]` prints every line that breaks a rule and exits with 1 if any does.
 
 A layer is a folder. It may include itself, the layers named here, the standard library, and the outside headers whose
-names begin with one of its prefixes ("*" is anything that is not torch).
+names begin with one of its prefixes ("*" is anything that is neither torch nor XLA).
 """
 
 import re
@@ -44,6 +44,7 @@ LAYERS = {
     "bindings/torch": Layer(
         layers=("include", "src/internal", "bindings/common"), outside=("*", "torch/", "ATen/", "c10/")
     ),
+    "bindings/jax": Layer(layers=("include",), outside=("xla/",)),
     "python": Layer(layers=("include",), outside=("*",)),
 }
 
@@ -98,6 +99,8 @@ def objection(root, source, name):
         return None
     if name.startswith(TORCH):
         return "only bindings/torch may include torch"
+    if name.startswith("xla/"):
+        return "only bindings/jax may include XLA"
     if "*" in LAYERS[layer].outside:
         return None
     return f"{layer} may not include headers from outside"

@@ -29,6 +29,7 @@ TREE = {
     "src/cpu/backend.hpp": "",
     "tools/rtopk/main.cpp": "#include <CLI/CLI.hpp>\n#include <rtopk/rtopk.hpp>\n",
     "bindings/torch/operators.cpp": "#include <torch/csrc/stable/library.h>\n#include <rtopk/rtopk.hpp>\n",
+    "bindings/jax/cpu.cpp": "#include <xla/ffi/api/ffi.h>\n#include <rtopk/rtopk.hpp>\n",
     "tests/any.cpp": '#include "core/search.hpp"\n',
 }
 
@@ -67,6 +68,9 @@ def test_a_lawful_tree_passes(tmp_path):
         ("tools/rtopk/bad.cpp", '#include "core/search.hpp"'),
         ("tools/rtopk/bad.cpp", "#include <torch/torch.h>"),
         ("bindings/torch/bad.cpp", '#include "cpu/backend.hpp"'),
+        ("bindings/torch/bad.cpp", "#include <xla/ffi/api/ffi.h>"),
+        ("bindings/jax/bad.cpp", "#include <torch/csrc/stable/library.h>"),
+        ("bindings/jax/bad.cpp", "#include <cuda_runtime.h>"),
         ("bindings/other/bad.cpp", "#include <ATen/ATen.h>"),
         ("python/rtopk/bad.cpp", '#include "core/search.hpp"'),
     ],

@@ -98,7 +98,11 @@ def test_examples_in_docstrings(module):
     assert outcome.failed == 0 and outcome.attempted > 0
 
 
-PAGES = [page for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))) if "```python\n" in page.read_text()]
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
+    if "```python\n" in page.read_text() and page.name != "jax.md"  # which tests/jax runs
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

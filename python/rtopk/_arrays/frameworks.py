@@ -50,22 +50,42 @@ def _torch_dtype(torch, dtype):
         return torch.int64
     if isinstance(dtype, torch.dtype):
         return dtype
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", None))
+    name = _name_of(dtype)
     if name not in ("int64", "int32"):
         raise ValueError(f"index_dtype is {dtype!r}; accepted: 'int64' or 'int32', or a dtype of these names")
     return getattr(torch, name)
 
 
-def of_jax(form, a, k, axis, *options):
-    from ..jax import top_k
+def _name_of(dtype):
+    return dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", None))
 
-    names = ("mode", "nan", "max_iter", "epsilon", "rule", "search", "threads", "index_dtype")
-    usual = ("largest", "first", None, 0.0, "threshold_first", "fast", None, None)
-    for name, value, only in zip(names, (options[0], *options[2:]), usual, strict=True):
-        if value != only:
-            _refuse("an array of JAX", name, value, repr(only))
-    if form != _PAIRS:
-        raise NotImplementedError(
-            "a is an array of JAX; accepted for it: rtopk.top_k, whose indices give the other forms"
-        )
-    return TopK(*top_k(a, k, axis=axis))
+
+def of_jax(form, a, k, axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype):
+    import jax.numpy as jnp
+
+    from ..jax import maxk, top_k, top_k_mask
+
+    _check_text("mode", mode, ("largest", "smallest"))
+    _check_text("nan", nan, ("first", "last"))
+    if threads is not None:
+        _refuse("an array of JAX", "threads", threads, "None; XLA has its own")
+    if index_dtype is not None and _name_of(index_dtype) != "int32":
+        _refuse("an array of JAX", "index_dtype", index_dtype, "None or 'int32'")
+    options = {"axis": axis, "max_iter": max_iter, "epsilon": epsilon, "rule": rule, "search": search}
+    turned = nan == "last" and mode == "largest" and jnp.issubdtype(a.dtype, jnp.floating)
+    whole, a = a, -a if turned else a  # as of tensors
+    options["mode"] = "smallest" if turned else mode
+    if form == _MASK:
+        return top_k_mask(a, k, **options)
+    if form == _DENSE:
+        return jnp.where(top_k_mask(a, k, **options), whole, 0) if turned else maxk(a, k, **options)
+    values, places = top_k(a, k, sorted=sorted and form == _PAIRS, **options)
+    if turned:
+        values = -values
+    return CBSR(values, _selectors(places, a.shape[axis], axis)) if form == _COMPACT else TopK(values, places)
+
+
+def _selectors(places, length, axis):
+    if length > 65536:
+        raise ValueError(f"axis {axis} has length {length}; accepted for compact results: at most 65536")
+    return places.astype("uint8" if length <= 256 else "uint16")

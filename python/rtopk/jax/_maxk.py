@@ -1,4 +1,4 @@
-"""maxk: the operand with everything but the k best elements set to zero."""
+"""maxk: the operand with everything but the k best elements set to zero; top_k_mask: which these are."""
 
 from __future__ import annotations
 
@@ -36,14 +36,44 @@ def maxk(
     Array([[ 3.,  0.,  2.],
            [ 0., -1.,  0.]], dtype=float32)
     """
-    x = checked_operand("maxk", x)
-    if x.dtype not in DTYPES:
-        raise TypeError(f"maxk does not take {x.dtype}; accepted: {', '.join(map(str, DTYPES))}")
-    axis = checked_axis(x, axis)
-    k = checked_k("maxk", x, k, axis)
+    x, k, axis = _checked("maxk", x, k, axis)
     if k == 0:
         return jnp.zeros_like(x)
     return _maxk(x, k, axis, checked_options(mode=mode, max_iter=max_iter, rule=rule, epsilon=epsilon, search=search))
+
+
+def top_k_mask(
+    x: Any,
+    k: int,
+    *,
+    axis: int = -1,
+    mode: str = "largest",
+    max_iter: int | None = None,
+    rule: str = "threshold_first",
+    epsilon: float = 0.0,
+    search: str = "fast",
+) -> jax.Array:
+    """True where :func:`top_k` selects. The arguments are those of :func:`maxk`.
+
+    >>> rtopk.jax.top_k_mask(jnp.array([3.0, 1.0, 2.0]), 2)
+    Array([ True, False,  True], dtype=bool)
+    """
+    x, k, axis = _checked("top_k_mask", x, k, axis)
+    if k == 0:
+        return jnp.zeros_like(x, dtype=bool)
+    options = checked_options(mode=mode, max_iter=max_iter, rule=rule, epsilon=epsilon, search=search)
+    return _mask(jax.lax.stop_gradient(x), k, axis, options)
+
+
+def _checked(function, x, k, axis):
+    x = checked_operand(function, x)
+    if x.dtype not in DTYPES:
+        raise TypeError(f"{function} does not take {x.dtype}; accepted: {', '.join(map(str, DTYPES))}")
+    axis = checked_axis(x, axis)
+    return x, checked_k(function, x, k, axis), axis
+
+
+_mask = partial(jax.jit, static_argnums=(1, 2, 3), inline=True)(mask)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
