@@ -4,8 +4,8 @@
 All of them alternate over several matrices, together larger than the caches, so that each is read from memory. The
 copy moves as many bytes as a selection does: the input read once, k values and k int32 indices written once. Times are
 those of one matrix, medians over the repetitions. `nothing` is a compiled function that reads one element: what JAX
-takes for a call. Before the timing, rtopk's results are compared with jax.lax.top_k's,
-bit by bit; of approximate selections the recall is measured.
+takes for a call. Before the timing, rtopk's results are compared with jax.lax.top_k's, bit by bit; of approximate
+selections the recall is measured.
 
 On a GPU a compiled function selects from all matrices, and is called again without waiting until the calls take a
 while. The library is called through its C interface on a stream of its own, just as often. The host's time for a small

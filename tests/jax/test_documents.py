@@ -2,6 +2,7 @@
 
 import ctypes
 import doctest
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -26,6 +27,31 @@ def test_examples_in_the_page(run_script):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "jax.md").read_text(), re.DOTALL)
     assert len(blocks) > 3
     run_script("\n".join(blocks))
+
+
+def cells_after(text, header):
+    """The rows of the table with this first column and these others."""
+    lines = text.split(header, 1)[1].splitlines()[2:]
+    end = next(number for number, line in enumerate(lines) if not line.startswith("|"))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[:end]]
+
+
+def test_figures_of_the_page_are_the_measured_ones():
+    page = (ROOT / "docs" / "jax.md").read_text()
+    record = json.loads((ROOT / "bench" / "results" / "jax-cpu.json").read_text())
+    measured = []
+    for cell in record["cells"]:
+        times = {name: f"{each / 1e3:.2f}" for name, each in cell["microseconds"].items()}
+        name = f"{cell['rows']} x {cell['cols']}, {cell['k']}, {cell['dtype']}"
+        times_lax, recall = f"{cell['times_lax']:.1f}", f"{cell['recall']['rtopk max_iter 4']:.3f}"
+        exact = [name, times["lax.top_k"], times["rtopk"], times_lax, times["library"]]
+        measured.append([*exact, times["rtopk max_iter 4"], recall])
+    assert cells_after(page, "| rows x columns, k | lax.top_k, ms |") == measured
+    small = [
+        [f"{cell['rows']} x {cell['cols']}, {cell['k']}", *(f"{each:.0f}" for each in cell["microseconds"].values())]
+        for cell in record["small"]
+    ]
+    assert cells_after(page, "| rows x columns, k | lax.top_k, us |") == small
 
 
 def test_attributes_are_those_of_the_handlers():
