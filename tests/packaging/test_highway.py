@@ -94,3 +94,13 @@ def test_another_file_is_not_taken_for_highway(tmp_path):
     code, output = run(["cmake", "-P", script])
     assert code == 0, output
     assert "that is something else" in output and "sources: ''" in output
+
+
+def test_neither_is_one_that_was_given(tmp_path):
+    """As RTOPK_HIGHWAY_ARCHIVE, which needs no network, and is checked by the same hash."""
+    answer = tmp_path / "answer.tar.gz"
+    answer.write_text("something else")
+    code, output = configure(tmp_path / "build", f"RTOPK_HIGHWAY_ARCHIVE={answer}", HIDDEN, NO_DOWNLOAD, **NO_NETWORK)
+    assert code != 0
+    assert f"getting Highway 1.2.0 from file://{answer}" in output and "that is something else" in output
+    assert re.search(REFUSAL, output, re.MULTILINE), output
