@@ -394,6 +394,8 @@ def main():
     for cell in shapes:
         result = measure(machine, cell, repeats)
         record["cells"].append(result)
+        if arguments.json:  # a peer may take long, and be interrupted
+            write_json(arguments.json, record)
         times = (f"{result['microseconds'][name]:17.1f}" for name in columns)
         ratios = f"{result['times_lax']:8.2f} {result['over_library']:9.3f} {result['over_copy']:7.2f}"
         print(f"{cell.name:>28}", *times, ratios, flush=True)

@@ -32,7 +32,7 @@ numpy.savez(sys.argv[3], *results)
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_a_fresh_process_runs_it(device, axis, run_script, tmp_path):
     x = normal((20, 30))
-    exported = export.export(jax.jit(lambda x: top_k(x, 5, axis=axis)), disabled_checks=OURS)(x)
+    exported = export.export(jax.jit(lambda x: top_k(x, 5, axis=axis)), platforms=[device], disabled_checks=OURS)(x)
     (tmp_path / "program").write_bytes(saved(exported))
     np.savez(tmp_path / "x.npz", x=np.asarray(x))
     run_script(LOAD, "program", "x.npz", "results.npz", JAX_PLATFORMS=f"{device},cpu")
@@ -51,7 +51,7 @@ def test_symbolic_rows(device, axis):
     rows, more = export.symbolic_shape("b, c")
     shape = jax.ShapeDtypeStruct((rows, 30, more) if axis == 1 else (rows, more, 30), np.float32)
     function = jax.jit(lambda x: (top_k(x, 5, axis=axis), maxk(x, 3, axis=axis)))
-    exported = export.export(function, disabled_checks=OURS)(shape)
+    exported = export.export(function, platforms=[device], disabled_checks=OURS)(shape)
     for sizes in ((1, 4), (7, 2)):
         x = normal((sizes[0], 30, sizes[1]) if axis == 1 else (*sizes, 30))
         pairs, dense = exported.call(x)
@@ -76,7 +76,7 @@ def test_one_program_for_cpu_and_gpu():
 
 def test_gradients_of_a_program(device):
     x = normal((6, 30))
-    exported = export.export(jax.jit(lambda x: top_k(x, 5)[0]), disabled_checks=OURS)(x)
+    exported = export.export(jax.jit(lambda x: top_k(x, 5)[0]), platforms=[device], disabled_checks=OURS)(x)
     program = export.deserialize(saved(exported, vjp_order=1))
     found = jax.grad(lambda x: (program.call(x) ** 2).sum())(x)
     assert_same([found], [jax.grad(lambda x: (jax.lax.top_k(x, 5)[0] ** 2).sum())(x)])
