@@ -54,6 +54,20 @@ def test_figures_of_the_page_are_the_measured_ones():
     assert cells_after(page, "| rows x columns, k | lax.top_k, us |") == small
 
 
+def test_figures_of_a_gpu_are_the_measured_ones():
+    page = (ROOT / "docs" / "jax.md").read_text()
+    record = json.loads((ROOT / "bench" / "results" / "jax-h200.json").read_text())
+    measured = []
+    for cell in record["cells"]:
+        times = cell["microseconds"]
+        name = f"{cell['rows']} x {cell['cols']}, {cell['k']}, {cell['dtype']}"
+        peers = [f"{times['lax.top_k']:.0f}", f"{times['lax.approx_max_k']:.0f}"]
+        own = [f"{times['rtopk']:.1f}", f"{cell['times_lax']:.0f}", f"{times['library']:.1f}"]
+        rest = [f"{cell['over_library']:.2f}", f"{times['copy']:.1f}", f"{times['rtopk max_iter 4']:.0f}"]
+        measured.append([name, *peers, *own, *rest])
+    assert cells_after(page, "| rows x columns, k | lax.top_k | lax.approx_max_k |") == measured
+
+
 def test_attributes_are_those_of_the_handlers():
     """Both sides list the fields of one struct."""
     header = ROOT / "bindings" / "jax" / "selection.hpp"
