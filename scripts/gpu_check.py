@@ -4,7 +4,8 @@
     python3 scripts/gpu_check.py [--only STEP ...] [--quick] [--seconds N] [--json FILE]
 
 The steps: build, tests, soak, sanitize, bench, random (the benchmark over random problems), peers (other libraries'
-top-k beside rtopk, where they are installed), torch (the Python package), attack (its operators under memcheck), gnn.
+top-k beside rtopk, where they are installed), torch (the Python package), fronts (CuPy and JAX), attack (its operators
+under memcheck), gnn.
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -297,6 +298,32 @@ def torch(arguments):
     return result
 
 
+def fronts(arguments):
+    """Arrays of CuPy and calls from JAX, with the package that the step before made: tests and benchmarks."""
+    if not (SITE / "rtopk").exists():
+        return Result(failed=["fronts: the package is not there; --only torch makes it"])
+    result = Result()
+    for name, module, built in (("arrays", "cupy", "_native*.so"), ("jax", "jax", "librtopk_jax.so")):
+        why = None if importlib.util.find_spec(module) else f"{module} is not installed"
+        if why is None and not list((SITE / "rtopk").glob(built)):
+            why = f"{built} was left out of the build"
+        if why:
+            result.skipped.append((f"fronts: {name}", why))
+            continue
+        if importlib.util.find_spec("pytest") is None:
+            result.skipped.append((f"fronts: tests/{name}", "pytest is not installed"))
+        else:
+            result.add(pytest(f"gpu-{name}", f"tests/{name}", f"tests/{name}", RTOPK_TEST_SITE=str(SITE)))
+        command = [sys.executable, f"bench/compare_{name}.py", "--device", "cuda"]
+        command += ["--json", json_beside(arguments, name), *(["--quick"] if arguments.quick else [])]
+        if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
+            result.passed += 1
+            print((REPORTS / f"gpu-{name}-bench.log").read_text())
+        else:
+            result.failed.append(f"{name}: benchmark")
+    return result
+
+
 def memcheck(name, command, log_name):
     """The package on the GPU, without torch's pool of memory, in which neighbours are not told apart."""
     program = [sanitizer_program(), "--tool", "memcheck", "--error-exitcode", "99", "--print-limit", "20"]
@@ -358,7 +385,9 @@ def gnn(arguments):
     return result
 
 
-STEPS = {step.__name__: step for step in (build, tests, soak, sanitize, bench, random, peers, torch, attack, gnn)}
+STEPS = {
+    step.__name__: step for step in (build, tests, soak, sanitize, bench, random, peers, torch, fronts, attack, gnn)
+}
 
 
 def outcome_of(name, arguments):
