@@ -23,8 +23,8 @@ namespace rtopk {
 
 /// What this build of the library can use on this machine.
 struct BuildInfo {
-  bool highway = false;          ///< False: the CPU backend is the scalar reference.
-  bool cuda = false;             ///< The CUDA backend is part of this build.
+  bool highway = false;  ///< False: the CPU backend is the scalar reference.
+  bool cuda = false;     ///< The CUDA backend is part of this build.
   /// The GPUs that it has code for, as in CMAKE_CUDA_ARCHITECTURES, separated by spaces: "80-real 90"; "" without CUDA.
   const char* cuda_architectures = "";
   const char* cpu_target = "";   ///< The instruction set in use, e.g. "AVX2" or "NEON"; "scalar" without Highway.

@@ -73,8 +73,7 @@ BuildInfo build_info() noexcept {
 #if defined(RTOPK_HAVE_CUDA)
     .cuda = true,
 #endif
-    .cuda_architectures = cuda::architectures(),
-    .cpu_target = cpu::simd_target(), .cpu_targets = cpu::simd_targets(),
+    .cuda_architectures = cuda::architectures(), .cpu_target = cpu::simd_target(), .cpu_targets = cpu::simd_targets(),
   };
 }
 
