@@ -103,7 +103,7 @@ class Rows {
       const auto at = static_cast<std::int64_t>(i);
       if (pairs) {
         Element* const to = static_cast<Element*>(output_.values) + rows[i] * k;
-        for (std::int64_t j = 0; j < k; ++j) to[j] = values[at * k + j] ^ Type::sign;
+        for (std::int64_t j = 0; j < k; ++j) to[j] = values[static_cast<std::size_t>(at * k + j)] ^ Type::sign;
         const std::size_t row_bytes = static_cast<std::size_t>(k) * index_bytes;
         std::memcpy(static_cast<std::byte*>(output_.indices) + static_cast<std::size_t>(rows[i]) * row_bytes,
                     reinterpret_cast<const std::byte*>(places.get()) + i * row_bytes, row_bytes);

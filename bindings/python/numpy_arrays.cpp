@@ -13,7 +13,6 @@ namespace nb = nanobind;
 
 /// What a capsule of __array_struct__ holds, as NumPy's array interface (version 3) describes it.
 struct ArrayInterface {
-  static constexpr int kAligned = 0x100;
   static constexpr int kNotSwapped = 0x200;
 
   int version;  // 2
