@@ -172,14 +172,22 @@ def release():
     return ctest("release")
 
 
-def python():
-    """The program and the installed library, as their users meet them."""
+def beside_program(label, title):
+    """Tests of what the release build made, as its users meet it."""
     why = missing("pytest")
     if why:
-        return Result(skipped=[("python: tests/program, tests/packaging", why)])
+        return Result(skipped=[(f"{label}: tests/{label}", why)])
     if not built("release"):
-        return Result(failed=["python: there is no program to test"])
-    return pytest("python", "tests of the program and of the installed library", "tests/program", "tests/packaging")
+        return Result(failed=[f"{label}: there is no build to test"])
+    return pytest(label, title, f"tests/{label}")
+
+
+def program():
+    return beside_program("program", "tests of the program")
+
+
+def packaging():
+    return beside_program("packaging", "tests of packages, of the installed library and of the documentation")
 
 
 def package_tests(label, title, modules, *tests):
@@ -270,7 +278,9 @@ def tsan():
 
 
 # In the order in which they start. The release build takes longest, and all that come after tsan need it.
-STEPS = {step.__name__: step for step in (release, lint, asan, attack, tsan, gnn, torch, python, jax, arrays)}
+STEPS = {
+    step.__name__: step for step in (release, lint, asan, attack, tsan, gnn, torch, packaging, program, jax, arrays)
+}
 
 
 def outcome_of(name):

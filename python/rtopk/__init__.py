@@ -15,10 +15,12 @@ segments of a flat tensor and for a paged cache, :mod:`rtopk.serving` with Flash
 routes tokens to experts; :mod:`rtopk.distributed` selects over the ranks of torch.distributed; :func:`accelerate`
 brings the selection to code that calls torch.topk.
 
-``import rtopk`` loads no framework: each name is loaded when it is first used.
+``import rtopk`` loads no framework: each name is loaded when it is first used. Where torch is there already, the
+operators (torch.ops.rtopk) are registered at once, so that saved graphs find them.
 """
 
 import importlib
+import sys
 
 from ._version import __version__
 
@@ -112,3 +114,15 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
+
+
+def _register_operators() -> None:
+    try:
+        for name in ("_topk", "_maxk", "_compact", "_rows", "_segments", "_paged", "moe"):
+            importlib.import_module(f".{name}", __name__)
+    except ImportError:
+        pass  # whoever uses a name of theirs is told; arrays do not need them
+
+
+if "torch" in sys.modules:
+    _register_operators()

@@ -234,6 +234,14 @@ def transpose_graph(m):
     return [*m.graph(rows, nodes, edges if rows else 0, m.pick((torch.int32, torch.int64)), m.chance(0.5)), nodes]
 
 
+def own_edges(m):
+    rows, nodes, edges = m.size(9), m.size(9), m.size(200)
+    graph = m.graph(rows, nodes, edges if rows else 0, m.pick((torch.int32, torch.int64)), m.chance(0.5))
+    edge = m.random.randint(0, 2)
+    normalized = edge == 0 or (edge == 1 and m.chance(0.5))
+    return [*graph, max(rows, nodes), edge, normalized, normalized and m.chance(0.5)]
+
+
 def route(m):
     groups = m.pick((1, 1, 2, 4, 8))
     logits = m.tensor([m.size(6), groups * m.pick((1, 3, 8, 32))], m.pick(FLOATS[:3]))
@@ -306,6 +314,7 @@ CALLS = {
     "aggregate": aggregate,
     "aggregate_backward": aggregate_backward,
     "transpose_graph": transpose_graph,
+    "_own_edges": own_edges,
     "route": route,
     "_add_product": add_product,
     "_product_values_gradient": product_values_gradient,

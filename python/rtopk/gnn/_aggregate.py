@@ -115,6 +115,15 @@ def _fake_transpose_graph(row_starts, columns, weights, n):
     return row_starts.new_empty(n + 1), columns.new_empty(columns.shape), t_weights
 
 
+@register_fake("rtopk::_own_edges")
+def _fake_own_edges(row_starts, columns, weights, n, edge, normalized, others_total):
+    rows = row_starts.shape[0] - 1
+    places = columns.shape[0] + (rows if edge else 0)
+    starts, new_columns = (row_starts.new_empty(rows + 1), columns.new_empty(places)) if edge else (None, None)
+    new_weights = columns.new_empty(places, dtype=torch.float32) if normalized or weights is not None else None
+    return starts, new_columns, new_weights, columns.new_empty(rows, dtype=torch.float64) if normalized else None
+
+
 def _save_aggregate(ctx, inputs, output):
     row_starts, columns, weights, _, selectors, ctx.cols, ctx.mean, ctx.deterministic, *transposed = inputs
     _check_weights("weights", weights)
