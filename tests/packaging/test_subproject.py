@@ -19,7 +19,9 @@ def options(way):
         f"-DRTOPK_TREE={ROOT}",
         "-DCMAKE_BUILD_TYPE=Release",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        # Kernels take minutes to compile, and are the same in every project.
         NO_CUDA,
+        "-DRTOPK_HIGHWAY=OFF",
         *LAUNCHERS,
     ]
 
