@@ -10,6 +10,8 @@ KINDS = {
     "shared": ["-DBUILD_SHARED_LIBS=ON"],
     "static": ["-DBUILD_SHARED_LIBS=OFF"],
     "scalar": ["-DBUILD_SHARED_LIBS=OFF", "-DRTOPK_HIGHWAY=OFF"],
+    # As a compiler links that has no shared C++ runtime.
+    "own_runtime": ["-DBUILD_SHARED_LIBS=ON", "-DRTOPK_HIGHWAY=OFF", "-DCMAKE_SHARED_LINKER_FLAGS=-static-libstdc++"],
 }
 
 

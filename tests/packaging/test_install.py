@@ -138,9 +138,9 @@ def built_library():
     return ROOT / "build" / "lib" / "librtopk.so"
 
 
-@pytest.mark.parametrize("which", ["installed", "built"])
+@pytest.mark.parametrize("which", ["shared", "own_runtime", "built"])
 def test_the_shared_library_exports_rtopk_alone(installations, which):
-    library = built_library() if which == "built" else library_folder(installations("shared")) / "librtopk.so"
+    library = built_library() if which == "built" else library_folder(installations(which)) / "librtopk.so"
     if not library.exists():
         pytest.skip("there is no main build")
     names = run("nm", "--dynamic", "--defined-only", "--demangle", "--format=posix", library).splitlines()
