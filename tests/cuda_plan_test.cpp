@@ -137,6 +137,8 @@ TEST(CudaPlans, SearchNothingInShortRowsForSmallK) {
           << describe(problem);
       problem.dtype = rtopk::DType::f32;
       problem.max_iter = 4;
+      EXPECT_EQ(family(problem), rtopk::Family::cuda_tournament) << describe(problem);
+      problem.search = rtopk::Search::bisection;
       EXPECT_EQ(family(problem), rtopk::Family::cuda_warp) << describe(problem);
     }
   }
@@ -506,8 +508,9 @@ TEST(CudaPlans, SayWhyAFamilyCannotTakeAProblem) {
             "cuda_filter, cuda_cluster or cuda_radix");
   Problem stopped = problem_of(100, 64, 8);
   stopped.max_iter = 4;
-  EXPECT_EQ(refusal(stopped, Family::cuda_radix),
-            "family is cuda_radix; accepted for this search on a GPU: cuda_warp, cuda_block or cuda_scan");
+  EXPECT_EQ(
+      refusal(stopped, Family::cuda_radix),
+      "family is cuda_radix; accepted for this search on a GPU: cuda_warp, cuda_tournament, cuda_block or cuda_scan");
   stopped.search = rtopk::Search::bisection;
   EXPECT_EQ(refusal(stopped, Family::cuda_block),
             "family is cuda_block; accepted for this search on a GPU: cuda_warp or cuda_scan");

@@ -32,7 +32,8 @@ struct SelectArguments {
   bool by_value = false;
   bool magnitude = false;  ///< Elements compare by their absolute value.
 
-  bool bisection = false;  ///< The paper's search, possibly stopped early.
+  bool bisection = false;       ///< The paper's search, possibly stopped early.
+  bool passes_in_warp = false;  ///< By cuda_warp, pass by pass.
   std::int32_t max_iter = 0;
   Rule rule = Rule::threshold_first;  ///< Of max_iter.
   double epsilon = 0.0;

@@ -51,6 +51,9 @@ struct SearchedAsFloat {
   }
   static __device__ float real(float x) { return x; }
   static __device__ float from_real(float x) { return x; }
+  /// The element as the paper's algorithms see it, and the least one that reaches a threshold of theirs.
+  static __device__ float arithmetic(float x, bool) { return x; }
+  static __device__ float reaching(float threshold, bool) { return threshold; }
   static __device__ float lesser_or_nan(float a, float b) {
     float result;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -103,6 +106,8 @@ struct Element<double> {
   }
   static __device__ double real(double x) { return x; }
   static __device__ double from_real(double x) { return x; }
+  static __device__ double arithmetic(double x, bool) { return x; }
+  static __device__ double reaching(double threshold, bool) { return threshold; }
   static __device__ double lesser_or_nan(double a, double b) { return is_nan(a) || a < b ? a : b; }
   static __device__ double greater_or_nan(double a, double b) { return is_nan(a) || a > b ? a : b; }
 };
@@ -129,6 +134,13 @@ struct Element<std::int32_t> {
   }
   static __device__ float real(std::int32_t x) { return static_cast<float>(x); }
   static __device__ std::int32_t from_real(float x) { return __float2int_ru(x); }  // saturates; NaN gives 0
+  /// Of a reversed element: minus the original, and x is ~original.
+  static __device__ double arithmetic(std::int32_t x, bool smallest) {
+    return static_cast<double>(x) + (smallest ? 1.0 : 0.0);
+  }
+  static __device__ std::int32_t reaching(double threshold, bool smallest) {
+    return static_cast<std::int32_t>(__double2ll_ru(threshold) - (smallest ? 1 : 0));
+  }
   static __device__ std::int32_t lesser_or_nan(std::int32_t a, std::int32_t b) { return min(a, b); }
   static __device__ std::int32_t greater_or_nan(std::int32_t a, std::int32_t b) { return max(a, b); }
 };

@@ -75,12 +75,13 @@ struct Marks {
     return r;
   }
 
-  /// Clears the last `number` marks.
-  __device__ void drop_last(int number) {
+  /// Clears all but the first `number` marks, which may be fewer than none.
+  __device__ void keep_first(int number) {
 #pragma unroll
-    for (int w = kWords - 1; w >= 0; --w) {
-#pragma unroll 1
-      for (; number > 0 && words[w] != 0; --number) words[w] &= words[w] - 1;
+    for (int w = 0; w < kWords; ++w) {
+      const int here = __popc(words[w]);
+      if (number < here) words[w] = number <= 0 ? 0u : first_of(words[w], number);
+      number -= here;
     }
   }
 
@@ -99,6 +100,16 @@ struct Marks {
   }
 
  private:
+  /// The highest `number` bits that are set.
+  static __device__ unsigned first_of(unsigned word, int number) {
+    int bits = 0;  // fewer than `number` are set in the highest so many
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      if (__popc(word >> (32 - bits - step)) < number) bits += step;
+    }
+    return word & ~(0x7fffffffu >> bits);
+  }
+
   template <class F>
   __device__ Marks with(const Marks& other, F f) const {
     Marks marks;

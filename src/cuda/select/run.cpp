@@ -15,6 +15,7 @@
 #include "cuda/select/gather/launch.hpp"
 #include "cuda/select/launch.hpp"
 #include "plan/cuda.hpp"
+#include "plan/select/cuda_configs.hpp"
 #include "plan/select/tuning_gather.hpp"
 #include "plan/select/workspace.hpp"
 
@@ -50,6 +51,7 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   // Integers compare as minus their absolute value.
   if (problem.magnitude && problem.dtype == DType::i32) args.smallest = !args.smallest;
   args.bisection = core::bisects(problem);
+  args.passes_in_warp = warp_makes_passes(problem);
   args.max_iter = problem.max_iter;
   args.rule = problem.rule;
   args.epsilon = problem.epsilon;
@@ -86,8 +88,8 @@ cudaError_t launch_warp_rows(Plan plan, SelectArguments& args, const RowRules* r
     return launch_ragged<T>(plan, args, rules, grid);
   }
   constexpr int kNarrowestCopy = 4;  // bytes that the hardware copies to shared memory
-  const bool copies_elements = args.access_bytes < kNarrowestCopy && plan.problem.search == Search::fast;
-  if (copies_elements || (!args.bisection && args.access_bytes != 16)) {
+  const bool copies_elements = args.access_bytes < kNarrowestCopy && !args.passes_in_warp;
+  if (!args.passes_in_warp && args.access_bytes != 16) {
     const bool changed = use_unaligned_rows(plan) || (copies_elements && use_block(plan));
     if (changed) grid = {plan.blocks, plan.threads, plan.shared_bytes, grid.device, grid.stream};
   }

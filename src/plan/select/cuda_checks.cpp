@@ -159,10 +159,10 @@ Status check_search(Family family, const Problem& problem, const char* argument)
     case Family::cuda_scan:
       if (!exact) return {};
       break;
+    case Family::cuda_tournament:
     case Family::cuda_block:
       if (exact || !makes_passes(problem)) return {};
       break;
-    case Family::cuda_tournament:
     case Family::cuda_filter:
     case Family::cuda_cluster:
     case Family::cuda_radix:
@@ -174,7 +174,7 @@ Status check_search(Family family, const Problem& problem, const char* argument)
                       name(family),
                       exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
                       : makes_passes(problem) ? "cuda_warp or cuda_scan"
-                                              : "cuda_warp, cuda_block or cuda_scan");
+                                              : "cuda_warp, cuda_tournament, cuda_block or cuda_scan");
 }
 
 Status beyond_limits(Family family, const Problem& problem) noexcept {

@@ -72,7 +72,6 @@ constexpr std::int64_t kMinColsOfBlock = 1024;
 template <class T>
 bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
   return for_unaligned_variants<T>([&]<int G, int R>() {
-    if (core::bisects(plan.problem) && !UnalignedConfig<T, G, R>::stops_early(plan.problem.cols)) return false;
     if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(plan.problem, G)) return false;
     const std::int64_t tiles = core::ceil_div(plan.problem.rows, std::int64_t{32 / G});
     return set_warp_config<UnalignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
@@ -94,15 +93,16 @@ bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     if (core::is_general(problem)) return plan_ragged_rows<T>(traits, plan);
-    const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
-    if (!makes_passes(problem) && !has_aligned_rows(problem)) {
-      if ((!core::bisects(problem) || odd) && plan_unaligned_rows<T>(traits, plan)) return true;
+    const bool passes = warp_makes_passes(problem);
+    if (!passes && !has_aligned_rows(problem)) {
+      if (plan_unaligned_rows<T>(traits, plan)) return true;
+      const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
       // 16-bit rows of an odd pitch that are too long for that layout would be copied element by element. Measured,
       // bf16, masks, times the floor: 1947 columns 17.2; cuda_block, 2956 columns: 2.8.
       if (!wanted && odd && problem.cols > kMinColsOfBlock) return false;
     }
     return for_aligned_variants<T>([&]<int G, int R>() {
-      if (core::bisects(problem) && !AlignedConfig<T, G, R>::kBisects) return false;
+      if (passes && !AlignedConfig<T, G, R>::kBisects) return false;
       if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
       const std::int64_t tiles = core::ceil_div(problem.rows, std::int64_t{32 / G});
       return set_warp_config<AlignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
@@ -344,6 +344,18 @@ bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t rows, std::int
 
 bool makes_passes(const Problem& problem) noexcept { return problem.search == Search::bisection; }
 
+bool warp_makes_passes(const Problem& problem) noexcept {
+  if (!core::bisects(problem) || makes_passes(problem)) return makes_passes(problem);
+  // Results in the order of their values are sorted by the kernel that derives them. Rows off alignment would be copied
+  // in small pieces.
+  if (problem.order == Order::by_value || problem.max_iter == 0 || !has_aligned_rows(problem)) return false;
+  // A pass takes less than what follows the exact search. Measured, times the exact selection, passes with max_iter 5, 6,
+  // 7, 8, and derived: f32, 256 columns, k 32: 1.13, 1.21, 1.30, 1.39, and 1.39; 1024 columns: 1.21, 1.30, 1.39, 1.48, and
+  // 1.27; bf16, 256 columns: 1.23, 1.31, 1.39, 1.47, and 1.47.
+  const int most = size_of(problem.dtype) == 8 ? 10 : size_of(problem.dtype) == 2 ? 7 : 6;
+  return problem.max_iter <= most;
+}
+
 bool has_aligned_rows(const Problem& problem) noexcept {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   return problem.cols * element % 16 == 0 && (problem.rows <= 1 || core::stride_of(problem) * element % 16 == 0);
@@ -415,11 +427,9 @@ bool tiles_are_known(const Plan& plan) noexcept {
         return;
       }
       for_aligned_variants<T>([&]<int G, int R>() { return fits.template operator()<AlignedConfig<T, G, R>>(G, R); });
-      if (makes_passes(problem)) return;
-      for_unaligned_variants<T>([&]<int G, int R>() {
-        using Config = UnalignedConfig<T, G, R>;
-        return (!core::bisects(problem) || Config::stops_early(problem.cols)) && fits.template operator()<Config>(G, R);
-      });
+      if (warp_makes_passes(problem)) return;
+      for_unaligned_variants<T>(
+          [&]<int G, int R>() { return fits.template operator()<UnalignedConfig<T, G, R>>(G, R); });
     } else {
       const auto fits = [&]<int G, int R>(std::int64_t shared_bytes, std::int64_t) {
         if (plan.lanes_per_row != G || plan.elements_per_lane != R) return false;
@@ -442,10 +452,7 @@ bool use_unaligned_rows(Plan& plan) noexcept {
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     return for_unaligned_variants<T>([&]<int G, int R>() {
       using Config = UnalignedConfig<T, G, R>;
-      if (core::bisects(problem) ? !Config::stops_early(problem.cols)
-                                 : problem.order == Order::by_value && problem.k > Config::kSorted) {
-        return false;
-      }
+      if (problem.order == Order::by_value && problem.k > Config::kSorted) return false;
       if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
       return set_warp_config<Config, G, R>(batch, static_cast<std::int64_t>(plan.shared_bytes), plan);
     });

@@ -17,6 +17,9 @@ inline constexpr std::int64_t kReservedBytes = 1024;        ///< Of each block's
 /// exact one.
 [[nodiscard]] bool makes_passes(const Problem& problem) noexcept;
 
+/// True if cuda_warp makes the passes of an early-stopped search. Otherwise it derives the result.
+[[nodiscard]] bool warp_makes_passes(const Problem& problem) noexcept;
+
 /// True if all rows begin and end at multiples of 16 bytes, provided that the first does.
 [[nodiscard]] bool has_aligned_rows(const Problem& problem) noexcept;
 

@@ -92,13 +92,6 @@ struct UnalignedConfig : WarpLists<T, G, R> {
     return cols <= kCols && stride_words(static_cast<int>(cols)) <= kWords &&
            (cols + kPerWord - 1) / kPerWord >= kWords;
   }
-  /// True if early-stopped selections are compiled for it too: they are derived from the exact one. That is for 16-bit
-  /// rows at odd addresses, which cannot be copied fast to the layout of aligned rows, where the paper's passes are
-  /// fast. Measured, max_iter / exact: 1681 columns 9.2 by passes, 1.8 derived; 301 columns 3.1, 1.5; 133 columns 0.95,
-  /// 1.29.
-  static constexpr std::int64_t kMinEarlyCols = 256;
-  static constexpr bool kStopsEarly = sizeof(T) == 2 && kCols >= kMinEarlyCols;
-  static constexpr bool stops_early(std::int64_t cols) { return kStopsEarly && cols >= kMinEarlyCols; }
   /// A row's place in shared memory: it may begin, or be written from, anywhere in the first vector.
   static constexpr int slot_bytes(std::int64_t cols) {
     return static_cast<int>((cols * static_cast<std::int64_t>(sizeof(T)) + 30) / 16 * 16);

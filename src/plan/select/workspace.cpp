@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "core/rows.hpp"
 #include "core/sizes.hpp"
+#include "plan/select/cuda_configs.hpp"
 #include "plan/select/tuning_block.hpp"
 #include "plan/select/tuning_filter.hpp"
 #include "plan/select/tuning_radix.hpp"
@@ -60,7 +61,7 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (plan.family == Family::cuda_block) {
     return plan.parts > 1 || problem.k > kBlockMaxSorted || size_of(problem.dtype) == 8;
   }
-  return plan.family != Family::cuda_warp || core::bisects(problem) ||
+  return plan.family != Family::cuda_warp || warp_makes_passes(problem) ||
          problem.k > max_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }
 

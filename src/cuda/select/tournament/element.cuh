@@ -31,6 +31,10 @@ struct TournamentElement<float> {
   static __device__ Word greater(Word a, Word b) { return Element<float>::greater_or_nan(a, b); }
   static __device__ Word lesser(Word a, Word b) { return Element<float>::lesser_or_nan(a, b); }
   static __device__ Word least() { return -__uint_as_float(0x7f800000u); }
+  static __device__ Word greatest() { return __uint_as_float(0x7f800000u); }
+  /// The value of a directed word, as the paper's algorithms see it, and the least word whose value reaches a threshold.
+  static __device__ float arithmetic(Word x, bool) { return x; }
+  static __device__ Word reaching(float threshold, bool) { return threshold; }
   /// Larger for elements that come first. NaN becomes the infinity of the same rank.
   static __device__ Word directed(Word x, bool smallest) {
     // The minimum of a number and NaN is the number.
@@ -84,6 +88,7 @@ struct TournamentIntegers {
   static __device__ Word greater(Word a, Word b) { return a > b ? a : b; }
   static __device__ Word lesser(Word a, Word b) { return a > b ? b : a; }
   static __device__ Word least() { return std::numeric_limits<Word>::min(); }
+  static __device__ Word greatest() { return std::numeric_limits<Word>::max(); }
   static __device__ Word directed(Word x, bool smallest) { return smallest ? ~x : x; }
 
   template <int N>
@@ -109,6 +114,10 @@ struct TournamentElement<std::int32_t> : TournamentIntegers<std::int32_t> {
   static __device__ std::uint32_t without_sign(std::uint32_t bits) {
     return static_cast<std::int32_t>(bits) < 0 ? bits : 0u - bits;
   }
+  static __device__ double arithmetic(Word x, bool smallest) { return Element<std::int32_t>::arithmetic(x, smallest); }
+  static __device__ Word reaching(double threshold, bool smallest) {
+    return Element<std::int32_t>::reaching(threshold, smallest);
+  }
 };
 
 template <>
@@ -116,6 +125,12 @@ struct TournamentElement<double> : TournamentIntegers<std::uint64_t> {
   static __device__ std::uint64_t without_sign(std::uint64_t bits) { return bits << 1 >> 1; }
   static __device__ Word from_bits(std::uint64_t bits) {
     return Element<double>::sort_key(__longlong_as_double(static_cast<std::int64_t>(bits)));
+  }
+  static __device__ double arithmetic(Word x, bool smallest) {
+    return smallest ? -Element<double>::from_sort_key(~x) : Element<double>::from_sort_key(x);
+  }
+  static __device__ Word reaching(double threshold, bool smallest) {
+    return smallest ? ~Element<double>::sort_key(-threshold) : Element<double>::sort_key(threshold);
   }
 };
 
@@ -132,6 +147,10 @@ struct TournamentPairs {
   static __device__ Word greater(Word a, Word b) { return __hmax2_nan(a, b); }
   static __device__ Word lesser(Word a, Word b) { return __hmin2_nan(a, b); }
   static __device__ Word least() { return from_bits(Pair::kInfinity | 0x80008000u); }
+  static __device__ Word greatest() { return from_bits(Pair::kInfinity); }
+  /// Of a word with the same element in both halves.
+  static __device__ float arithmetic(Word x, bool) { return __low2float(x); }
+  static __device__ Word reaching(float threshold, bool) { return Pair::at_or_above(threshold); }
   static __device__ Word directed(Word x, bool smallest) {
     return from_bits(bits(__hmin2(x, from_bits(Pair::kInfinity))) ^ (smallest ? 0x80008000u : 0u));
   }
@@ -187,10 +206,12 @@ struct TournamentPairs {
 struct TournamentHalves {
   using Word = __half2;
   static constexpr std::uint32_t kInfinity = 0x7c007c00u;
+  static __device__ Word at_or_above(float x) { return __half2half2(__float2half_ru(x)); }
 };
 struct TournamentBrains {
   using Word = __nv_bfloat162;
   static constexpr std::uint32_t kInfinity = 0x7f807f80u;
+  static __device__ Word at_or_above(float x) { return __bfloat162bfloat162(__float2bfloat16_ru(x)); }
 };
 template <>
 struct TournamentElement<core::F16> : TournamentPairs<TournamentHalves> {};

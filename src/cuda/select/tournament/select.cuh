@@ -8,6 +8,7 @@
 // are taken.
 #pragma once
 
+#include "cuda/select/early_stop.cuh"
 #include "cuda/select/tournament/element.cuh"
 #include "cuda/select/tournament/tile.cuh"
 #include "cuda/select/tournament/unaligned_tile.cuh"
@@ -60,6 +61,15 @@ struct TournamentList {
     }
   }
 
+  /// The first of a list, in any order.
+  template <int K>
+  static __device__ Word greatest(const Word (&list)[K]) {
+    Word found = list[0];
+#pragma unroll
+    for (int i = 1; i < K; ++i) found = E::greater(found, list[i]);
+    return found;
+  }
+
   /// The k-th of a bitonic list.
   template <int K>
   static __device__ Word at_rank(Word (&list)[K], int k) {
@@ -109,12 +119,20 @@ class TournamentSelect {
   /// Compares elements as they are (kPlain) or directed. False, with nothing written, if they must be directed.
   template <bool kPlain>
   static __device__ bool select_as(const Tile& tile) {
-    const Word kth = find_kth<kPlain>(tile);
+    Word best[K];
+    find_best<kPlain>(tile, best);
+    const Word kth = List::at_rank(best, tile.k());
     if constexpr (kPlain && E::kHasNan) {
       if (__any_sync(kFullWarp, E::is_nan(kth))) return false;
     }
+    if constexpr (Tile::kStopsEarly) {
+      if (tile.args.bisection) {
+        select_early<kPlain>(tile.args, tile.stage, tile.first_row, List::greatest(best), kth);
+        return true;
+      }
+    }
     unsigned marks[kMasks];
-    mark<kPlain>(tile, kth, marks, [](const auto& x, Word at) { return E::at_least(x, at); });
+    mark_at_least<kPlain>(tile, kth, marks);
     if constexpr (K == 1 && (kPlain || !E::kHasNan)) {
       keep_only_first(marks);
       tile.write(marks, 0);
@@ -129,10 +147,40 @@ class TournamentSelect {
     return true;
   }
 
-  /// Finds the kth value. It is NaN if the row has a NaN and elements are compared as they are.
+  /// What a search that stops early selects (early_stop.cuh). Rows with an element that is not finite stay exact.
   template <bool kPlain>
-  static __device__ Word find_kth(const Tile& tile) {
-    Word best[K];
+  static __device__ __noinline__ void select_early(const typename Tile::Arguments& args, int stage,
+                                                   std::int64_t first_row, Word greatest_word, Word kth) {
+    const Tile tile(args, stage, first_row);
+    const auto greatest = E::arithmetic(greatest_word, args.smallest);
+    const auto least = E::arithmetic(find_least<kPlain>(tile), args.smallest);
+    const auto selection = early_stop_of(args, least, greatest, E::arithmetic(kth, args.smallest));
+    unsigned sets[2][kMasks];
+    const Word thresholds[2] = {E::reaching(selection.sure, args.smallest), E::reaching(selection.fill, args.smallest)};
+    tile.template mark<kPlain>(sets, [&](const auto& x, int set) { return E::at_least(x, thresholds[set]); });
+    auto& [marks, fill] = sets;
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) {
+      marks[i] = selection.fill_only ? 0u : marks[i];
+      fill[i] &= ~marks[i];
+    }
+    keep_first(fill, tile.k() - static_cast<int>(Group::from_lane(Group::inclusive_sum(count(marks)), G - 1)));
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) marks[i] |= fill[i];
+    const bool finite = isfinite(least) && isfinite(greatest);
+    if (__any_sync(kFullWarp, !finite)) {
+      mark_at_least<kPlain>(tile, kth, fill);
+      break_ties<kPlain>(tile, kth, fill);
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) marks[i] = finite ? marks[i] : fill[i];
+    }
+    tile.write(marks, static_cast<int>(Group::inclusive_sum(count(marks)) - count(marks)));
+  }
+
+  /// Finds the k largest, a bitonic list. It has a NaN at its kth place if the row has one and elements are compared as
+  /// they are.
+  template <bool kPlain>
+  static __device__ void find_best(const Tile& tile, Word (&best)[K]) {
     tile.template for_each_list<kPlain>([&]<int N>(Word(&list)[N], int number) {
       List::sort(list);
       if (number == 0) {
@@ -157,14 +205,33 @@ class TournamentSelect {
       for (int i = 0; i < K; ++i) other[i] = E::halves_swapped(best[i]);
       List::take_greatest(best, other);
     }
-    return List::at_rank(best, tile.k());
   }
 
-  template <bool kPlain, class Marks>
-  static __device__ void mark(const Tile& tile, Word kth, unsigned (&marks)[kMasks], Marks f) {
+  /// The least element of the row.
+  template <bool kPlain>
+  static __device__ Word find_least(const Tile& tile) {
+    Word found = tile.template least<kPlain>();
+#pragma unroll
+    for (int distance = 1; distance < G; distance *= 2) {
+      found = E::lesser(found, __shfl_xor_sync(kFullWarp, found, distance));
+    }
+    if constexpr (E::kPerWord == 2) found = E::lesser(found, E::halves_swapped(found));
+    return found;
+  }
+
+  template <bool kPlain, class F>
+  static __device__ void mark(const Tile& tile, Word kth, unsigned (&marks)[kMasks], F f) {
     // Loads the elements again: keeping them in registers would halve the number of warps that fit.
     asm volatile("" ::: "memory");
-    tile.template mark<kPlain>(marks, [&](const auto& x) { return f(x, kth); });
+    unsigned set[1][kMasks];
+    tile.template mark<kPlain>(set, [&](const auto& x, int) { return f(x, kth); });
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) marks[i] = set[0][i];
+  }
+
+  template <bool kPlain>
+  static __device__ void mark_at_least(const Tile& tile, Word threshold, unsigned (&marks)[kMasks]) {
+    mark<kPlain>(tile, threshold, marks, [](const auto& x, Word at) { return E::at_least(x, at); });
   }
 
   static __device__ unsigned count(const unsigned (&marks)[kMasks]) {
@@ -227,21 +294,12 @@ class TournamentSelect {
   static __device__ int keep_first(unsigned (&marks)[kMasks], int quota) {
     const int mine = static_cast<int>(count(marks));
     const int inclusive = static_cast<int>(Group::inclusive_sum(static_cast<unsigned>(mine)));
-    const int kept = max(0, min(mine, quota - (inclusive - mine)));
-    if (kept == 0) {
+    Marks<32 * kMasks> kept;
 #pragma unroll
-      for (int i = 0; i < kMasks; ++i) marks[i] = 0;
-    } else {
-#pragma unroll 1
-      for (int surplus = mine - kept; surplus > 0; --surplus) {
-        // The last mark is the lowest bit.
-        if (kMasks == 1 || marks[kMasks - 1] == 0) {
-          marks[0] &= marks[0] - 1;
-        } else {
-          marks[kMasks - 1] &= marks[kMasks - 1] - 1;
-        }
-      }
-    }
+    for (int i = 0; i < kMasks; ++i) kept.words[i] = marks[i];
+    kept.keep_first(quota - (inclusive - mine));
+#pragma unroll
+    for (int i = 0; i < kMasks; ++i) marks[i] = kept.words[i];
     return max(0, quota - Group::from_lane(inclusive, G - 1));
   }
 

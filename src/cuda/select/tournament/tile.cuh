@@ -50,6 +50,7 @@ struct TournamentTile {
   static constexpr int kMasks = (R + 31) / 32;
   static constexpr int kWords = R / E::kPerWord;
   static constexpr int kUnit = 8;  ///< Words that are searched at a time.
+  static constexpr bool kStopsEarly = true;
 
   const TournamentArguments& args;
   int stage;
@@ -189,23 +190,44 @@ struct TournamentTile {
     }
   }
 
-  /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit.
-  template <bool kPlain, class F>
-  __device__ void mark(unsigned (&marks)[kMasks], F f) const {
+  /// The least of this lane's elements, or of each half of its words.
+  template <bool kPlain>
+  __device__ Word least() const {
+    constexpr int kAtATime = 4;  // one access, which lies inside the row or outside
+    Word found = E::greatest();
+#pragma unroll
+    for (int first = 0; first < kWords; first += kAtATime) {
+      if (first * E::kPerWord < own_cols()) {
+        Word x[kAtATime];
+        load<kPlain>(first, x);
+#pragma unroll
+        for (int i = 0; i < kAtATime; ++i) found = E::lesser(found, x[i]);
+      }
+    }
+    return found;
+  }
+
+  /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit: for each set of marks
+  /// by its number.
+  template <bool kPlain, int kSets, class F>
+  __device__ void mark(unsigned (&marks)[kSets][kMasks], F f) const {
 #pragma unroll
     for (int i = 0; i < kMasks; ++i) {
-      marks[i] = 0;
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) marks[set][i] = 0;
 #pragma unroll
       for (int part = i * 32; part < i * 32 + 32; part += Config::kUnit) {
         if (part == 0 || part < args.share) {
           Word x[kUnit];
           load<kPlain>(part / E::kPerWord, x);
-          marks[i] |= f(x) >> (part % 32);
+#pragma unroll
+          for (int set = 0; set < kSets; ++set) marks[set][i] |= f(x, set) >> (part % 32);
         }
       }
       // Places past this lane's columns are not elements, whatever the kth value is.
       const int left = own_cols() - i * 32;
-      marks[i] &= left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left);
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) marks[set][i] &= left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left);
     }
   }
 

@@ -34,6 +34,7 @@ struct TournamentWords {
   static constexpr int kWordBytes = Config::kWordBytes;
   using Bits = typename Config::Bits;
   static constexpr bool kUneven = Arguments::kUneven;
+  static constexpr bool kStopsEarly = !kUneven;
   static constexpr bool kAlike = G == 1 && !kUneven;  ///< All lanes have as many words.
 
   const Arguments& args;
@@ -106,18 +107,18 @@ struct TournamentWords {
   }
   __device__ int rest_at() const { return at + full_units * Config::kUnitBytes; }
 
-  /// The first word, without a half that lies before the row.
-  __device__ Bits from_first_on(Bits bits) const {
+  /// The first word, with padding instead of a half that lies before the row.
+  __device__ Bits from_first_on(Bits bits, Bits padding) const {
     if constexpr (kPerWord == 1) {
       return bits;
     } else {
-      return first_col < 0 ? __byte_perm(bits, padding(args), 0x3254) : bits;
+      return first_col < 0 ? __byte_perm(bits, padding, 0x3254) : bits;
     }
   }
-  /// Word `number`, without what lies past the first `count` elements from word 0 on.
-  __device__ Bits up_to(int count, int number, Bits bits) const {
+  /// Word `number`, with padding instead of what lies past the first `count` elements from word 0 on.
+  static __device__ Bits up_to(int count, int number, Bits bits, Bits padding) {
     if constexpr (kPerWord == 1) {
-      return number < count ? bits : padding(args);
+      return number < count ? bits : padding;
     } else {
       // A byte for each of four elements, whose sign is set if the element is past the end.
       const std::uint32_t signs = 0x83828180u + 0x04040404u * static_cast<unsigned>(number / 2) -
@@ -128,7 +129,7 @@ struct TournamentWords {
       } else {
         asm("prmt.b32 %0, %1, %1, 0xbbaa;" : "=r"(past) : "r"(signs));
       }
-      return (bits & ~past) | (padding(args) & past);
+      return (bits & ~past) | (padding & past);
     }
   }
 
@@ -152,7 +153,7 @@ struct TournamentWords {
       Bits bits[kUnit];
 #pragma unroll
       for (int i = 0; i < kUnit; ++i) bits[i] = word_at(from + i * kWordBytes);
-      if (unit == 0) bits[0] = from_first_on(bits[0]);
+      if (unit == 0) bits[0] = from_first_on(bits[0], padding(args));
 #pragma unroll
       for (int part = 0; part < kUnit; part += kLength) {
         Word list[kLength];
@@ -170,49 +171,90 @@ struct TournamentWords {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       Bits bits = word_at(rest_at() + (first + i) * kWordBytes);
-      if (first + i == 0 && full_units == 0) bits = from_first_on(bits);
-      list[i] = word_of<kPlain>(up_to(rest, first + i, bits));
+      if (first + i == 0 && full_units == 0) bits = from_first_on(bits, padding(args));
+      list[i] = word_of<kPlain>(up_to(rest, first + i, bits, padding(args)));
     }
     f(list, first / N);
   }
 
-  /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit.
-  template <bool kPlain, class F>
-  __device__ void mark(unsigned (&marks)[kMasks], F f) const {
+  /// The least of this lane's elements, or of each half of its words.
+  template <bool kPlain>
+  __device__ Word least() const {
+    const Bits comes_first = padding(!args.smallest);
+    Word found = E::greatest();
+#pragma unroll 1
+    for (int unit = 0; unit < full_units; ++unit) {
 #pragma unroll
-    for (int i = 0; i < kMasks; ++i) marks[i] = 0;
+      for (int i = 0; i < kUnit; ++i) {
+        const Bits bits = word_at(unit_at(unit) + i * kWordBytes);
+        found = E::lesser(found, word_of<kPlain>(unit + i == 0 ? from_first_on(bits, comes_first) : bits));
+      }
+    }
+    const int rest = elements - full_units * kUnitElements;
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      if (i < rest_words) {
+        Bits bits = word_at(rest_at() + i * kWordBytes);
+        if (i == 0 && full_units == 0) bits = from_first_on(bits, comes_first);
+        found = E::lesser(found, word_of<kPlain>(up_to(rest, i, bits, comes_first)));
+      }
+    }
+    return found;
+  }
+
+  /// Marks elements by `f`, which gives a bit for each of some words, the first in the highest bit: for each set of marks
+  /// by its number.
+  template <bool kPlain, int kSets, class F>
+  __device__ void mark(unsigned (&marks)[kSets][kMasks], F f) const {
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) marks[set][i] = 0;
+    }
+    unsigned found[kSets];
 #pragma unroll 1
     for (int unit = 0; unit < units(); ++unit) {
-      const unsigned found = found_by<kPlain, kUnit>(unit_at(unit), f);
+      find<kPlain, kUnit>(unit_at(unit), f, found);
       if (kAlike || unit < full_units) put(found, unit, marks);
     }
     // Half a unit at a time: the rest is often short.
-    unsigned rest = found_by<kPlain, kUnit / 2>(rest_at(), f);
+    find<kPlain, kUnit / 2>(rest_at(), f, found);
     if (rest_words > kUnit / 2) {
-      rest |= found_by<kPlain, kUnit / 2>(rest_at() + Config::kUnitBytes / 2, f) >> (kUnitElements / 2);
-    }
-    put(rest, full_units, marks);
+      unsigned second[kSets];
+      find<kPlain, kUnit / 2>(rest_at() + Config::kUnitBytes / 2, f, second);
 #pragma unroll
-    for (int i = 0; i < kMasks; ++i) {
-      const int left = elements - i * 32;
-      marks[i] &= left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left);
+      for (int set = 0; set < kSets; ++set) found[set] |= second[set] >> (kUnitElements / 2);
     }
-    if (kPerWord == 2 && first_col < 0) marks[0] &= 0x7fffffffu;
+    put(found, full_units, marks);
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) {
+        const int left = elements - i * 32;
+        marks[set][i] &= left >= 32 ? ~0u : left <= 0 ? 0u : ~(~0u >> left);
+      }
+      if (kPerWord == 2 && first_col < 0) marks[set][0] &= 0x7fffffffu;
+    }
   }
   /// Adds a unit's marks to those of the lane.
-  static __device__ void put(unsigned found, int unit, unsigned (&marks)[kMasks]) {
+  template <int kSets>
+  static __device__ void put(const unsigned (&found)[kSets], int unit, unsigned (&marks)[kSets][kMasks]) {
 #pragma unroll
-    for (int i = 0; i < kMasks; ++i) {
-      // A shift by more than 32 gives 0, and so does one by less than nothing.
-      marks[i] |= __funnelshift_rc(found, 0, static_cast<unsigned>(unit * kUnitElements - i * 32));
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int i = 0; i < kMasks; ++i) {
+        // A shift by more than 32 gives 0, and so does one by less than nothing.
+        marks[set][i] |= __funnelshift_rc(found[set], 0, static_cast<unsigned>(unit * kUnitElements - i * 32));
+      }
     }
   }
-  template <bool kPlain, int N, class F>
-  __device__ unsigned found_by(int place, F f) const {
+  template <bool kPlain, int N, int kSets, class F>
+  __device__ void find(int place, F f, unsigned (&found)[kSets]) const {
     Word x[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = word_of<kPlain>(word_at(place + i * kWordBytes));
-    return f(x);
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) found[set] = f(x, set);
   }
 
  private:

@@ -62,6 +62,8 @@ struct AlignedRow {
     static __device__ Marks<R> inside_of(const AlignedRow& row) { return row.inside(); }
   };
   static __device__ Own own() { return {}; }
+  /// True if some lanes hold padding.
+  __device__ bool is_padded() const { return cols() != Config::kCols; }
   static __device__ bool has_foreign_first() { return false; }
   static __device__ bool has_foreign_last() { return false; }
   /// True if the lane's elements up to the r-th lie inside the row.

@@ -20,23 +20,6 @@ struct WarpBisection {
   static constexpr int G = Group::kLanes;
   static constexpr int R = Row::kElements;
 
-  /// The element as the paper's algorithms see it.
-  static __device__ Arithmetic arithmetic(Value x, bool smallest) {
-    if constexpr (core::is_floating<T>) {
-      return x;
-    } else {
-      return static_cast<double>(x) + (smallest ? 1.0 : 0.0);  // -raw, and x is ~raw
-    }
-  }
-  /// The smallest element whose arithmetic value is at or above `threshold`.
-  static __device__ Value least_at(Arithmetic threshold, bool smallest) {
-    if constexpr (core::is_floating<T>) {
-      return threshold;
-    } else {
-      return static_cast<std::int32_t>(__double2ll_ru(threshold) - (smallest ? 1 : 0));
-    }
-  }
-
   /// The smallest and the largest element of a row. One of them is not finite if any element is not.
   struct Range {
     Value least;
@@ -82,14 +65,14 @@ struct WarpBisection {
     row.load(x);
     const Range range = range_of(row, x);
     const bool finite = E::is_finite(range.least) && E::is_finite(range.greatest);
-    core::Bisection<Arithmetic, int> search(arithmetic(range.least, args.smallest),
-                                            arithmetic(range.greatest, args.smallest), k, args.max_iter, args.rule,
+    core::Bisection<Arithmetic, int> search(E::arithmetic(range.least, args.smallest),
+                                            E::arithmetic(range.greatest, args.smallest), k, args.max_iter, args.rule,
                                             args.epsilon);
     bool goes_on = finite && search.next();
     Marks<R> fewer = Marks<R>::none();  // the elements of the last pass with fewer than k,
     Marks<R> fill = row.inside();       // and those of the last pass with at least k
     while (__any_sync(kFullWarp, goes_on)) {
-      const Marks<R> marks = marks_of<T>(x, least_at(search.middle(), args.smallest));
+      const Marks<R> marks = marks_of<T>(x, E::reaching(search.middle(), args.smallest));
       const int number = Group::sum(marks.count());
       if (goes_on) {
         fewer = Marks<R>::either(number >= k, fewer, marks);

@@ -1,5 +1,4 @@
-// What an early-stopped bisection selects from rows of 16-bit elements, derived from the exact selection: see
-// early_stop.cuh.
+// What an early-stopped bisection selects, derived from the exact selection: see early_stop.cuh.
 #pragma once
 
 #include "cuda/select/early_stop.cuh"
@@ -12,24 +11,39 @@ namespace rtopk::cuda {
 template <class Row>
 __device__ Marks<Row::kElements> stopped_early(const Row& row, const Marks<Row::kElements>& exact) {
   using E = Element<typename Row::Type>;
-  using Lane = PackedLane<Row>;
+  using Value = typename E::Value;
+  using Lane = WarpLane<Row>;
   using Group = typename Row::Group;
   using M = Marks<Row::kElements>;
-  float kth = E::greatest();
-  exact.for_each([&](int, int, int r) { kth = min(kth, row.value_at(r)); });
+  const bool smallest = row.args.smallest;
   const Lane lane(row);
-  typename Lane::Extent extent = lane.extent(row);
+  Value kth = E::greatest();
+  Value greatest = E::least();
+  // The more results a lane has, the longer a loop over them takes. Measured, times the exact selection, f32, 256 columns
+  // of eight lanes, k 32: 1.35 without the loop, 1.37 with it; 1024 columns of 32 lanes: 1.31, 1.26.
+  if constexpr (sizeof(typename Row::Type) == 4 && Group::kLanes < 32) {
+    kth = lane.least_of(exact);
+    greatest = lane.greatest();
+  } else {
+    exact.for_each([&](int, int, int r) {
+      const Value value = row.value_at(r);
+      kth = E::lesser_or_nan(kth, value);
+      greatest = E::greater_or_nan(greatest, value);
+    });
+  }
+  Value least = lane.least(row);
 #pragma unroll
   for (int distance = Group::kLanes / 2; distance > 0; distance /= 2) {
-    kth = min(kth, __shfl_xor_sync(kFullWarp, kth, distance));
-    extent.least = E::lesser_or_nan(extent.least, __shfl_xor_sync(kFullWarp, extent.least, distance));
-    extent.greatest = E::greater_or_nan(extent.greatest, __shfl_xor_sync(kFullWarp, extent.greatest, distance));
+    kth = E::lesser_or_nan(kth, __shfl_xor_sync(kFullWarp, kth, distance));
+    least = E::lesser_or_nan(least, __shfl_xor_sync(kFullWarp, least, distance));
+    greatest = E::greater_or_nan(greatest, __shfl_xor_sync(kFullWarp, greatest, distance));
   }
-  const core::Selection<float> selection = early_stop_of(row.args, extent.least, extent.greatest, kth);
-  const M sure = M::either(selection.fill_only, M::none(), lane.marks(Lane::reaching(selection.sure)));
-  const M fill = lane.marks(Lane::reaching(selection.fill)).without(sure);
+  const auto selection = early_stop_of(row.args, E::arithmetic(least, smallest), E::arithmetic(greatest, smallest),
+                                       E::arithmetic(kth, smallest));
+  const M sure = M::either(selection.fill_only, M::none(), lane.marks(Lane::reaching(selection.sure, smallest)));
+  const M fill = lane.marks(Lane::reaching(selection.fill, smallest)).without(sure);
   const M early = sure | first_in_index_order<Group::kLanes>(fill, row.k() - Group::sum(sure.count()));
-  return M::either(E::is_finite(extent.least) && E::is_finite(extent.greatest), early, exact);
+  return M::either(E::is_finite(least) && E::is_finite(greatest), early, exact);
 }
 
 }  // namespace rtopk::cuda

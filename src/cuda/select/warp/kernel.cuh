@@ -13,7 +13,7 @@
 namespace rtopk::cuda {
 
 /// What a kernel is compiled for: rarely needed code would cost the other kernels registers.
-enum class WarpTask { select, select_in_order, stop_early, bisect };
+enum class WarpTask { select, select_in_order, stop_early, bisect };  // in order: exact, or stopped early
 
 /// Blocks on a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class Row, WarpTask kTask>
@@ -28,6 +28,9 @@ constexpr int blocks_per_multiprocessor() {
   }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
   if (kTask == WarpTask::bisect && sizeof(T) == 2 && R > 16) return std::min(6, Row::Config::kBlocksPerMultiprocessor);
+  if (kTask == WarpTask::stop_early && sizeof(T) == 4 && R <= 48) {
+    return std::max(4, Row::Config::kBlocksPerMultiprocessor);
+  }
   return Row::Config::kBlocksPerMultiprocessor;
 }
 
@@ -43,6 +46,9 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
     tiles.for_each([&](const Row& row) {
       typename Row::Marked chosen = rows.choose(row);
       if constexpr (kTask == WarpTask::stop_early) chosen = stopped_early(row, chosen);
+      if constexpr (kTask == WarpTask::select_in_order) {
+        if (args.bisection) chosen = stopped_early(row, chosen);
+      }
       write_chosen<kTask == WarpTask::select_in_order>(row, chosen);
     });
   }

@@ -25,8 +25,40 @@ class PlainLane {
   /// The next larger one.
   static __device__ Value next(Value x) { return E::from_sort_key(E::sort_key(x) + 1); }
 
+  /// The least value of the element type that reaches a threshold of the paper's search.
+  static __device__ Value reaching(core::ArithmeticOf<T> threshold, bool smallest) {
+    return E::reaching(threshold, smallest);
+  }
+
   /// Marks of the elements inside the row that are the lane's own.
   __device__ Marks<R> inside(const Row& row) const { return own_.inside_of(row); }
+
+  // Extremes: NaN if one of the elements is.
+
+  __device__ Value greatest() const {
+    Value found = x_[0];
+#pragma unroll
+    for (int r = 1; r < R; ++r) found = E::greater_or_nan(found, x_[r]);
+    return found;
+  }
+  __device__ Value least_of(const Marks<R>& marks) const {
+    Value found = E::greatest();
+#pragma unroll
+    for (int r = 0; r < R; ++r) found = marks.has(r) ? E::lesser_or_nan(found, x_[r]) : found;
+    return found;
+  }
+  /// Of the lane's elements, without padding.
+  __device__ Value least(const Row& row) const {
+    Value found = E::greatest();
+    if (row.is_padded()) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) found = row.col_of(r) < row.cols() ? E::lesser_or_nan(found, x_[r]) : found;
+    } else {
+#pragma unroll
+      for (int r = 0; r < R; ++r) found = E::lesser_or_nan(found, x_[r]);
+    }
+    return found;
+  }
 
   /// Marks of the elements that reach the threshold, the first in the highest bit.
   __device__ Marks<R> marks(Value threshold) const { return own_.of(marks_of<T>(x_, threshold)); }
@@ -61,6 +93,7 @@ struct Pair;
 template <>
 struct Pair<core::F16> {
   static constexpr unsigned kMin = 0xfc00fc00u;  ///< -inf
+  static constexpr unsigned kMax = 0x7c007c00u;
   static __device__ half2 of(unsigned bits) { return *reinterpret_cast<const half2*>(&bits); }
   static __device__ unsigned bits(half2 x) { return *reinterpret_cast<const unsigned*>(&x); }
   static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
@@ -77,6 +110,7 @@ struct Pair<core::F16> {
 template <>
 struct Pair<core::BF16> {
   static constexpr unsigned kMin = 0xff80ff80u;
+  static constexpr unsigned kMax = 0x7f807f80u;
   static __device__ __nv_bfloat162 of(unsigned bits) { return *reinterpret_cast<const __nv_bfloat162*>(&bits); }
   static __device__ unsigned bits(__nv_bfloat162 x) { return *reinterpret_cast<const unsigned*>(&x); }
   static __device__ unsigned at_least(unsigned x, unsigned threshold) { return __hgeu2_mask(of(x), of(threshold)); }
@@ -97,11 +131,6 @@ class PackedLane {
   using Group = typename Row::Group;
   using P = Pair<T>;
   static constexpr int R = Row::kElements;
-
-  struct Extent {
-    float least;
-    float greatest;
-  };
 
   /// A lane's first half goes to the upper halves of the registers, its second half to the lower ones.
   __device__ explicit PackedLane(const Row& row) : own_(row.own()) {
@@ -126,8 +155,7 @@ class PackedLane {
     return P::real((bits & 0x8000u) != 0 ? bits - 1 : bits + 1);
   }
 
-  /// The least value of the element type at or above `x`.
-  static __device__ float reaching(float x) { return P::real(P::bits_from(x)); }
+  static __device__ float reaching(float threshold, bool) { return P::real(P::bits_from(threshold)); }
 
   __device__ Marks<R> inside(const Row& row) const { return own_.inside_of(row); }
 
@@ -140,24 +168,29 @@ class PackedLane {
     return marks_where([](unsigned x) { return P::nan(x); });
   }
 
-  /// The least and the greatest of the lane's elements, for rows at any address: they have no padding. With a NaN, both
-  /// are NaN.
-  __device__ Extent extent(const Row& row) const {
+  __device__ float least(const Row& row) const {
     // In place of an element of another row: the other half of the word.
-    const unsigned first = row.has_foreign_first() ? __byte_perm(x_[0], x_[0], 0x1010) : x_[0];
-    const unsigned last = x_[kPairs - 1];
-    auto least = P::of(first);
-    auto greatest = least;
-    const auto add = [&](unsigned two) {
-      least = __hmin2_nan(least, P::of(two));
-      greatest = __hmax2_nan(greatest, P::of(two));
+    const auto own = [&](int i) {
+      const unsigned word = x_[i];
+      if (i == 0 && row.has_foreign_first()) return __byte_perm(word, word, 0x1010);
+      if (i == kPairs - 1 && row.has_foreign_last()) return __byte_perm(word, word, 0x3232);
+      return word;
     };
+    auto found = P::of(P::kMax);
+    if (row.is_padded()) {
+      // Whole vectors are padding, in either half of a lane's elements.
 #pragma unroll
-    for (int i = 1; i < kPairs - 1; ++i) add(x_[i]);
-    add(row.has_foreign_last() ? __byte_perm(last, last, 0x3232) : last);
-    const auto high = [](auto pair) { return P::real(P::bits(pair) >> 16); };
-    const auto low = [](auto pair) { return P::real(P::bits(pair) & 0xffffu); };
-    return {E::lesser_or_nan(high(least), low(least)), E::greater_or_nan(high(greatest), low(greatest))};
+      for (int i = 0; i < kPairs; ++i) {
+        const bool first = row.col_of(i) < row.cols();
+        const bool second = row.col_of(kPairs + i) < row.cols();
+        const unsigned word = __byte_perm(x_[i], P::kMax, second ? 0x3210 : 0x3254);
+        found = first ? __hmin2_nan(found, P::of(word)) : found;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) found = __hmin2_nan(found, P::of(own(i)));
+    }
+    return E::lesser_or_nan(P::real(P::bits(found) >> 16), P::real(P::bits(found) & 0xffffu));
   }
 
   /// From the first half of each lane: the second may lie past the end of the row.

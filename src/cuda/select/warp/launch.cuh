@@ -10,8 +10,9 @@ namespace rtopk::cuda {
 
 template <class Row>
 cudaError_t launch_rows(const SelectArguments& args, const Grid& grid) {
-  static std::atomic<std::uint64_t> allowed[2];
+  static std::atomic<std::uint64_t> allowed[3];
   if (args.by_value) return launch(&warp_kernel<Row, WarpTask::select_in_order>, allowed[0], grid, args);
+  if (args.bisection) return launch(&warp_kernel<Row, WarpTask::stop_early>, allowed[2], grid, args);
   return launch(&warp_kernel<Row, WarpTask::select>, allowed[1], grid, args);
 }
 
@@ -24,7 +25,7 @@ cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Row
   for_aligned_variants<T>([&]<int G, int R>() {
     if (!is_planned(G, R)) return false;
     using Row = AlignedRow<T, G, R>;
-    if (!args.bisection) {
+    if (!args.passes_in_warp) {
       error = launch_rows<Row>(args, grid);
     } else if constexpr (AlignedConfig<T, G, R>::kBisects) {
       static std::atomic<std::uint64_t> allowed;
@@ -34,13 +35,7 @@ cudaError_t launch_warp(const Plan& plan, const SelectArguments& args, const Row
   });
   for_unaligned_variants<T>([&]<int G, int R>() {
     if (!is_planned(G, R)) return false;
-    using Row = UnalignedRow<T, G, R>;
-    if (!args.bisection) {
-      error = launch_rows<Row>(args, grid);
-    } else if constexpr (Row::Config::kStopsEarly) {
-      static std::atomic<std::uint64_t> allowed;
-      error = launch(&warp_kernel<Row, WarpTask::stop_early>, allowed, grid, args);
-    }
+    error = launch_rows<UnalignedRow<T, G, R>>(args, grid);
     return true;
   });
   return error;

@@ -17,9 +17,7 @@ template <int G, int R>
 __device__ Marks<R> first_in_index_order(Marks<R> eligible, int quota) {
   const int mine = eligible.count();
   const int before = static_cast<int>(LaneGroup<G>::inclusive_sum(static_cast<unsigned>(mine))) - mine;
-  const int allowed = quota - before;
-  if (allowed <= 0) return Marks<R>::none();
-  eligible.drop_last(mine - allowed);
+  eligible.keep_first(quota - before);
   return eligible;
 }
 
