@@ -85,25 +85,24 @@ def measure_steps(model, dataset, data, arguments):
     return facts
 
 
-def trained_on_neighbors(name, dataset, data, arguments, seed):
+def trained_on_neighbors(name, dataset, batches, arguments, seed):
     """Test accuracy, and median ms of a step."""
     torch.manual_seed(seed)
     networks = loader_networks("sage", dataset, arguments, arguments.trained_hidden, 0.5)
     optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3)
-    loader, times = neighbor_loader(data, arguments, seed), []
-    for _ in range(arguments.epochs):
-        for batch in loader:
-            step = step_of(networks["calls"][name], optimizer, NeighborBatch(batch, dataset, len(arguments.sample)))
-            times.append(seconds(step, CPU)[0] * 1e3)
+    times = []
+    for batch in batches:
+        step = step_of(networks["calls"][name], optimizer, NeighborBatch(batch, dataset, len(arguments.sample)))
+        times.append(seconds(step, CPU)[0] * 1e3)
     return accuracy(networks["ours"], dataset), statistics.median(times)
 
 
 # ---- ClusterLoader ----
 
 
-def trained_on_clusters(name, dataset, clusters, arguments, seed):
-    """Test accuracy, median ms of a step, and the greatest distance of the first loss from that of the other network,
-    which has the same parameters."""
+def trained_on_clusters(name, dataset, batches, arguments, seed):
+    """Test accuracy, median ms of a step, and how far the results of the two networks are apart before the first step,
+    when they have the same parameters."""
     torch.manual_seed(seed)
     layers = len(arguments.sample)
     ours = networks_of("sage", dataset, arguments.trained_hidden, layers, 0.5, CPU)["ours"]
@@ -114,23 +113,22 @@ def trained_on_clusters(name, dataset, clusters, arguments, seed):
 
     call = ours if name == "rtopk" else of_theirs
     optimizer = torch.optim.Adam(ours.parameters(), lr=3e-3)
-    loader, times, distance = ClusterLoader(clusters, batch_size=arguments.clusters, shuffle=True), [], None
+    times, distance = [], None
 
     def step(batch, x):
         F.cross_entropy(call(x, batch.edge_index)[batch.train], batch.y[batch.train]).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    for _ in range(arguments.epochs):
-        for batch in loader:
-            x = dataset.features[batch.n_id]
-            if distance is None:
-                with torch.no_grad():
-                    both = [network.eval() and forward(x, batch.edge_index) for network, forward in
-                            ((ours, ours), (theirs, of_theirs))]  # fmt: skip
-                distance = float((both[0] - both[1]).norm() / both[1].norm())
-            ours.train(), theirs.train()
-            times.append(seconds(lambda batch=batch, x=x: step(batch, x), CPU)[0] * 1e3)
+    for batch in batches:
+        x = dataset.features[batch.n_id]
+        if distance is None:
+            ours.eval(), theirs.eval()
+            with torch.no_grad():
+                found, expected = ours(x, batch.edge_index), of_theirs(x, batch.edge_index)
+            distance = float((found - expected).norm() / expected.norm())
+        ours.train(), theirs.train()
+        times.append(seconds(lambda batch=batch, x=x: step(batch, x), CPU)[0] * 1e3)
     return accuracy(ours, dataset), statistics.median(times), distance
 
 
@@ -155,7 +153,8 @@ def parsed():
     parser.add_argument("--trained-hidden", type=int, default=128, help="the same where networks are trained")
     parser.add_argument("--repeats", type=int, default=2, help="repetitions of every measurement")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=2, help="over the mini-batches of NeighborLoader")
+    parser.add_argument("--cluster-epochs", type=int, default=6, help="over those of ClusterLoader, which are fewer")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args()
 
@@ -173,7 +172,7 @@ def main():
         "sampler": "pyg-lib" if typing.WITH_PYG_LIB else "torch-sparse",
         "graph": dataset.name,
         "settings": {name: getattr(arguments, name) for name in ("sample", "batch", "hidden", "trained_hidden", "parts",
-                                                                 "clusters", "epochs")},
+                                                                 "clusters", "epochs", "cluster_epochs")},
         "steps": {},
         "trained": [],
     }  # fmt: skip
@@ -188,11 +187,16 @@ def main():
     clusters = ClusterData(data, arguments.parts, log=False)
     for seed in range(arguments.seeds):
         entry = {"seed": seed}
+        # Sampled beforehand: both networks get the same, whatever dropout draws.
+        loader = neighbor_loader(data, arguments, seed)
+        batches = [batch for _ in range(arguments.epochs) for batch in loader]
         for name in ("PyG, pairs", "rtopk"):
-            test, step = trained_on_neighbors(name, dataset, data, arguments, seed)
+            test, step = trained_on_neighbors(name, dataset, batches, arguments, seed)
             entry[f"neighbors, {name}"] = {"test": test, "step_ms": step}
+        loader = ClusterLoader(clusters, batch_size=arguments.clusters, shuffle=True)
+        batches = [batch for _ in range(arguments.cluster_epochs) for batch in loader]
         for name in ("PyG", "rtopk"):
-            test, step, distance = trained_on_clusters(name, dataset, clusters, arguments, seed)
+            test, step, distance = trained_on_clusters(name, dataset, batches, arguments, seed)
             entry[f"clusters, {name}"] = {"test": test, "step_ms": step, "distance": distance}
         facts["trained"].append(entry)
         print(entry, flush=True)
