@@ -4,15 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <mutex>
-#include <string>
 
 #include <rtopk/execution.hpp>
 
 namespace rtopk::bindings {
 
 /// Cached: querying the driver takes longer than a small selection, and the answer does not change. A failure is asked
-/// again.
+/// again. Allocates nothing, so that no binding has an exception to catch.
 inline Status traits_of_gpu(std::int32_t ordinal, Traits& traits) {
   struct Known {
     std::mutex asking;
@@ -21,9 +21,10 @@ inline Status traits_of_gpu(std::int32_t ordinal, Traits& traits) {
   };
   static std::array<Known, 64> all;
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= all.size()) {
-    const std::string text =
-        "device is cuda:" + std::to_string(ordinal) + "; accepted: cuda:0 to cuda:" + std::to_string(all.size() - 1);
-    return {StatusCode::invalid_argument, text.c_str()};
+    char text[80];
+    std::snprintf(text, sizeof(text), "device is cuda:%d; accepted: cuda:0 to cuda:%zu", static_cast<int>(ordinal),
+                  all.size() - 1);
+    return {StatusCode::invalid_argument, text};
   }
   Known& gpu = all[static_cast<std::size_t>(ordinal)];
   const std::lock_guard lock(gpu.asking);

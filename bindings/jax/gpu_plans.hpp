@@ -7,9 +7,7 @@
 
 namespace rtopk::jax_binding {
 
-constexpr std::int32_t kMaxGpus = 64;
-
-/// Plans the problem for a GPU.
+/// Plans the problem for a GPU. An error if the machine has no GPU of this number.
 Status plan_for_gpu(std::int32_t ordinal, Problem problem, Plan& plan);
 
 }  // namespace rtopk::jax_binding

@@ -15,7 +15,7 @@ std::int64_t rtopk_jax_workspace_bytes(const rtopk::jax_binding::Attributes* att
   if (problem.rows == 0) return 0;
   std::int64_t bytes = -1;
   rtopk::Plan plan;
-  for (std::int32_t i = 0; i < kMaxGpus && plan_for_gpu(i, problem, plan).ok(); ++i) {
+  for (std::int32_t i = 0; plan_for_gpu(i, problem, plan).ok(); ++i) {
     bytes = std::max(bytes, static_cast<std::int64_t>(plan.workspace_bytes));
   }
   return bytes;

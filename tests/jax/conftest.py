@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 sys.path.append(str(ROOT / "bench"))  # librtopk: the library's own results
+sys.path.append(str(ROOT / "tests" / "faults"))
 
 # JAX would take three quarters of a GPU's memory, and tests start processes beside each other.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

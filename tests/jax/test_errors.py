@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import faults
 import rtopk.jax
 from comparison import normal
 from rtopk.jax import maxk, top_k
@@ -210,3 +211,34 @@ def test_a_handler_called_directly():
 def test_calls_that_are_wrong(call, text):
     with pytest.raises(Exception, match=text):
         jax.block_until_ready(call())
+
+
+# ---- Memory ----
+
+# The columns are gathered into 8 MB of workspace, beside which nothing in the call is as large as 256 KiB.
+SHORT_OF_MEMORY = """
+import ctypes
+import jax
+import jax.numpy as jnp
+from rtopk.jax import top_k
+
+jax.config.update("jax_platforms", "cpu")
+x = jnp.arange(65536.0 * 64).reshape(65536, 64)
+call = jax.jit(lambda x: top_k(x, 8, axis=0)).lower(x).compile()
+shim = ctypes.CDLL(None)
+shim.rtopk_fault_arm(b"malloc", ctypes.c_long(1), 1, b"", ctypes.c_size_t(1 << 18))
+try:
+    jax.block_until_ready(call(x))
+except Exception as error:
+    print(error)
+shim.rtopk_fault_disarm()
+print(int(call(x)[1][0, 0]))
+"""
+
+
+def test_an_allocation_that_fails_is_an_error(run_script):
+    if faults.library() is None:
+        pytest.skip("there is no compiler for the library that makes allocations fail")
+    first, second = run_script(SHORT_OF_MEMORY, LD_PRELOAD=str(faults.library())).splitlines()
+    assert "rtopk: no memory for a workspace of" in first
+    assert second == "65535"  # the next call has the memory

@@ -44,7 +44,7 @@ LAYERS = {
     "bindings/torch": Layer(
         layers=("include", "src/internal", "bindings/common"), outside=("*", "torch/", "ATen/", "c10/")
     ),
-    "bindings/jax": Layer(layers=("include",), outside=("xla/",)),
+    "bindings/jax": Layer(layers=("include", "bindings/common"), outside=("xla/",)),
     "python": Layer(layers=("include",), outside=("*",)),
 }
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from consumers import ROOT, run
+
 DOCS = ROOT / "docs"
 STARTING = DOCS / "getting-started"
 PAGES = sorted(
@@ -28,14 +29,6 @@ SPHINX = ROOT / "build" / "docs-venv" / "bin" / "sphinx-build"
 
 def name(path):
     return path.relative_to(ROOT).as_posix()
-
-
-def run(*command, **options):
-    done = subprocess.run(
-        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
-    )
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
-    return done.stdout
 
 
 def blocks(path, language):
@@ -196,8 +189,8 @@ def test_few_long_rows_are_the_measured_ones():
 
 def random_runs(file):
     """Of each run the seed and the cells."""
-    for run in json.loads((ROOT / "bench/results" / file).read_text())["runs"]:
-        yield run["environment"]["seed"], run["cells"]
+    for each in json.loads((ROOT / "bench/results" / file).read_text())["runs"]:
+        yield each["environment"]["seed"], each["cells"]
 
 
 def ratios_of(cells, matches):
@@ -322,7 +315,7 @@ def installed(tmp_path_factory):
 def environment(installed):
     library = next(installed.rglob("librtopk.so")).parent
     path = [str(installed / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-    return os.environ | {
+    return {
         "PATH": os.pathsep.join(path),
         "LD_LIBRARY_PATH": str(library),
         "PKG_CONFIG_PATH": str(library / "pkgconfig"),
@@ -340,9 +333,9 @@ def test_samples_in_cpp(environment, tmp_path):
     (program,) = filter(has_main, blocks(page, "cpp"))
     (tmp_path / "main.cpp").write_text(program)
     (tmp_path / "CMakeLists.txt").write_text(*blocks(page, "cmake"))
-    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", env=environment)
-    run("cmake", "--build", tmp_path / "build", env=environment)
-    assert run(tmp_path / "build" / "first", env=environment) == blocks(page, "text")[0]
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", **environment)
+    run("cmake", "--build", tmp_path / "build", **environment)
+    assert run(tmp_path / "build" / "first", **environment) == blocks(page, "text")[0]
     for sample in blocks(page, "cpp"):
         (tmp_path / "sample.cpp").write_text(sample)
         flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}"]
@@ -356,8 +349,8 @@ def test_samples_by_pkg_config(environment, tmp_path, page, compiler, source):
     (program,) = filter(has_main, blocks(page, source.removeprefix("main.")))
     (tmp_path / source).write_text(program)
     (command,) = re.findall(rf"`({re.escape(compiler)} -std=.*?)`", page.read_text())
-    run("sh", "-c", f"{command} -Wall -Wextra -Werror", cwd=tmp_path, env=environment)
-    assert run(tmp_path / "a.out", env=environment) == blocks(page, "text")[0]
+    run("sh", "-c", f"{command} -Wall -Wextra -Werror", cwd=tmp_path, **environment)
+    assert run(tmp_path / "a.out", **environment) == blocks(page, "text")[0]
 
 
 def test_samples_of_the_program(installed, environment, tmp_path):
@@ -366,9 +359,9 @@ def test_samples_of_the_program(installed, environment, tmp_path):
         pytest.skip("the main build has no program")
     page = STARTING / "program.md"
     for sample in blocks(page, "sh"):
-        run("sh", "-eu", "-c", sample, cwd=tmp_path, env=environment)
+        run("sh", "-eu", "-c", sample, cwd=tmp_path, **environment)
     table = table_after(page, "| command | does |")
-    commands = re.findall(r"^  (\w+) ", run("rtopk", "--help", env=environment).split("Subcommands:")[1], re.MULTILINE)
+    commands = re.findall(r"^  (\w+) ", run("rtopk", "--help", **environment).split("Subcommands:")[1], re.MULTILINE)
     assert {row[0].strip("`") for row in table} <= set(commands)
 
 

@@ -29,7 +29,8 @@ TREE = {
     "src/cpu/backend.hpp": "",
     "tools/rtopk/main.cpp": "#include <CLI/CLI.hpp>\n#include <rtopk/rtopk.hpp>\n",
     "bindings/torch/operators.cpp": "#include <torch/csrc/stable/library.h>\n#include <rtopk/rtopk.hpp>\n",
-    "bindings/jax/cpu.cpp": "#include <xla/ffi/api/ffi.h>\n#include <rtopk/rtopk.hpp>\n",
+    "bindings/common/row_layout.hpp": "#include <rtopk/rtopk.hpp>\n",
+    "bindings/jax/cpu.cpp": '#include <xla/ffi/api/ffi.h>\n#include "common/row_layout.hpp"\n',
     "tests/any.cpp": '#include "core/search.hpp"\n',
 }
 

@@ -5,27 +5,15 @@ import os
 import subprocess
 import sys
 import venv
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from consumers import ROOT, run
+
 NEEDED = ("pip", "scikit_build_core", "nanobind", "torch")
 # Those that look at the package itself: its version, documentation, binary and import. The package of the main build
 # has to pass all of tests/python.
 TESTS = ("test_package.py", "test_import.py", "test_topk.py")
-
-
-def run(command, **environment):
-    done = subprocess.run(
-        [str(part) for part in command],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 def is_installed(module):
@@ -38,19 +26,18 @@ def test_pip_install(tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--target", site, ROOT]
     # Without CUDA, whose kernels take minutes to compile; the main build has them. The compilers by the names that the
     # main build uses, so that ccache knows what they have compiled.
-    run([*command, "--config-settings=cmake.define.RTOPK_CUDA=OFF"], CC="cc", CXX="c++")
+    run(*command, "--config-settings=cmake.define.RTOPK_CUDA=OFF", CC="cc", CXX="c++")
     tests = [ROOT / "tests" / "python" / name for name in TESTS]
     # The examples of the documents are the same with either package, and would take most of the time of these tests.
-    run([sys.executable, "-m", "pytest", "-q", *tests, "-k", "not examples_in_documents"], RTOPK_TEST_SITE=str(site))
+    run(sys.executable, "-m", "pytest", "-q", *tests, "-k", "not examples_in_documents", RTOPK_TEST_SITE=str(site))
 
 
 def configured(folder, python, **environment):
     """What CMake says about the package for this Python. Nothing is compiled."""
     wanted = {"RTOPK_BUILD_TORCH": "AUTO", "RTOPK_BUILD_JAX": "AUTO", "Python_EXECUTABLE": python}
     wanted |= {f"RTOPK_{name}": "OFF" for name in ("CUDA", "HIGHWAY", "BUILD_TESTS", "BUILD_TOOLS", "INSTALL")}
-    return run(
-        ["cmake", "-S", ROOT, "-B", folder, *(f"-D{key}={value}" for key, value in wanted.items())], **environment
-    )
+    defines = (f"-D{key}={value}" for key, value in wanted.items())
+    return run("cmake", "-S", ROOT, "-B", folder, *defines, **environment)
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,17 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from consumers import ROOT, run
+
 sys.path.insert(0, str(ROOT / "scripts"))
 import wheel_archive  # noqa: E402
 
@@ -44,22 +43,10 @@ BINARIES = {
 INFO = f"rtopk-{VERSION}.dist-info"
 
 
-def run(command, **environment):
-    done = subprocess.run(
-        [str(part) for part in command],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    run([sys.executable, ROOT / "scripts" / "wheel.py", "--out", folder])
+    run(sys.executable, ROOT / "scripts" / "wheel.py", "--out", folder)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -79,7 +66,7 @@ def unpacked(wheel, tmp_path_factory):
 
 def dynamic(path):
     """The entries of the dynamic section of a binary: (tag, value)."""
-    lines = run(["readelf", "-dW", path]).splitlines()
+    lines = run("readelf", "-dW", path).splitlines()
     return re.findall(r"\((\w+)\)\s.*\[(.*)\]", "\n".join(lines))
 
 
@@ -91,7 +78,7 @@ def test_name_and_size(wheel):
 
 def test_auditwheel_agrees_with_the_tag(wheel):
     tag = wheel.stem.split("-")[-1]
-    text = " ".join(run([sys.executable, "-m", "auditwheel", "show", wheel]).split())
+    text = " ".join(run(sys.executable, "-m", "auditwheel", "show", wheel).split())
     # It would be consistent with less, as libtorch is not inside; the symbols that it has say which glibc it needs.
     assert f'This constrains the platform tag to "{tag}".' in text
 
@@ -115,7 +102,7 @@ def test_binaries(name, unpacked):
     needed = {value for tag, value in entries if tag == "NEEDED"}
     assert {library for library in needed if not library.startswith("libhwy.so")} - SYSTEM == BINARIES[name]
     assert [value for tag, value in entries if tag in ("RPATH", "RUNPATH")] == ["$ORIGIN"]
-    assert ".symtab" not in run(["readelf", "-SW", unpacked / name])
+    assert ".symtab" not in run("readelf", "-SW", unpacked / name)
     code = (unpacked / name).read_bytes()
     for folder in (ROOT, Path(sys.prefix), Path.home()):
         assert f"{folder}/".encode() not in code  # nothing of the machine that built it
@@ -216,7 +203,7 @@ print(rtopk.__version__, rtopk.__file__)
 def test_it_works_with_numpy_alone(wheel, tmp_path):
     """Installed by pip; beside NumPy and the runtime of the bindings there is nothing in this Python's path."""
     site = tmp_path / "site"
-    run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", site, wheel])
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", site, wheel)
     for package in ("numpy", "nanobind_backend"):
         folder = Path(importlib.util.find_spec(package).origin).parent
         (site / package).symlink_to(folder)
@@ -224,5 +211,5 @@ def test_it_works_with_numpy_alone(wheel, tmp_path):
             (site / libraries.name).symlink_to(libraries)
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     python = base if base.exists() else Path(shutil.which("python3"))
-    output = run([python, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(site)!r})\n{USE}"], PATH="")
+    output = run(python, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(site)!r})\n{USE}", PATH="")
     assert output.split() == [VERSION, str(site / "rtopk" / "__init__.py")]

@@ -1,5 +1,5 @@
 """A rank that runs `python -m rtopk.gnn`: python gnn_parts_command.py CHANGE ARGUMENTS..., where CHANGE is for rank 1
-alone: an option with its value ("--k=4"), "die:N" to be killed in epoch N, or "none"."""
+alone: "die:N" to be killed in epoch N, or "none"."""
 
 import os
 import signal
@@ -12,16 +12,13 @@ from rtopk.gnn.parts import PartTrainer
 
 change, *arguments = sys.argv[1:]
 torch.set_num_threads(1)
-if os.environ["RANK"] == "1":
-    if change.startswith("--"):
-        arguments.append(change)
-    elif change.startswith("die:"):
-        step = PartTrainer.eager_step
+if os.environ["RANK"] == "1" and change.startswith("die:"):
+    step = PartTrainer.eager_step
 
-        def eager_step(trainer):
-            if trainer.epoch + 1 == int(change.removeprefix("die:")):
-                os.kill(os.getpid(), signal.SIGKILL)
-            return step(trainer)
+    def eager_step(trainer):
+        if trainer.epoch + 1 == int(change.removeprefix("die:")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(trainer)
 
-        PartTrainer.eager_step = eager_step
+    PartTrainer.eager_step = eager_step
 raise SystemExit(cli.main(arguments))

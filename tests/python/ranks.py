@@ -40,7 +40,7 @@ def end_of_ranks(script: Path, world: int, *arguments, timeout: float = 120) -> 
 
     environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
     environment |= {"PYTHONFAULTHANDLER": "1"}  # shows where a rank crashed
-    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(world)}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
     environment |= {"LOCAL_WORLD_SIZE": str(world), "GLOO_SOCKET_IFNAME": "lo"}
     environment |= {"OMP_NUM_THREADS": "1"}  # more threads than cores wait for each other
     line = [sys.executable, str(script), *map(str, arguments)]
@@ -79,7 +79,7 @@ def _outputs(texts):
     return "\n".join(f"---- rank {rank} ----\n{text[-6000:]}" for rank, text in enumerate(texts))
 
 
-def _free_port():
+def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]

@@ -1,10 +1,12 @@
 """Mini-batches: sources and targets apart, every form of a graph, trimmed layers, and the sampler."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import rtopk
-from rtopk.gnn import Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, NeighborSampler
+from rtopk.gnn import Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, NeighborSampler, hops_of
 from rtopk.gnn.layers import MODELS
 
 COLS, OUT, K = 24, 16, 5
@@ -34,6 +36,11 @@ def coo(edge_index, size, values=None):
     return torch.sparse_coo_tensor(edge_index.flip(0), values, size[::-1], check_invariants=True)
 
 
+def torch_sparse_tensor(edge_index, size):
+    torch_sparse = pytest.importorskip("torch_sparse", reason="torch-sparse is not installed")
+    return torch_sparse.SparseTensor(row=edge_index[1], col=edge_index[0], sparse_sizes=size[::-1])
+
+
 def edge_index_of_geometric(edge_index, size):
     geometric = pytest.importorskip("torch_geometric", reason="PyTorch Geometric is not installed")
     if not hasattr(geometric, "EdgeIndex"):
@@ -48,6 +55,7 @@ FORMS = {
     "not contiguous": lambda edges, size: edges.t().contiguous().t(),
     "EdgeIndex": edge_index_of_geometric,
     "SparseTensor": SparseTensor,
+    "torch_sparse.SparseTensor": torch_sparse_tensor,
     "COO": coo,
     "CSR": lambda edges, size: coo(edges, size).to_sparse_csr(),
     "CSC": lambda edges, size: coo(edges, size).to_sparse_csc(),
@@ -461,22 +469,84 @@ def test_numbers_of_hops_that_are_not_those_of_the_graph_are_refused():
         network(x, [batch.edge_index] * 3)
 
 
-def test_batches_of_neighbor_loader():
+def test_hops_are_counted_as_the_sampler_counts_them():
+    _, batch = sampled()
+    plain = SimpleNamespace(edge_index=batch.edge_index, batch_size=12)
+    counted = hops_of(plain, 3)
+    assert counted == hops_of(batch, 3)
+    assert counted["num_sampled_nodes_per_hop"] == batch.num_sampled_nodes
+    assert counted["num_sampled_edges_per_hop"] == batch.num_sampled_edges
+    alone = hops_of(SimpleNamespace(edge_index=batch.edge_index[:, :0], batch_size=12), 2)
+    assert list(alone.values()) == [[12, 0, 0], [0, 0]]
+    plain.edge_index = batch.edge_index.flip(1)
+    with pytest.raises(ValueError, match="targets that do not ascend; accepted: NeighborLoader's order"):
+        hops_of(plain, 3)
+
+
+@pytest.fixture(scope="module")
+def neighbor_batches():
+    """The batches of a NeighborLoader, with the numbers of their hops."""
     loader = pytest.importorskip("torch_geometric.loader", reason="PyTorch Geometric is not installed")
     from torch_geometric import typing
     from torch_geometric.data import Data
 
     if not (typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE):
         pytest.skip("neither pyg-lib nor torch-sparse is installed, and NeighborLoader needs one")
-    data = Data(x=torch.randn(300, 9), edge_index=torch.randint(0, 300, (2, 4000)))
-    network = MaxKGNN("sage", 9, COLS, 4, num_layers=3, k=K)
-    for batch in loader.NeighborLoader(data, num_neighbors=[5, 4, 3], batch_size=32):
-        hops = {
-            "num_sampled_nodes_per_hop": batch.num_sampled_nodes,
-            "num_sampled_edges_per_hop": batch.num_sampled_edges,
-        }
-        ours = network(batch.x, batch.edge_index, **hops)
-        close([ours], [network(batch.x, batch.edge_index)[: batch.batch_size]])
+    data = Data(x=torch.randn(300, COLS), edge_index=torch.randint(0, 300, (2, 4000)))
+    batches = list(loader.NeighborLoader(data, num_neighbors=[5, 4, 3], batch_size=100, shuffle=True))
+    assert len(batches) == 3
+    return [(batch, hops_of(batch, 3)) for batch in batches]
+
+
+def geometric_twin(conv):
+    """PyTorch Geometric's layer with the parameters of ours, which selects all columns; a function of rows and
+    edges."""
+    from torch_geometric import nn
+
+    if isinstance(conv, MaxKSAGEConv):
+        theirs = nn.SAGEConv(COLS, COLS)
+        theirs.lin_l, theirs.lin_r = conv.neighbours, conv.own
+        return theirs
+    if isinstance(conv, MaxKGCNConv):
+        theirs = nn.GCNConv(COLS, COLS)
+        theirs.lin, theirs.bias = conv.linear, conv.bias
+        return theirs
+    theirs = nn.GINConv(torch.nn.Identity(), eps=float(conv.epsilon.detach()))
+    return lambda x, edges: theirs(conv.linear(x), edges)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_layers_in_neighbor_loader_are_those_of_pytorch_geometric(neighbor_batches, model):
+    from torch_geometric.utils import trim_to_layer
+
+    layers = [random_parameters(MODELS[model](COLS, COLS, COLS)) for _ in range(3)]
+    twins = list(map(geometric_twin, layers))
+    for batch, hops in neighbor_batches:
+        outcomes = []
+        for convolutions in (layers, twins):
+            first = batch.x.clone().requires_grad_()
+            x, edge_index = first, batch.edge_index
+            for i, conv in enumerate(convolutions):
+                x, edge_index, _ = trim_to_layer(i, *hops.values(), x, edge_index)
+                x = conv(x, edge_index)
+            outcomes.append(gradients(x[: batch.batch_size], [first]))
+        close(*outcomes)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_networks_in_neighbor_loader_are_trimmed(neighbor_batches, model):
+    from torch_geometric.transforms import ToSparseTensor
+
+    network = random_parameters(MaxKGNN(model, COLS, COLS, 4, num_layers=3, k=K))
+    for batch, hops in neighbor_batches:
+        trimmed = network(batch.x, batch.edge_index, **hops)
+        assert trimmed.shape == (batch.batch_size, 4)
+        adj_t = ToSparseTensor()(batch.clone()).adj_t  # torch_sparse's, if that is installed
+        close([network(batch.x, adj_t, **hops)], [trimmed])
+        whole = network(batch.x, batch.edge_index)
+        close([network(batch.x, adj_t)], [whole])
+        if model != "gcn":  # whose degrees are those of the trimmed graph
+            close([whole[: batch.batch_size]], [trimmed])
 
 
 @pytest.mark.parametrize("layer", MODELS.values())
@@ -486,7 +556,8 @@ def test_batches_of_clusters(layer):
     data = pytest.importorskip("torch_geometric.data", reason="PyTorch Geometric is not installed")
     from torch_geometric.loader import ClusterData, ClusterLoader
 
-    whole = data.Data(x=torch.randn(300, COLS), edge_index=torch.randint(0, 300, (2, 4000)))
+    edges = torch.randint(0, 300, (2, 2000))  # in both directions: METIS takes no others
+    whole = data.Data(x=torch.randn(300, COLS), edge_index=torch.cat([edges, edges.flip(0)], 1))
     try:
         batches = list(ClusterLoader(ClusterData(whole, 6, log=False), batch_size=2))
     except ImportError:

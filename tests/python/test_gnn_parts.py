@@ -14,8 +14,9 @@ import torch
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 import gnn_parts_ranks as scenario  # noqa: E402
+import gnn_unequal_ranks  # noqa: E402
 import rtopk  # noqa: E402
-from ranks import end_of_ranks, run_ranks  # noqa: E402
+from ranks import end_of_ranks, free_port, run_ranks  # noqa: E402
 from rtopk.gnn import Graph, cli  # noqa: E402
 from rtopk.gnn._aggregate import aggregate  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
@@ -28,6 +29,7 @@ from rtopk.gnn.training.checkpoint import read as read_checkpoint  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 COMMAND = Path(__file__).with_name("gnn_parts_command.py")
+UNEQUAL = Path(gnn_unequal_ranks.__file__)
 MODELS = scenario.MODELS
 WORLDS = (2, 4)
 METIS = pytest.mark.skipif(default_method() != "metis", reason="pymetis is not installed")
@@ -274,12 +276,21 @@ def result_of(out):
     return json.loads((out / "result.json").read_text())
 
 
-def test_a_rank_with_another_option_is_named(tmp_path):
-    ended = end_of_ranks(COMMAND, 2, "--k=4", *TRAINED, "--out", tmp_path / "out")
-    for rank in ended:
-        assert rank.status == 1
-        assert "error: --k is 4 on rank 1 and 8 on rank 0; accepted: the same on every rank" in rank.output
-    assert not (tmp_path / "out").exists()
+@pytest.fixture(scope="module")
+def unequal_ranks(tmp_path_factory):
+    """A rank with other options leaves none waiting for the timeout of 300 s: run_ranks() gives up earlier."""
+    out = tmp_path_factory.mktemp("unequal")
+    return out, run_ranks(UNEQUAL, 2, out, *(free_port() for _ in gnn_unequal_ranks.CASES))
+
+
+@pytest.mark.parametrize("case", gnn_unequal_ranks.CASES)
+def test_a_rank_with_other_options_is_named(unequal_ranks, case):
+    out, results = unequal_ranks
+    *_, text = gnn_unequal_ranks.CASES[case]
+    for of_rank in results:
+        assert of_rank[case]["status"] == 1
+        assert of_rank[case]["text"].startswith(f"error: {text}")
+    assert not (out / case).exists()
 
 
 def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora):

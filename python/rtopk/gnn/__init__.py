@@ -15,7 +15,7 @@ from .features import SparseFeatures
 from .graph import Graph
 from .layers import MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv
 from .rows import CompactMaxK, CompactRows
-from .sampling import MiniBatch, NeighborSampler
+from .sampling import MiniBatch, NeighborSampler, hops_of
 
 __all__ = [
     "CompactMaxK",
@@ -30,5 +30,6 @@ __all__ = [
     "MiniBatch",
     "NeighborSampler",
     "SparseFeatures",
+    "hops_of",
     "load",
 ]

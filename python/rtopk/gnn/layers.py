@@ -511,7 +511,7 @@ class MaxKGNN(_OnGraph):
                 torch_geometric.data.Data. Or a list with a Graph for each convolution, of which each gathers from the
                 targets of the one before.
             num_sampled_nodes_per_hop: of a mini-batch of PyTorch Geometric's NeighborLoader, its num_sampled_nodes:
-                each convolution then computes only the nodes that the ones after it need.
+                each convolution then computes only the nodes that the ones after it need. hops_of() gives both numbers.
             num_sampled_edges_per_hop: its num_sampled_edges.
 
         Returns:

@@ -51,6 +51,39 @@ class MiniBatch:
         return _layers(graph, layers, self.num_sampled_nodes, self.num_sampled_edges)
 
 
+def hops_of(batch, num_hops: int) -> dict[str, list[int]]:
+    """How many nodes and edges each hop of a NeighborLoader's mini-batch has: the arguments by which MaxKGNN computes
+    only what the seeds need.
+
+    If pyg-lib has sampled, the batch has these numbers. With torch-sparse it has not, and they are counted: nodes and
+    edges are in the order of the hops. Counting waits for a GPU.
+
+    Args:
+        batch: a torch_geometric.data.Data with edge_index and batch_size.
+        num_hops: as many as the loader's num_neighbors.
+
+    >>> from types import SimpleNamespace
+    >>> batch = SimpleNamespace(edge_index=torch.tensor([[1, 2, 3, 0], [0, 0, 1, 2]]), batch_size=1)
+    >>> rtopk.gnn.hops_of(batch, 2)
+    {'num_sampled_nodes_per_hop': [1, 2, 1], 'num_sampled_edges_per_hop': [2, 2]}
+    """
+    nodes, edges = getattr(batch, "num_sampled_nodes", None), getattr(batch, "num_sampled_edges", None)
+    if nodes is None or edges is None:
+        sources, targets = batch.edge_index
+        if bool((targets[1:] < targets[:-1]).any()):
+            raise ValueError(
+                "batch.edge_index has targets that do not ascend; accepted: NeighborLoader's order, which it has with"
+                " subgraph_type='directional'"
+            )
+        nodes, edges = [int(batch.batch_size)], []
+        for _ in range(num_hops):
+            begin, end = sum(edges), int((targets < sum(nodes)).sum())
+            highest = int(sources[begin:end].max()) if end > begin else -1
+            edges.append(end - begin)
+            nodes.append(max(highest + 1 - sum(nodes), 0))
+    return {"num_sampled_nodes_per_hop": list(nodes), "num_sampled_edges_per_hop": list(edges)}
+
+
 class NeighborSampler:
     """Samples the neighbourhoods of nodes.
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from .._atomic import locked
 from ..data import load
-from ..parts.command import LastingInterruption
-from ..parts.group import joined
+from ..parts.command import LastingInterruption, joined_by
 from ..recipe import check_recipe, recipe_for
 from ..training import CHECKPOINT, begin, status_of, train
 from ..training.files import check_all_replaceable
@@ -37,10 +36,7 @@ def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:
         arguments: of the command line.
         changes: settings of the recipe that the command line gives.
     """
-    with joined(arguments.device, arguments.timeout) as ranks, contextlib.ExitStack() as stack:
-        options = ("graph", "model", "resume", "deterministic", "out", "data", "scale")
-        chosen = {name: str(getattr(arguments, name)) for name in options} | changes
-        ranks.agree({"--" + name.replace("_", "-"): value for name, value in chosen.items()})
+    with joined_by(arguments) as ranks, contextlib.ExitStack() as stack:
 
         def recipe_of(name: str):
             recipe = recipe_for(name, arguments.model, **changes)

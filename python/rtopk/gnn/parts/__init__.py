@@ -2,7 +2,8 @@
 
 from .exchange import EXCHANGES
 from .files import is_folder_of_parts, write_parts
-from .group import Ranks, joined, world_size
+from .group import Ranks
+from .joining import joined, world_size
 from .loading import load_part
 from .partition import METHODS
 from .trainer import PartTrainer

@@ -14,12 +14,11 @@ from ..training import CHECKPOINT, Interruption, begin, status_of, train
 from ..training.files import check_all_replaceable
 from .exchange import EXCHANGES
 from .files import is_folder_of_parts, write_parts
-from .group import joined, world_size
+from .group import Ranks
+from .joining import TIMEOUT, joined, world_size
 from .loading import load_part
 from .partition import METHODS
 from .trainer import PartTrainer
-
-_TIMEOUT = 300.0
 
 _PARTITION = """\
 Cuts a graph into parts, one for each rank of a training, and writes them to a folder: a file for each part, and
@@ -58,9 +57,9 @@ def add_parts_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout",
         type=float,
-        default=_TIMEOUT,
+        default=TIMEOUT,
         metavar="SECONDS",
-        help=f"a rank that does not answer for so long counts as ended; default {_TIMEOUT:g}",
+        help=f"a rank that does not answer for so long counts as ended; default {TIMEOUT:g}",
     )
 
 
@@ -80,6 +79,13 @@ def trains_in_parts(graph: str) -> bool:
     return world_size() > 1 or is_folder_of_parts(graph)
 
 
+def joined_by(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Ranks]:
+    """The ranks of torchrun, which must have been given the same options."""
+    given = {name: value for name, value in vars(arguments).items() if name not in ("command", "run")}
+    device, timeout = given.pop("device"), given.pop("timeout")
+    return joined(device, timeout, {"--" + name.replace("_", "-"): value for name, value in given.items()})
+
+
 class LastingInterruption(Interruption):
     """Ctrl-C reaches every rank, and torchrun then sends a signal of its own: the second one is not the user's."""
 
@@ -95,10 +101,7 @@ def train_in_parts(arguments: argparse.Namespace, changes: dict) -> int:
         arguments: of the command line.
         changes: settings of the recipe that the command line gives.
     """
-    with joined(arguments.device, arguments.timeout) as ranks, contextlib.ExitStack() as stack:
-        options = ("graph", "model", "exchange", "resume", "deterministic", "out", "data", "scale")
-        chosen = {name: str(getattr(arguments, name)) for name in options} | changes
-        ranks.agree({"--" + name.replace("_", "-"): value for name, value in chosen.items()})
+    with joined_by(arguments) as ranks, contextlib.ExitStack() as stack:
 
         def out_for(name: str) -> Path:
             return arguments.out or Path("runs") / recipe_for(name, arguments.model, **changes).run_name(name)

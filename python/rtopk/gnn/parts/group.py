@@ -1,33 +1,17 @@
-"""The ranks of a training: how they find each other, agree on what they do, and end together."""
+"""The ranks of a training: how they agree on what they do, send rows to each other, and end together."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 
 import torch
 from torch import distributed
 
-from ..._info import info
 from .._text import Refusal
 from ..recipe import TrainingError
-from ..training.trainer import find_device
-
-
-def world_size() -> int:
-    """The number of ranks that torchrun has started; 1 without torchrun."""
-    return _from_environment("WORLD_SIZE", 1)
-
-
-def _from_environment(name: str, default: int) -> int:
-    text = os.environ.get(name, str(default))
-    if not text.isdecimal():
-        raise TrainingError(f"the environment variable {name} is '{text}'; accepted: a number, as torchrun sets it")
-    return int(text)
 
 
 @dataclass(frozen=True)
@@ -92,13 +76,7 @@ class Ranks:
 
     def agree(self, facts: dict[str, object]) -> None:
         """An error on every rank unless all ranks have the same facts."""
-        for rank, theirs in enumerate(every := self.gather(facts)):
-            for name, first in every[0].items():
-                if theirs.get(name) != first:
-                    raise TrainingError(
-                        f"{name} is {theirs.get(name)} on rank {rank} and {first} on rank 0; accepted: the same on"
-                        " every rank"
-                    )
+        check_same(self.gather(facts))
 
     def together(self, function: Callable[[], object]):
         """What a function returns here. If it is refused on any rank, an error on every rank: no rank waits for one
@@ -108,12 +86,26 @@ class Ranks:
             result = function()
         except (Refusal, OSError) as error:
             problem = str(error)
-        problems = self.gather(problem)
-        for rank, theirs in enumerate(problems):
-            if theirs is not None:
-                everywhere = all(other == theirs for other in problems)
-                raise TrainingError(theirs if everywhere else f"rank {rank}: {theirs}")
+        check_problems(self.gather(problem))
         return result
+
+
+def check_same(facts: list[dict[str, object]]) -> None:
+    """An error unless all ranks have the same facts. They are given by rank."""
+    for rank, theirs in enumerate(facts):
+        for name, first in facts[0].items():
+            if (other := theirs.get(name)) != first:
+                raise TrainingError(
+                    f"{name} is {other} on rank {rank} and {first} on rank 0; accepted: the same on every rank"
+                )
+
+
+def check_problems(problems: list[str | None]) -> None:
+    """An error if any rank has a problem. They are given by rank; None: it has none."""
+    for rank, theirs in enumerate(problems):
+        if theirs is not None:
+            everywhere = all(other == theirs for other in problems)
+            raise TrainingError(theirs if everywhere else f"rank {rank}: {theirs}")
 
 
 @contextlib.contextmanager
@@ -127,40 +119,3 @@ def named_failure() -> Iterator[None]:
             f"another rank has ended or does not answer ({reason}). See the first error above; --resume continues from"
             " the last checkpoint, which is whole"
         ) from error
-
-
-@contextlib.contextmanager
-def joined(device: str | None, timeout: float) -> Iterator[Ranks]:
-    """The ranks that torchrun has started.
-
-    Args:
-        device: cpu, or cuda for the GPU whose number is that of the rank on its machine; None: a GPU if there is one.
-        timeout: seconds after which a rank that does not answer counts as ended.
-    """
-    rank, world = _from_environment("RANK", 0), world_size()
-    if not 0 < timeout < 1e6:
-        raise TrainingError(f"timeout is {timeout:g}; accepted: more than 0 and less than a million seconds")
-    device, own_gpu = _device_of_rank(device)
-    if world == 1:
-        yield Ranks(device=device)
-        return
-    nccl = own_gpu and distributed.is_nccl_available()
-    try:
-        distributed.init_process_group("nccl" if nccl else "gloo", timeout=timedelta(seconds=timeout))
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise TrainingError(f"rank {rank} of {world} did not find the others: {reason}") from error
-    yield Ranks(rank, world, device, staged=device.type == "cuda" and not nccl)
-    # Only after success: with a rank that has ended, NCCL would wait for it.
-    distributed.destroy_process_group()
-
-
-def _device_of_rank(name: str | None) -> tuple[torch.device, bool]:
-    """The device of this rank, and whether it is a GPU that no other rank has."""
-    count = len(info()["gpus"])
-    if (name or "cuda") != "cuda" or count == 0:
-        return find_device(name), False
-    local, there = _from_environment("LOCAL_RANK", 0), _from_environment("LOCAL_WORLD_SIZE", 1)
-    device = find_device(f"cuda:{local % count}")
-    torch.cuda.set_device(device)
-    return device, there <= count
