@@ -9,6 +9,7 @@
 #pragma once
 
 #include "cuda/select/early_stop.cuh"
+#include "cuda/select/marks.cuh"
 #include "cuda/select/tournament/element.cuh"
 #include "cuda/select/tournament/tile.cuh"
 #include "cuda/select/tournament/unaligned_tile.cuh"

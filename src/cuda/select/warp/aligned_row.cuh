@@ -20,6 +20,7 @@ struct AlignedRow {
   using Type = T;
   using Arguments = SelectArguments;
   static constexpr int kElements = R;  ///< Of a lane.
+  static constexpr bool kStopsEarly = true;
   using Config = AlignedConfig<T, G, R>;
   using E = Element<T>;
   using Value = typename E::Value;

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
     tiles.for_each([&](const Row& row) {
       typename Row::Marked chosen = rows.choose(row);
       if constexpr (kTask == WarpTask::stop_early) chosen = stopped_early(row, chosen);
-      if constexpr (kTask == WarpTask::select_in_order) {
+      if constexpr (kTask == WarpTask::select_in_order && Row::kStopsEarly) {
         if (args.bisection) chosen = stopped_early(row, chosen);
       }
       write_chosen<kTask == WarpTask::select_in_order>(row, chosen);

@@ -25,6 +25,7 @@ struct UnalignedRow {
   using Type = T;
   using Arguments = SelectArguments;
   static constexpr int kElements = R;  ///< Of a lane.
+  static constexpr bool kStopsEarly = true;
   using Config = UnalignedConfig<T, G, R>;
   using E = Element<T>;
   using Value = typename E::Value;

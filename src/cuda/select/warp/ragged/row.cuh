@@ -39,6 +39,7 @@ struct RaggedRow {
   using Type = T;
   using Arguments = RaggedArguments;
   static constexpr int kElements = R;  ///< Of a lane.
+  static constexpr bool kStopsEarly = false;
   using Config = RaggedConfig<T, G, R>;
   using E = Element<T>;
   using Value = typename E::Value;
