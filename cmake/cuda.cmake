@@ -1,5 +1,5 @@
-# Sets RTOPK_HAVE_CUDA, RTOPK_HAVE_QUICK_KERNELS, and for which GPUs the CUDA backend is compiled: the one in this machine, unless
-# CMAKE_CUDA_ARCHITECTURES says otherwise; where there is none to be seen, Hopper, for which the kernels are tuned.
+# Sets RTOPK_HAVE_CUDA, RTOPK_HAVE_QUICK_KERNELS, and for which GPUs the CUDA backend is compiled: the one in this machine,
+# unless CMAKE_CUDA_ARCHITECTURES says otherwise; where there is none to be seen, Hopper, for which the kernels are tuned.
 set(RTOPK_HAVE_CUDA OFF)
 set(RTOPK_HAVE_QUICK_KERNELS OFF)
 if(RTOPK_CUDA)
