@@ -1,6 +1,7 @@
-# Sets RTOPK_HAVE_CUDA, and for which GPUs the CUDA backend is compiled: the one in this machine, unless
-# CMAKE_CUDA_ARCHITECTURES says otherwise; where there is none to be seen, Hopper, for which the kernels are tuned.
+# Sets RTOPK_HAVE_CUDA, RTOPK_HAVE_QUICK_KERNELS, and for which GPUs the CUDA backend is compiled: the one in this machine,
+# unless CMAKE_CUDA_ARCHITECTURES says otherwise; where there is none to be seen, Hopper, for which the kernels are tuned.
 set(RTOPK_HAVE_CUDA OFF)
+set(RTOPK_HAVE_QUICK_KERNELS OFF)
 if(RTOPK_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
@@ -22,8 +23,16 @@ if(RTOPK_HAVE_CUDA)
       set(CMAKE_CUDA_ARCHITECTURES 90)
     endif()
   endif()
-  message(STATUS "rtopk: CUDA backend for sm_${CMAKE_CUDA_ARCHITECTURES}")
   enable_language(CUDA)
+  # Older ones have no option for it.
+  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
+    set(RTOPK_HAVE_QUICK_KERNELS ${RTOPK_QUICK_KERNELS})
+  endif()
+  set(how "")
+  if(RTOPK_HAVE_QUICK_KERNELS)
+    set(how ", compiled quickly, for tests alone")
+  endif()
+  message(STATUS "rtopk: CUDA backend for sm_${CMAKE_CUDA_ARCHITECTURES}${how}")
 else()
   message(STATUS "rtopk: no CUDA backend in this build")
 endif()

@@ -24,6 +24,7 @@ set(RTOPK_HIGHWAY_ARCHIVE "" CACHE FILEPATH "The pinned release of Highway, wher
 # STATIC: users of librtopk need a driver, not a toolkit. SHARED: for a package that depends on one with the runtime.
 set(RTOPK_CUDART STATIC CACHE STRING "The CUDA runtime that librtopk links: STATIC or SHARED")
 set_property(CACHE RTOPK_CUDART PROPERTY STRINGS STATIC SHARED)
+option(RTOPK_QUICK_KERNELS "Compile kernels in about half the time, for tests where no GPU runs them; they may be slow" OFF)
 # The Python package: the module for any array needs a Python with nanobind, the operators one with torch or with JAX.
 # AUTO: where the Python has it.
 foreach(front PYTHON TORCH JAX)
@@ -70,7 +71,7 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE} CACHE STRING "")
 endif()
 
-add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>")
+include(${CMAKE_CURRENT_LIST_DIR}/warnings.cmake)
 
 if(RTOPK_SANITIZE)
   list(JOIN RTOPK_SANITIZE "," sanitizers)

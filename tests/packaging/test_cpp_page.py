@@ -34,7 +34,9 @@ def test_the_project_with_fetchcontent(tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(project)
     (tmp_path / "main.cpp").write_text(*blocks("cpp"))
     here = f"-DFETCHCONTENT_SOURCE_DIR_RTOPK={ROOT}"
-    build(tmp_path, tmp_path / "build", here, "-DCMAKE_BUILD_TYPE=Release", NO_CUDA, *ccache())
+    # With the warnings of the main build, so that ccache knows what that has compiled.
+    warnings = f"-DCMAKE_PROJECT_INCLUDE={ROOT / 'cmake' / 'warnings.cmake'}"
+    build(tmp_path, tmp_path / "build", here, "-DCMAKE_BUILD_TYPE=Release", NO_CUDA, warnings, *ccache())
     assert run(tmp_path / "build" / "first") == blocks("text")[0]
 
 
