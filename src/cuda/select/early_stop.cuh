@@ -23,7 +23,7 @@ __device__ core::Selection<Arithmetic> early_stop_of(const SelectArguments& args
     Arithmetic low = least;
     Arithmetic high = greatest;
     bool up = true;
-#pragma unroll 4
+#pragma unroll 1
     for (int i = 0; i < args.max_iter; ++i) {
       const Arithmetic middle = core::midpoint(low, high);
       up = kth >= middle;

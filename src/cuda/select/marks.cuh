@@ -75,7 +75,15 @@ struct Marks {
     return r;
   }
 
-  /// Clears all but the first `number` marks, which may be fewer than none.
+  /// Clears the last `number` marks. For few of them: one step each, which need no registers.
+  __device__ void drop_last(int number) {
+#pragma unroll
+    for (int w = kWords - 1; w >= 0; --w) {
+#pragma unroll 1
+      for (; number > 0 && words[w] != 0; --number) words[w] &= words[w] - 1;
+    }
+  }
+  /// Clears all but the first `number` marks, which may be fewer than none. For many.
   __device__ void keep_first(int number) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {

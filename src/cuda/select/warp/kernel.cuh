@@ -28,7 +28,10 @@ constexpr int blocks_per_multiprocessor() {
   }
   if (kTask == WarpTask::bisect && sizeof(T) < 8 && R > 32) return 4;  // one element in each register
   if (kTask == WarpTask::bisect && sizeof(T) == 2 && R > 16) return std::min(6, Row::Config::kBlocksPerMultiprocessor);
-  if (kTask == WarpTask::stop_early && sizeof(T) == 4 && R <= 48) {
+  if (kTask == WarpTask::stop_early && std::is_integral_v<T> && R > 24) {
+    return std::min(4, Row::Config::kBlocksPerMultiprocessor);
+  }
+  if (kTask == WarpTask::stop_early && std::is_same_v<T, float> && R <= 48) {
     return std::max(4, Row::Config::kBlocksPerMultiprocessor);
   }
   return Row::Config::kBlocksPerMultiprocessor;
@@ -47,7 +50,7 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
       typename Row::Marked chosen = rows.choose(row);
       if constexpr (kTask == WarpTask::stop_early) chosen = stopped_early(row, chosen);
       if constexpr (kTask == WarpTask::select_in_order && Row::kStopsEarly) {
-        if (args.bisection) chosen = stopped_early(row, chosen);
+        if (args.bisection) chosen = stopped_early_in_a_call(row, chosen);
       }
       write_chosen<kTask == WarpTask::select_in_order>(row, chosen);
     });

@@ -12,12 +12,18 @@
 
 namespace rtopk::cuda {
 
-/// The first `quota` of the elements in `eligible`, in index order.
-template <int G, int R>
+/// The first `quota` of the elements in `eligible`, in index order. kMany: of many.
+template <int G, bool kMany = false, int R>
 __device__ Marks<R> first_in_index_order(Marks<R> eligible, int quota) {
   const int mine = eligible.count();
   const int before = static_cast<int>(LaneGroup<G>::inclusive_sum(static_cast<unsigned>(mine))) - mine;
-  eligible.keep_first(quota - before);
+  const int allowed = quota - before;
+  if constexpr (kMany) {
+    eligible.keep_first(allowed);
+  } else {
+    if (allowed <= 0) return Marks<R>::none();
+    eligible.drop_last(mine - allowed);
+  }
   return eligible;
 }
 
