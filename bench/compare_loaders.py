@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training on the mini-batches of PyTorch Geometric's own loaders: rtopk beside PyTorch Geometric's convolutions.
 
-    python bench/compare_loaders.py --graph coauthor-physics.npz --json bench/results/loaders-n1-1-thread.json
+    python bench/compare_loaders.py --graph coauthor-physics.npz --json loaders.json
 
 NeighborLoader needs pyg-lib or torch-sparse, and ClusterLoader one of them with METIS. The networks, what is checked
 of them and what is timed are those of bench/compare_batches.py, which samples by itself: the same parameters, the same

@@ -33,7 +33,7 @@ struct SelectArguments {
   bool magnitude = false;  ///< Elements compare by their absolute value.
 
   bool bisection = false;       ///< The paper's search, possibly stopped early.
-  bool passes_in_warp = false;  ///< By cuda_warp, pass by pass.
+  bool passes_in_warp = false;  ///< cuda_warp makes the passes, instead of deriving the result.
   std::int32_t max_iter = 0;
   Rule rule = Rule::threshold_first;  ///< Of max_iter.
   double epsilon = 0.0;

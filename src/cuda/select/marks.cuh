@@ -75,7 +75,7 @@ struct Marks {
     return r;
   }
 
-  /// Clears the last `number` marks. For few of them: one step each, which need no registers.
+  /// Clears the last `number` marks, one after the other: takes fewer registers than keep_first().
   __device__ void drop_last(int number) {
 #pragma unroll
     for (int w = kWords - 1; w >= 0; --w) {
@@ -83,7 +83,7 @@ struct Marks {
       for (; number > 0 && words[w] != 0; --number) words[w] &= words[w] - 1;
     }
   }
-  /// Clears all but the first `number` marks, which may be fewer than none. For many.
+  /// Clears all but the first `number` marks, in as many steps for any number, which may be negative.
   __device__ void keep_first(int number) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {

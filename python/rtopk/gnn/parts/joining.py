@@ -56,7 +56,7 @@ def joined(device: str | None, timeout: float, arguments: dict[str, object] | No
         yield Ranks(device=found)
         return
     limit = timedelta(seconds=timeout if own.problem is None else TIMEOUT)
-    with _named_loneliness(own, rank, world):
+    with _rendezvous_errors(own, rank, world):
         store, *_ = next(distributed.rendezvous("env://", rank, world, timeout=limit))
         store = distributed.PrefixStore(f"rtopk/{next(_calls)}", store)
         every = _told_by_all(store, own, rank, world)
@@ -64,7 +64,7 @@ def joined(device: str | None, timeout: float, arguments: dict[str, object] | No
     check_problems([each.problem for each in every])
     check_same([{"the device that --device picks": each.kind} for each in every])
     backend = "nccl" if all(each.takes_nccl for each in every) else "gloo"
-    with _named_loneliness(own, rank, world):
+    with _rendezvous_errors(own, rank, world):
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=limit)
     yield Ranks(rank, world, found, staged=found.type == "cuda" and backend == "gloo")
     # Only after success: with a rank that has ended, NCCL would wait for it.
@@ -110,8 +110,8 @@ def _told_by_all(store: distributed.Store, own: _Told, rank: int, world: int) ->
 
 
 @contextlib.contextmanager
-def _named_loneliness(own: _Told, rank: int, world: int) -> Iterator[None]:
-    """For the text of errors where ranks do not find each other. If this one cannot train, that is the reason."""
+def _rendezvous_errors(own: _Told, rank: int, world: int) -> Iterator[None]:
+    """Names the reason where ranks do not find each other: what torch says, or that this rank cannot train."""
     try:
         yield
     except (ValueError, RuntimeError) as error:

@@ -46,7 +46,7 @@ __device__ Marks<Row::kElements> stopped_early(const Row& row, const Marks<Row::
   return M::either(E::is_finite(least) && E::is_finite(greatest), early, exact);
 }
 
-/// The same in kernels that mostly do something else, which keep their registers for that.
+/// The same for kernels that also make exact selections, and need their registers for those.
 template <class Row>
 __device__ __noinline__ Marks<Row::kElements> stopped_early_in_a_call(const Row row, Marks<Row::kElements> exact) {
   return stopped_early(row, exact);

@@ -13,7 +13,8 @@
 namespace rtopk::cuda {
 
 /// What a kernel is compiled for: rarely needed code would cost the other kernels registers.
-enum class WarpTask { select, select_in_order, stop_early, bisect };  // in order: exact, or stopped early
+/// `select_in_order` stops early, too.
+enum class WarpTask { select, select_in_order, stop_early, bisect };
 
 /// Blocks on a multiprocessor of sm_90, by the registers that a kernel needs.
 template <class Row, WarpTask kTask>

@@ -12,7 +12,7 @@
 
 namespace rtopk::cuda {
 
-/// The first `quota` of the elements in `eligible`, in index order. kMany: of many.
+/// The first `quota` of the elements in `eligible`, in index order. kMany: many of them may have to be cleared.
 template <int G, bool kMany = false, int R>
 __device__ Marks<R> first_in_index_order(Marks<R> eligible, int quota) {
   const int mine = eligible.count();
