@@ -122,6 +122,23 @@ struct LaneGroup {
     for (int stride = G * C / 2; stride > 0; stride /= 2) exchange(keys, stride);
   }
 
+  /// Sorts each lane's own keys, largest first. Batcher's odd-even merge sort: 63 exchanges for 16 keys; a bitonic network has 80.
+  template <int C, class Key>
+  static __device__ void sort_own(Key (&keys)[C]) {
+#pragma unroll
+    for (int run = 1; run < C; run *= 2) {
+#pragma unroll
+      for (int step = run; step > 0; step /= 2) {
+#pragma unroll
+        for (int i = 0; i < C; ++i) {
+          const bool is_first = i >= step % run && (i - step % run) / step % 2 == 0;
+          const int partner = i + step;
+          if (is_first && partner < C && i / (2 * run) == partner / (2 * run)) order(keys[i], keys[partner]);
+        }
+      }
+    }
+  }
+
   /// The key of a rank, the best being 0, of sorted ones.
   template <int C, class Key>
   static __device__ Key at_rank(const Key (&keys)[C], int rank) {
@@ -146,23 +163,6 @@ struct LaneGroup {
     const Key b = second;
     first = a > b ? a : b;
     second = a > b ? b : a;
-  }
-
-  /// Batcher's odd-even merge sort: 63 exchanges for 16 keys; a bitonic network has 80.
-  template <int C, class Key>
-  static __device__ void sort_own(Key (&keys)[C]) {
-#pragma unroll
-    for (int run = 1; run < C; run *= 2) {
-#pragma unroll
-      for (int step = run; step > 0; step /= 2) {
-#pragma unroll
-        for (int i = 0; i < C; ++i) {
-          const bool is_first = i >= step % run && (i - step % run) / step % 2 == 0;
-          const int partner = i + step;
-          if (is_first && partner < C && i / (2 * run) == partner / (2 * run)) order(keys[i], keys[partner]);
-        }
-      }
-    }
   }
 
   /// Compares rank r with r ^ (size - 1), which another lane has.

@@ -25,9 +25,16 @@ struct BlockSample {
   std::int64_t candidates;   ///< Elements between the two, rarely more.
 };
 
-/// `Real`: what it is computed in. Smaller for shorter rows, where sorting it would take longer than what it saves, and for f64, for lack of registers.
+/// The largest sample: of rows in the shared memory of one block, and of rows that blocks share. These read theirs from
+/// global memory, where every place costs a sector. f64 has fewer registers.
+RTOPK_HD constexpr int log_most_sample(std::size_t element_bytes, bool is_shared) {
+  return (is_shared ? 8 : 9) - (element_bytes == 8 ? 1 : 0);
+}
+
+/// `Real`: what it is computed in. `parts`: blocks that share a row.
 template <class Real = double>
-RTOPK_HD BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows) {
+RTOPK_HD BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows,
+                                  std::int64_t parts) {
   constexpr std::int64_t kFewRows = 1024;
   constexpr std::int64_t kVeryFewRows = 256;
   const Real margin_deviations = rows > kFewRows       ? Real(2.5)
@@ -36,7 +43,8 @@ RTOPK_HD BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t
   // Of fewer results it is cheaper to list all candidates than to compare all elements with a second threshold.
   constexpr std::int64_t kOneThreshold = 8;
   BlockSample sample{};
-  sample.log_size = cols < 4096 ? 6 : cols < 8192 || element_bytes == 8 ? 7 : 8;
+  // Of shorter rows a large one would take longer than it saves.
+  sample.log_size = std::min(cols < 4096 ? 7 : cols < 8192 ? 8 : 9, log_most_sample(element_bytes, parts > 1));
   const auto size = static_cast<Real>(1 << sample.log_size);
   const Real share = static_cast<Real>(k) / static_cast<Real>(std::max(cols, std::int64_t{1}));
   const Real rank = share * size;
@@ -63,31 +71,28 @@ struct BlockLayout {
 template <class T, bool kGeneral = false>
 struct BlockConfig {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  /// A thread reads neighbouring words, in chunks of 32. Of the last chunk it has 31: an odd stride between threads
-  /// avoids bank conflicts.
+  /// A thread has neighbouring words, in chunks of 32.
   static constexpr int kWordBytes = sizeof(T) == 8 ? 8 : 4;
   static constexpr int kPerWord = kWordBytes / static_cast<int>(sizeof(T));
   static constexpr int kChunkWords = 32;
-  static constexpr int stride(int chunks) { return chunks * kChunkWords - 1; }
   static constexpr int kThreadsOfOneChunk = kGeneral ? 288 : 320;
-  /// Enough for the longest row that the list can number, or that fits into shared memory.
-  static constexpr int max_threads(int chunks) {
-    return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? (kGeneral ? 896 : 1024) : 512;
-  }
-  /// Limits registers to 48 of a thread with one chunk, 64 with two; f64 needs more, and so do general rows.
-  static constexpr int min_blocks(int chunks) {
-    return sizeof(T) == 8 ? 1 : chunks == 1 ? 4 : 1024 / max_threads(chunks);
+  /// Enough for nearly all rows that fit into shared memory, and few enough for registers.
+  static constexpr int max_threads(int chunks) { return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? 768 : 448; }
+  /// Limits registers to 48 of a thread with one chunk (64 if the search stops early), 80 with two (72 of 16 bits); f64
+  /// needs more, and so do general rows.
+  static constexpr int min_blocks(int chunks, bool stops_early) {
+    return sizeof(T) == 8 ? 1 : chunks == 1 ? (stops_early ? 3 : 4) : 1024 / max_threads(chunks);
   }
 
   /// The same for blocks that share a row.
-  static constexpr int kPartThreadsOfOneChunk = 512;
+  static constexpr int kPartThreadsOfOneChunk = 448;
   static constexpr int max_part_threads(int chunks) {
-    return chunks == 1 ? kPartThreadsOfOneChunk : sizeof(T) == 4 ? (kGeneral ? 768 : 896) : 512;
+    return chunks == 1 ? kPartThreadsOfOneChunk : sizeof(T) == 4 ? (kGeneral ? 704 : 768) : 448;
   }
-  /// Limits registers to 64 of a thread, 72 with two chunks of 32 bits.
+  /// Limits registers to 72 of a thread, 80 with two chunks of 32 bits.
   static constexpr int min_part_blocks(int chunks) { return sizeof(T) == 8 ? 1 : 1024 / max_part_threads(chunks); }
 
-  static constexpr int kStateBytes = 3072;
+  static constexpr int kStateBytes = 2048;
   static constexpr int kPartStateBytes = sizeof(T) == 8 ? 6144 : 5120;
   /// The last thread reads a whole chunk, past the end of the row.
   static constexpr int kPaddingBytes = kChunkWords * kWordBytes;
@@ -100,6 +105,12 @@ struct BlockConfig {
     return parts == 1 ? cols : core::ceil_div(cols, parts * kVector) * kVector;
   }
 
+  /// Threads that have all of so many vectors.
+  static constexpr std::int64_t threads(std::int64_t number_of_vectors, int chunks) {
+    const std::int64_t of_warp = std::int64_t{32} * chunks * kChunkWords * kWordBytes / 16;
+    return core::ceil_div(number_of_vectors, of_warp) * 32;
+  }
+
   /// `parts`: blocks that share a row.
   static BlockLayout layout(std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t parts) {
     constexpr std::int64_t kMaxElements = 65535;  // the list has 16 bits for each
@@ -109,8 +120,7 @@ struct BlockConfig {
     const std::int64_t elements = vectors(part) * kVector;
     // The last vector of a shorter row could reach past the next row, out of the matrix.
     if (part < (parts == 1 ? kVector : kMinPartCols) || elements > kMaxElements) return layout;
-    const std::int64_t words = vectors(part) * 16 / kWordBytes;
-    const auto threads_for = [&](int chunks) { return core::ceil_div(words, std::int64_t{32} * stride(chunks)) * 32; };
+    const auto threads_for = [&](int chunks) { return threads(vectors(part), chunks); };
     // Two chunks a thread where that leaves enough threads to hide the latency of shared memory.
     const int chunks = threads_for(1) <= (parts == 1 ? kThreadsOfOneChunk : kPartThreadsOfOneChunk) ? 1 : 2;
     if (threads_for(chunks) > (parts == 1 ? max_threads(chunks) : max_part_threads(chunks))) return layout;
@@ -118,7 +128,7 @@ struct BlockConfig {
     layout.threads = static_cast<std::int32_t>(threads_for(chunks));
     // Results are listed too: all may be in one part. Candidates need not be divided evenly; a part with more does
     // without a list.
-    const std::int64_t candidates = block_sample(cols, k, sizeof(T), rows).candidates;
+    const std::int64_t candidates = block_sample(cols, k, sizeof(T), rows, parts).candidates;
     constexpr std::int64_t kAlwaysRoomFor = 2048;
     const std::int64_t of_part = std::min(candidates, std::max(candidates / parts * 3 / 2, kAlwaysRoomFor));
     const std::int64_t listed = std::max(k, parts == 1 ? candidates : of_part);

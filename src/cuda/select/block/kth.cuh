@@ -16,19 +16,9 @@ template <class Key>
 struct KthMemory {
   std::uint32_t bins[kBins];
   Key small[kBlockMaxSmall];
-  std::uint8_t warp_of[kBlockMaxSmall];  ///< The warp that each of these belongs to.
   int number_of_small;
   FoundBin found;
   Key kth;
-};
-
-/// The kth value. `sorted`: a few elements near it were sorted in the end. Then `sure` is the number of this thread's
-/// elements that are better than these.
-template <class Key>
-struct FoundKth {
-  Key key;
-  bool sorted;
-  int sure;
 };
 
 template <class T>
@@ -41,14 +31,15 @@ class KthSearch {
 
   /// Before a barrier of the block.
   __device__ void clear() {
-    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += static_cast<int>(blockDim.x)) memory_.bins[i] = 0;
+    auto* bins = reinterpret_cast<uint4*>(memory_.bins);
+    for (int i = static_cast<int>(threadIdx.x); i < kBins / 4; i += static_cast<int>(blockDim.x)) bins[i] = uint4{};
     if (threadIdx.x == 0) memory_.number_of_small = 0;
   }
 
   /// The k-th largest of the elements whose keys are in the range; there are `inside` of them, few above `usual_high`.
   /// `for_each(f)` calls f with the keys of this thread's elements, also with some outside of the range.
   template <class ForEach>
-  __device__ FoundKth<Key> find(KeyRange<Key> range, Key usual_high, int inside, int k, ForEach&& for_each) {
+  __device__ Key find(KeyRange<Key> range, Key usual_high, int inside, int k, ForEach&& for_each) {
     // The first bin has all that is above `cut`.
     Key cut = max(min(usual_high, range.high), range.low);
 #pragma unroll 1
@@ -68,28 +59,16 @@ class KthSearch {
       k -= memory_.found.before;
       inside = memory_.found.inside;
       cut = range.high;
-      if (range.low == range.high) return {range.low, false, 0};
+      if (range.low == range.high) return range.low;
     }
-    int sure = 0;
     for_each([&](Key key) {
-      sure += key > range.high ? 1 : 0;
       if (key < range.low || key > range.high) return;
-      const int place = atomicAdd(&memory_.number_of_small, 1);
-      memory_.small[place] = key;
-      memory_.warp_of[place] = static_cast<std::uint8_t>(warp_number());
+      memory_.small[atomicAdd(&memory_.number_of_small, 1)] = key;
     });
     __syncthreads();
     if (warp_number() == 0) sort_small(k);
     __syncthreads();
-    return {memory_.kth, true, sure};
-  }
-
-  /// 1 if the sorted element that this lane looks after is its warp's and passes a test, else 0.
-  template <class Test>
-  __device__ int own_small(Test&& test) const {
-    const int place = lane_number();
-    const bool own = place < memory_.number_of_small && memory_.warp_of[place] == warp_number();
-    return own && test(memory_.small[place]) ? 1 : 0;
+    return memory_.kth;
   }
 
  private:
@@ -108,8 +87,7 @@ class KthSearch {
   __device__ void sort_small(int k) {
     Key keys[1] = {lane_number() < memory_.number_of_small ? memory_.small[lane_number()] : Key{0}};
     Warp::sort_descending(keys);
-    const Key kth = Warp::from_lane(keys[0], k - 1);
-    if (lane_number() == 0) memory_.kth = kth;
+    if (lane_number() == k - 1) memory_.kth = keys[0];
   }
 
   Memory& memory_;

@@ -36,7 +36,7 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Ro
   using Config = BlockConfig<T>;
   const BlockLayout layout = rules != nullptr ? BlockConfig<T, true>::layout(args.rows, args.cols, args.k, plan.parts)
                                               : Config::layout(args.rows, args.cols, args.k, plan.parts);
-  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), args.rows);
+  const BlockSample sample = block_sample(args.cols, args.k, sizeof(T), args.rows, plan.parts);
   const std::int64_t part_cols = Config::part_cols(args.cols, plan.parts);
   BlockArguments block_args{args};
   block_args.parts = static_cast<std::int32_t>(plan.parts);
@@ -49,6 +49,10 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Ro
   block_args.better_rank = sample.better_rank;
   block_args.worse_rank = sample.worse_rank;
   Grid clusters = grid;
+  // The plan has threads for rows that begin anywhere.
+  if (rules == nullptr && args.access_bytes == 16) {
+    clusters.threads = static_cast<int>(Config::threads(part_cols / Config::kVector, layout.chunks));
+  }
   if (plan.parts > 1) {
     block_args.by_value = false;  // one result is in order
     clusters.blocks_per_cluster = block_args.parts;

@@ -38,7 +38,7 @@ class MarkedRow {
 
   /// Comes first. It can run while the row is being copied.
   __device__ void find_own_elements() {
-    const int first = thread() * kOwn;
+    const int first = opaque(thread() * kOwn);  // so that it is computed where it is asked for
     const int end = min(row_.end(), first + kOwn);
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
@@ -79,15 +79,40 @@ class MarkedRow {
     const RangeCounts before = unpacked(before_);
     const int ties_before = before.reach - before.above;
     drop_ties(share.quota - ties_before);
-    if (args_.form == Form::dense) {
-      write_dense();
-    } else if (args_.form == Form::mask) {
-      write_mask();
-    } else {
-      list_selected(before.above + min(ties_before, share.quota));
-      if (args_.by_value) return write_sorted(list_);
-      write_listed(share.first_result, number);
+    if (args_.form == Form::dense || args_.form == Form::mask) {
+      Marks own;
+      Marks selected;
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+          own.words[c][w] = own_[c][w];
+          selected.words[c][w] = above_[c][w];
+        }
+      }
+      return write_row(args_, row_, row_number_, own, selected);
     }
+    list_selected(before.above + min(ties_before, share.quota));
+    write_listed(share.first_result, number, write_sorted);
+  }
+
+  /// Writes the elements that are listed. `number`: how many that is.
+  template <class WriteSorted>
+  __device__ void write_listed(int first_result, int number, WriteSorted&& write_sorted) const {
+    if (args_.by_value) return write_sorted(list_);
+    const std::int64_t first = row_number_ * args_.k + first_result;
+    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + first;
+    with_indices(args_, row_number_, [&](auto* indices) {
+      using Index = std::remove_reference_t<decltype(*indices)>;
+      const bool wants_indices = args_.indices != nullptr;
+      const auto index_of = index_writer(args_);
+#pragma unroll 2
+      for (int i = thread(); i < number; i += threads()) {
+        const int listed = list_[i];
+        if (values != nullptr) values[i] = row_.elements()[listed];
+        if (wants_indices) indices[first_result + i] = static_cast<Index>(index_of(row_.column(listed)));
+      }
+    });
   }
 
   struct Sums {
@@ -116,10 +141,11 @@ class MarkedRow {
  private:
   using Warp = LaneGroup<32>;
   using Chunk = BlockChunk<T, kMagnitude>;
+  using Vectors = ChunkVectors<Config::kWordBytes>;
   using Threshold = MarkingThreshold<T>;
   static constexpr int kWords = Chunk::kMarkWords;
   static constexpr int kChunkElements = 32 * kWords;
-  static constexpr int kOwn = Config::stride(kChunks) * Config::kPerWord;  ///< Elements of a thread.
+  static constexpr int kOwn = kChunks * kChunkElements;  ///< Elements of a thread.
 
   [[nodiscard]] static __device__ int threads() { return static_cast<int>(blockDim.x); }
   [[nodiscard]] static __device__ int thread() { return static_cast<int>(threadIdx.x); }
@@ -203,57 +229,77 @@ class MarkedRow {
     __syncthreads();
   }
 
-  __device__ void write_listed(int first_result, int number_of_results) const {
-    const std::int64_t first = row_number_ * args_.k + first_result;
-    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + first;
-    with_indices(args_, row_number_, [&](auto* indices) {
-      using Index = std::remove_reference_t<decltype(*indices)>;
-      const bool wants_indices = args_.indices != nullptr;
-      const auto index_of = index_writer(args_);
-#pragma unroll 2
-      for (int i = thread(); i < number_of_results; i += threads()) {
-        const int number = list_[i];
-        if (values != nullptr) values[i] = row_.elements()[number];
-        if (wants_indices) indices[first_result + i] = static_cast<Index>(index_of(row_.column(number)));
-      }
-    });
+  struct Marks {
+    unsigned words[kChunks][kWords];
+  };
+
+  /// Writes a whole row. Not inlined, so that it costs the search no registers; everything by value.
+  static __device__ __noinline__ void write_row(const Arguments& args, BlockRow<T> row, unsigned row_number, Marks own,
+                                                Marks selected) {
+    if (args.form == Form::dense) {
+      write_dense(args, row, row_number, selected);
+    } else {
+      write_mask(args, row, row_number, own, selected);
+    }
   }
 
   /// Clears what is not selected, then copies the row.
-  __device__ void write_dense() {
-    T* elements = row_.elements();
-    for_each([&](int c, int w) { return own_[c][w] & ~above_[c][w]; }, [&](int number) { elements[number] = T{}; });
+  static __device__ void write_dense(const Arguments& args, const BlockRow<T>& row, unsigned row_number,
+                                     const Marks& selected) {
+    T* elements = row.elements();
+    const int first_own = thread() * kOwn;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      T* chunk = elements + first_own + c * kChunkElements;
+      if (first_own + c * kChunkElements >= row.end()) continue;
+#pragma unroll 2
+      for (int turn = 0; turn < Vectors::kNumber; ++turn) {
+        const int first = Vectors::in_turn(turn) * Config::kVector;
+        const unsigned marks = (first < 32 ? selected.words[c][0] : selected.words[c][kWords - 1]) << first % 32;
+        uint4 vector = *reinterpret_cast<const uint4*>(chunk + first);
+        auto* of_vector = reinterpret_cast<T*>(&vector);
+#pragma unroll
+        for (int j = 0; j < Config::kVector; ++j) {
+          if ((marks << j & 0x80000000u) == 0) of_vector[j] = T{};
+        }
+        *reinterpret_cast<uint4*>(chunk + first) = vector;
+      }
+    }
     __syncthreads();
-    write_out(static_cast<T*>(args_.dense) + row_number_ * args_.cols + row_.column(0), elements);
+    write_out(row, static_cast<T*>(args.dense) + row_number * args.cols + row.column(0), elements);
   }
 
   /// The marks as bytes, in the memory of the elements.
-  __device__ void write_mask() {
+  static __device__ void write_mask(const Arguments& args, const BlockRow<T>& row, unsigned row_number,
+                                    const Marks& own, const Marks& selected) {
     __syncthreads();  // all have read the elements
-    std::uint8_t* out = args_.mask + row_number_ * args_.cols + row_.column(0);
+    std::uint8_t* out = args.mask + row_number * args.cols + row.column(0);
     // As far from a multiple of 16 bytes as in global memory.
-    auto* bytes = reinterpret_cast<std::uint8_t*>(row_.elements()) + reinterpret_cast<std::uintptr_t>(out) % 16;
+    auto* bytes = reinterpret_cast<std::uint8_t*>(row.elements()) + reinterpret_cast<std::uintptr_t>(out) % 16;
+    const int first_own = thread() * kOwn;
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        std::uint8_t* to = bytes + thread() * kOwn + c * kChunkElements + w * 32;
+        std::uint8_t* to = bytes + first_own + c * kChunkElements + w * 32;
 #pragma unroll 8
-        for (int j = 0; j < 32; ++j) {
-          if ((own_[c][w] << j & 0x80000000u) != 0) to[j] = static_cast<std::uint8_t>(above_[c][w] >> (31 - j) & 1u);
+        for (int turn = 0; turn < 32; ++turn) {
+          const int j = (turn + lane_number()) % 32;  // another bank for every lane, or nearly so
+          if ((own.words[c][w] << j & 0x80000000u) != 0)
+            to[j] = static_cast<std::uint8_t>(selected.words[c][w] >> (31 - j) & 1u);
         }
       }
     }
     __syncthreads();
-    write_out(out, bytes);
+    write_out(row, out, bytes);
   }
 
   /// Copies a row's elements, as vectors if both sides are aligned in the same way.
   template <class X>
-  __device__ void write_out(X* to, const X* from) const {
+  static __device__ void write_out(const BlockRow<T>& row, X* to, const X* from) {
     constexpr int kOf = 16 / static_cast<int>(sizeof(X));
-    const int begin = row_.begin();
-    const int end = row_.end();
+    const int begin = row.begin();
+    const int end = row.end();
     const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(from + begin));
     if ((static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to + begin)) - shared) % 16 != 0) {
 #pragma unroll 4

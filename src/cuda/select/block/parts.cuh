@@ -63,7 +63,7 @@ class PartSelect {
     if (kEarly && threadIdx.x == 0) state_.extent = {kTop, 0};
     if (warp_number() == 0) {
       const T* row = static_cast<const T*>(args_.input) + row_number_ * args_.stride;
-      const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row);
+      const SampledRange<Key> range = RowSample<T, true>::draw(args_, row);
       if (lane_number() == 0) state_.from_sample = range;
     }
     marked_.find_own_elements();
@@ -87,23 +87,25 @@ class PartSelect {
     return min(block_in_cluster() * args.part_cols, static_cast<int>(args.cols));
   }
 
+  /// Lines of candidates in registers, while they are needed: the search takes most of these.
+  static constexpr int kLines = kGeneral || kEarly || sizeof(T) == 8 ? 3 : 6;
+  using Keys = ListedKeys<T, typename MarkedRow<T, kChunks, kTask>::KeyOf, kLines>;
+
   /// This part's elements in a range, for the search.
   struct Candidates {
     const PartSelect& part;
 
     template <class F>
     __device__ void for_each(F&& f) const {
-      const WarpRange mine = part.own_candidates();
-      const auto key_of = part.marked_.key_of();
-      const T* elements = part.row_.elements();
-#pragma unroll 2
-      for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        f(key_of(elements[part.lists_ ? part.list_[i] : part.row_.begin() + i]));
-      }
+      part.keys().for_each(f);
     }
     [[nodiscard]] __device__ Key equal_key() const { return part.state_.listed_low; }
     [[nodiscard]] __device__ int equal() const { return part.state_.equal; }
   };
+
+  [[nodiscard]] __device__ Keys keys() const {
+    return Keys(row_.elements(), lists_ ? list_ : nullptr, row_.begin(), candidates_, marked_.key_of());
+  }
 
   __device__ void select() {
     KeyRange<Key> range = state_.from_sample;
@@ -128,20 +130,19 @@ class PartSelect {
       if (row.template is_finite<T>(args_.smallest)) {
         if (warp_number() == 0) state_.early_ties = early_ties<T>(args_, row, kth);
         __syncthreads();
-        return write_marked_by_all(marked_.mark(state_.early_ties));
+        return write_marked_by_all(state_.early_ties);
       }
     }
-    if (many_equal) return write_marked_by_all(marked_.mark(range));
+    if (many_equal) return write_marked_by_all(range);
     search_.leave();
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    const bool listed_all =
-        lists_ && state_.of_listed.above == 0 && (candidates.equal() == 0 || kth > candidates.equal_key());
-    if (listed_all && !writes_rows) return write_listed(candidates, share);
+    const bool listed_all = lists_ && Keys::can_keep(candidates_) && state_.of_listed.above == 0 &&
+                            (candidates.equal() == 0 || kth > candidates.equal_key());
+    if (listed_all && !writes_rows) return write_listed(share);
+    marked_.find_own_elements();  // again: they would have taken registers from the candidates
     marked_.mark({kth, kth});
     write_marked(share);
   }
-
-  [[nodiscard]] __device__ WarpRange own_candidates() const { return WarpRange::of(candidates_); }
 
   /// Marks the elements of this part that are in the range, and lists them if there is room for them.
   __device__ void mark_and_list(const KeyRange<Key>& range, bool all_above) {
@@ -174,9 +175,10 @@ class PartSelect {
     return {Warp::least(there.least), Warp::greatest(there.greatest)};
   }
 
-  /// Writes this part's share of what all parts have marked.
-  __device__ void write_marked_by_all(Counts own) {
-    const Share share = search_.share_of_many(own);
+  /// Marks by a range, as all parts do, and writes this part's share.
+  __device__ void write_marked_by_all(KeyRange<Key> ties) {
+    marked_.find_own_elements();
+    const Share share = search_.share_of_many(marked_.mark(ties));
     search_.leave();
     write_marked(share);
   }
@@ -186,26 +188,15 @@ class PartSelect {
   }
 
   /// Writes the listed elements above the kth value, and the first of those equal to it.
-  __device__ void write_listed(const Candidates& candidates, const Share& share) {
-    const Key kth = search_.kth();
-    int reach = 0;
-    int above = 0;
-    candidates.for_each([&](Key key) {
-      reach += key >= kth ? 1 : 0;
-      above += key > kth ? 1 : 0;
-    });
-    const auto sums = marked_.sums_of_warps(__reduce_add_sync(kFullWarp, marked_.packed(reach, above)));
-    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number_ * args_.k;
-    with_indices(args_, row_number_, [&](auto* indices) {
-      using Index = std::remove_reference_t<decltype(*indices)>;
-      const bool wants_indices = args_.indices != nullptr;
-      const auto index_of = index_writer(args_);
-      for_selected(marked_, list_, own_candidates(), {kth, kth}, marked_.unpacked(sums.before), share, share.all,
-                   [&](int place, int number, T raw) {
-                     if (values != nullptr) values[place] = raw;
-                     if (wants_indices) indices[place] = static_cast<Index>(index_of(row_.column(number)));
-                   });
-    });
+  __device__ void write_listed(const Share& share) {
+    const Keys keys = this->keys();
+    const KeyRange<Key> ties = {search_.kth(), search_.kth()};
+    const Counts own = keys.counts(ties);
+    const auto numbers = keys.numbers();
+    const auto sums = marked_.sums_of_warps(marked_.packed(own.reach, own.above));  // all have their numbers then
+    keys.list_selected(list_, numbers, ties, marked_.unpacked(sums.before), share.quota, share.all);
+    __syncthreads();
+    marked_.write_listed(share.first_result, share.number, [](const std::uint16_t*) {});
   }
 
   const ArgumentsFor<kTask>& args_;
@@ -222,7 +213,7 @@ class PartSelect {
 template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__(BlockConfig<T>::max_part_threads(kChunks), BlockConfig<T>::min_part_blocks(kChunks))
     block_parts_kernel(const __grid_constant__ BlockArguments args) {
-  extern __shared__ __align__(16) char shared[];
+  extern __shared__ __align__(256) char shared[];  // chunks are aligned
   PartSelect<T, kChunks, kTask>(args, shared).run();
 }
 
@@ -230,7 +221,7 @@ template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunks)),
                                   (BlockConfig<T, true>::min_part_blocks(kChunks)))
     general_block_parts_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
-  extern __shared__ __align__(16) char shared[];
+  extern __shared__ __align__(256) char shared[];  // chunks are aligned
   __shared__ GeneralRow<BlockArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
   row.template set<T, true>(args, rules, number, [](BlockArguments& own) {

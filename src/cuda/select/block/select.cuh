@@ -29,8 +29,7 @@ struct BlockState {
   KthMemory<Key> kth;
   CountsOfWarps of_warps;
   SampledRange<Key> from_sample;
-  std::uint64_t copied;  ///< A barrier for the copy of the row.
-  std::uint16_t selected[kBlockMaxSorted];
+  std::uint64_t copied;      ///< A barrier for the copy of the row.
   RowExtent<Key> extent;     ///< If the search stops early;
   KeyRange<Key> early_ties;  ///< then this, too.
 };
@@ -57,13 +56,14 @@ class BlockSelect {
     row_.fetch(copy, args_.spares_cache);
     search_.clear();
     if (kEarly && threadIdx.x == 0) state_.extent = {kTop, 0};
-    if (warp_number() == 0) {
-      const SampledRange<Key> range = RangeFromSample<T>::draw(args_, row_.in_global_memory());
-      if (lane_number() == 0) state_.from_sample = range;
-    }
     marked_.find_own_elements();
     __syncthreads();
     copy.wait();
+    if (warp_number() == 0) {
+      const SampledRange<Key> range = RowSample<T, false>::draw(args_, row_.elements() + row_.begin());
+      if (lane_number() == 0) state_.from_sample = range;
+    }
+    __syncthreads();
     if constexpr (kEarly) {
       measure(row_, args_.smallest, state_.extent);
       __syncthreads();
@@ -74,8 +74,11 @@ class BlockSelect {
 
  private:
   using Warp = LaneGroup<32>;
-  static constexpr Key kTop = core::max_key<T>;
   static constexpr bool kEarly = kTask == BlockTask::stop_early;
+  /// Lines of candidates in registers; of longer lists, the row is marked again. As many as there are registers for.
+  static constexpr int kLines = kChunks == 1 ? 9 : sizeof(T) != 2 ? 12 : kTask == BlockTask::select ? 9 : 6;
+  using Candidates = ListedKeys<T, typename MarkedRow<T, kChunks, kTask>::KeyOf, kLines>;
+  static constexpr Key kTop = core::max_key<T>;
   static constexpr bool kMagnitude = kTask == BlockTask::select_by_magnitude;
   static constexpr bool kGeneral = is_general(kTask);
 
@@ -103,29 +106,28 @@ class BlockSelect {
       in_range = true;
     }
     if (range_.low == range_.high) {
-      if (may_differ()) return write_early(range_.low, false, {});
+      if (may_differ()) return write_marked_by(early_ties_of(range_.low));
       if (!in_range) marked_.mark(range_);
       return write_marked(k() - counts_.above);
     }
     const bool lists = in_range && between <= args_.list_capacity;
     if (lists) marked_.list_between(list_);
-    const int number = lists ? between : row_.end() - row_.begin();
     __syncthreads();
-    const WarpRange mine = WarpRange::of(number);
-    const FoundKth<Key> kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above, [&](auto&& f) {
-      const auto key_of = marked_.key_of();
-#pragma unroll 2
-      for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        f(key_of(row_.elements()[lists ? list_[i] : row_.begin() + i]));
-      }
-    });
+    const Candidates candidates(row_.elements(), lists ? list_ : nullptr, row_.begin(),
+                                lists ? between : row_.end() - row_.begin(), marked_.key_of());
+    const Key kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above,
+                                 [&](auto&& f) { candidates.for_each(f); });
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
-    const bool from_list = lists && counts_.above == 0 && !writes_rows;
-    if (may_differ()) return write_early(kth.key, from_list, mine);
-    if (from_list) return write_listed({kth.key, kth.key}, mine, kth);
-    const int reach = marked_.mark_reaching(kth.key).reach;
+    const bool from_list = candidates.are_kept() && counts_.above == 0 && !writes_rows;
+    if (may_differ()) {
+      const KeyRange<Key> ties = early_ties_of(kth);
+      return from_list && ties.low >= range_.low ? write_listed(ties, candidates) : write_marked_by(ties);
+    }
+    if (from_list) return write_listed({kth, kth}, candidates);
+    marked_.find_own_elements();  // again: they would have taken registers from the candidates
+    const int reach = marked_.mark_reaching(kth).reach;
     if (reach == k()) return write_marked(k());
-    write_marked(k() - marked_.mark({kth.key, kth.key}).above);
+    write_marked(k() - marked_.mark({kth, kth}).above);
   }
 
   /// The counts of a range that was tried. True if it holds the kth value. If not, that is known to lie on one side.
@@ -149,59 +151,32 @@ class BlockSelect {
   // ------------------------------------------------------------------------------------------------------------------
   // Results.
 
-  /// Writes the listed elements above a range, and the first of those in it. `found`: the kth value, if it is the range.
-  __device__ void write_listed(KeyRange<Key> ties, WarpRange mine, const FoundKth<Key>& found = {}) {
-    int reach = found.sure;
-    int above = found.sure;
-    if (found.sorted) {
-      reach += search_.own_small([&](Key key) { return key >= ties.low; });
-      above += search_.own_small([&](Key key) { return key > ties.high; });
-    } else {
-      const auto key_of = marked_.key_of();
-      for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
-        const Key key = key_of(row_.elements()[list_[i]]);
-        reach += key >= ties.low ? 1 : 0;
-        above += key > ties.high ? 1 : 0;
-      }
-    }
-    const auto sums = marked_.sums_of_warps(__reduce_add_sync(kFullWarp, marked_.packed(reach, above)));
+  /// Writes the candidates above a range, and the first of those in it.
+  __device__ void write_listed(KeyRange<Key> ties, const Candidates& candidates) {
+    const Counts own = candidates.counts(ties);
+    const auto numbers = candidates.numbers();
+    const auto sums = marked_.sums_of_warps(marked_.packed(own.reach, own.above));  // all have their numbers then
     const Counts all = marked_.unpacked(sums.total);
-    const Counts before = marked_.unpacked(sums.before);
-    T* values = args_.values == nullptr ? nullptr : static_cast<T*>(args_.values) + row_number() * args_.k;
-    with_indices(args_, row_number(), [&](auto* indices) {
-      using Index = std::remove_reference_t<decltype(*indices)>;
-      const bool by_value = args_.by_value;
-      const bool wants_indices = args_.indices != nullptr;
-      const auto index_of = index_writer(args_);
-      for_selected(marked_, list_, mine, ties, before, {k() - all.above, 0}, all.reach == k(),
-                   [&](int place, int number, T raw) {
-                     if (by_value) {
-                       state_.selected[place] = static_cast<std::uint16_t>(number);
-                     } else {
-                       if (values != nullptr) values[place] = raw;
-                       if (wants_indices) indices[place] = static_cast<Index>(index_of(row_.column(number)));
-                     }
-                   });
-    });
-    if (args_.by_value) {
-      __syncthreads();
-      write_sorted(state_.selected);
-    }
+    candidates.list_selected(list_, numbers, ties, marked_.unpacked(sums.before), k() - all.above, all.reach == k());
+    __syncthreads();
+    marked_.write_listed(0, k(), [&](const std::uint16_t* listed) { write_sorted(listed); });
   }
 
   /// True if the search stops early: then what is selected may not be exact. Rows that are not finite always are.
   [[nodiscard]] __device__ bool may_differ() const {
     return kEarly && state_.extent.template is_finite<T>(args_.smallest);
   }
-  /// `from_list`: all elements that reach `range_` are listed.
-  __device__ void write_early(Key kth, bool from_list, WarpRange mine) {
+  /// Where the passes of a search that stops early would have ended.
+  __device__ KeyRange<Key> early_ties_of(Key kth) {
     if constexpr (kEarly) {
       if (warp_number() == 0) state_.early_ties = early_ties<T>(args_, state_.extent, kth);
       __syncthreads();
-      const KeyRange<Key> ties = state_.early_ties;
-      if (from_list && ties.low >= range_.low) return write_listed(ties, mine);
-      write_marked(k() - marked_.mark(ties).above);
     }
+    return state_.early_ties;
+  }
+  __device__ void write_marked_by(KeyRange<Key> ties) {
+    marked_.find_own_elements();
+    write_marked(k() - marked_.mark(ties).above);
   }
 
   /// Writes the elements marked as above the range, and the first `quota` of the others that are marked.
@@ -261,17 +236,18 @@ class BlockSelect {
 };
 
 template <class T, int kChunks, BlockTask kTask>
-__global__ void __launch_bounds__(BlockConfig<T>::max_threads(kChunks), BlockConfig<T>::min_blocks(kChunks))
+__global__ void __launch_bounds__(BlockConfig<T>::max_threads(kChunks),
+                                  BlockConfig<T>::min_blocks(kChunks, kTask == BlockTask::stop_early))
     block_kernel(const __grid_constant__ BlockArguments args) {
-  extern __shared__ __align__(16) char shared[];
+  extern __shared__ __align__(256) char shared[];  // chunks are aligned
   BlockSelect<T, kChunks, kTask>(args, shared).run();
 }
 
 template <class T, int kChunks, BlockTask kTask>
 __global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
-                                  (BlockConfig<T, true>::min_blocks(kChunks)))
+                                  (BlockConfig<T, true>::min_blocks(kChunks, false)))
     general_block_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
-  extern __shared__ __align__(16) char shared[];
+  extern __shared__ __align__(256) char shared[];  // chunks are aligned
   __shared__ GeneralRow<BlockArguments> row;
   row.template set<T, true>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
   if (row.shape.k > 0) BlockSelect<T, kChunks, kTask>(row, shared).run();
