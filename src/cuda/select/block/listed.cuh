@@ -10,8 +10,22 @@
 
 namespace rtopk::cuda {
 
-/// The candidates of a warp. They are neighbours in the list, so that results are in order. Their keys are needed
-/// several times: those of the first kKept lines of 32 are kept in registers, the others are made again from the row.
+/// Which of a block's candidates are this warp's. They are neighbours in the list, so that results are in order.
+struct CandidatesOfWarp {
+  int first;
+  int last;
+
+  __device__ explicit CandidatesOfWarp(int number) {
+    // Rounded up. A float is precise enough, and an integer division takes 30 instructions.
+    const auto threads = static_cast<float>(blockDim.x);
+    const int each = static_cast<int>((static_cast<float>(number) + threads - 0.5f) * reciprocal(threads)) * 32;
+    first = warp_number() * each;
+    last = min(number, first + each);
+  }
+};
+
+/// The candidates of a warp, with their keys. These are needed several times: those of the first kKept lines of 32 are
+/// kept in registers, the others are made again from the row.
 template <class T, class KeyOf, int kKept>
 class ListedKeys {
  public:
@@ -21,11 +35,9 @@ class ListedKeys {
   /// `list`: numbers of elements. If it is null, all elements from `begin` on are candidates.
   __device__ ListedKeys(const T* elements, const std::uint16_t* list, int begin, int number, KeyOf key_of)
       : elements_(elements), list_(list), begin_(begin), number_(number), key_of_(key_of) {
-    // Rounded up. A float is precise enough, and an integer division takes 30 instructions.
-    const auto threads = static_cast<float>(blockDim.x);
-    const int each = static_cast<int>((static_cast<float>(number) + threads - 0.5f) * reciprocal(threads)) * 32;
-    first_ = warp_number() * each;
-    last_ = min(number, first_ + each);
+    const CandidatesOfWarp mine(number);
+    first_ = mine.first;
+    last_ = mine.last;
     kept_last_ = list != nullptr ? last_ : first_;
 #pragma unroll
     for (int j = 0; j < kKept; ++j) {

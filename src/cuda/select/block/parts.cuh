@@ -87,7 +87,7 @@ class PartSelect {
     return min(block_in_cluster() * args.part_cols, static_cast<int>(args.cols));
   }
 
-  /// Lines of candidates in registers, while they are needed: the search takes most of these.
+  /// Lines of candidates in registers, while they are written: the search takes most of these.
   static constexpr int kLines = kGeneral || kEarly || sizeof(T) == 8 ? 3 : 6;
   using Keys = ListedKeys<T, typename MarkedRow<T, kChunks, kTask>::KeyOf, kLines>;
 
@@ -97,7 +97,14 @@ class PartSelect {
 
     template <class F>
     __device__ void for_each(F&& f) const {
-      part.keys().for_each(f);
+      if constexpr (kGeneral) return part.keys().for_each(f);  // the other way needs one register more than there is
+      const auto key_of = part.marked_.key_of();
+      const T* elements = part.row_.elements();
+      const CandidatesOfWarp mine(part.candidates_);
+#pragma unroll 2
+      for (int i = mine.first + lane_number(); i < mine.last; i += 32) {
+        f(key_of(elements[part.lists_ ? part.list_[i] : part.row_.begin() + i]));
+      }
     }
     [[nodiscard]] __device__ Key equal_key() const { return part.state_.listed_low; }
     [[nodiscard]] __device__ int equal() const { return part.state_.equal; }
