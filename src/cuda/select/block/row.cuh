@@ -32,7 +32,6 @@ class BlockRow {
   [[nodiscard]] __device__ int end() const { return end_; }
   [[nodiscard]] __device__ int column(int number) const { return first_ + number - begin_; }
   [[nodiscard]] __device__ T* elements() const { return elements_; }
-  [[nodiscard]] __device__ const T* in_global_memory() const { return from_; }
 
   /// Starts to copy the row. Vectors are copied whole, because what lies around a row is mostly other rows. The first
   /// vector of the matrix and the last one may reach outside of it: they are copied element by element.

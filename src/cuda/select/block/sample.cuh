@@ -1,4 +1,4 @@
-// The first two thresholds of a row, from a sorted sample of it. They depend on ranks alone, so the distribution of the
+// The first two thresholds of a row, from a sample of it. They depend on ranks alone, so the distribution of the
 // elements does not matter.
 #pragma once
 

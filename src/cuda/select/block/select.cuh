@@ -1,10 +1,10 @@
 // cuda_block: a block for each row, which stays in shared memory.
 //
-// A sample of the row, sorted while the row is being copied, gives a threshold that a little more than k elements
-// reach. One pass over the row lists these, and the kth value is looked for in the list. Where more than an eighth of
-// the row is selected, a second threshold, above the kth value, keeps the list short, and a second pass marks what is
-// selected. The sample goes by rank alone, so it does not matter how the elements are distributed; only where many are
-// equal, or the sample misled, there are more passes.
+// A sample of the row gives a threshold that a little more than k elements reach. One pass over the row lists these, and
+// the kth value is looked for in the list. Where more than an eighth of the row is selected, a second threshold, above
+// the kth value, keeps the list short, and a second pass marks what is selected. The sample goes by rank alone, so it
+// does not matter how the elements are distributed; only where many are equal, or the sample misled, there are more
+// passes.
 #pragma once
 
 #include <cstdint>
