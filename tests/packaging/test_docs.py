@@ -173,7 +173,7 @@ def test_results_between_the_grids_are_the_measured_ones():
 
 
 def test_few_long_rows_are_the_measured_ones():
-    cells = json.loads((ROOT / "bench/results/gpu-h200-again.json").read_text())["cells"]
+    cells = json.loads((ROOT / "bench/results/indexer-h200.json").read_text())["cells"]
     ratios = {
         (cell["rows"], cell["cols"], cell["k"], cell["dtype"]): round(cell["ratios"]["floor"], 2)
         for cell in cells
