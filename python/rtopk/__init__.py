@@ -97,8 +97,7 @@ def _part(module: str, name: str):
         if error.name not in ("torch", "jax"):
             raise
         raise ModuleNotFoundError(
-            f"rtopk.{name} needs {error.name}, which is not installed: pip install 'rtopk[{error.name}]'",
-            name=error.name,
+            f"rtopk.{name} needs {error.name}, which is not installed: pip install {error.name}", name=error.name
         ) from None
 
 

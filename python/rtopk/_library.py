@@ -19,8 +19,8 @@ def _load() -> None:
     if not PATH.exists():
         raise ImportError(
             f"rtopk's operators for PyTorch were left out when it was built ({PATH} is missing), because torch was not"
-            " there yet; now that it is, install rtopk again: pip install --force-reinstall --no-deps"
-            " --no-build-isolation 'rtopk[torch]'. rtopk.top_k takes any array, without them"
+            " there yet; now that it is, install rtopk again from its sources: pip install --force-reinstall --no-deps"
+            " --no-build-isolation . (rtopk.top_k takes any array, without them)"
         )
     try:
         torch.ops.load_library(PATH)

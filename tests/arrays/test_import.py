@@ -1,6 +1,7 @@
 """What `import rtopk` brings, and what works where a part is missing."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +78,7 @@ json.dump([facts, rtopk.top_k(numpy.array([3.0, 1.0, 2.0]), 2).indices.tolist()]
     assert facts["version"] == rtopk.__version__ and facts["cpu_targets"]
     for name in ("topk", "nn", "accelerate", "moe"):
         assert error_of(run(f"import rtopk; rtopk.{name}", "torch", tmp_path=tmp_path)) == (
-            f"ModuleNotFoundError: rtopk.{name} needs torch, which is not installed: pip install 'rtopk[torch]'"
+            f"ModuleNotFoundError: rtopk.{name} needs torch, which is not installed: pip install torch"
         )
 
 
@@ -143,7 +144,7 @@ except ImportError as error:
     json.dump([facts, str(error)], sys.stdout)
 """
     facts, text = printed(run(code))
-    assert "left out when it was built" in text and "install rtopk again" in text and "rtopk[torch]" in text
+    assert "left out when it was built" in text and "install rtopk again from its sources" in text
     assert facts["arrays"] == "usable" and facts["operators"] == text
     assert facts["torch"] is not None
 
@@ -164,6 +165,55 @@ json.dump([[str(each.message), each.filename] for each in caught], sys.stdout)
 """
     ((text, file),) = printed(run(code))
     assert "built without Highway" in text and file == "<string>"
+
+
+def test_info_names_the_package(tmp_path):
+    from rtopk._info import _package
+
+    assert _package(tmp_path) == "not installed by pip"
+    for name, folder in (("rtopk-cu13", "rtopk_cu13-1.2.dist-info"), ("rtopk", "rtopk-1.3.dist-info")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "METADATA").write_text(f"Name: {name}\nVersion: {folder[-13:-10]}\n")
+    assert _package(tmp_path) == (
+        "rtopk 1.3 and rtopk-cu13 1.2 are both installed, and have the same files: pip uninstall rtopk rtopk-cu13, then"
+        " install one of them"
+    )
+    (tmp_path / "rtopk-1.3.dist-info" / "METADATA").unlink()
+    (tmp_path / "rtopk-1.3.dist-info").rmdir()
+    assert _package(tmp_path) == "rtopk-cu13 1.2"
+
+
+def test_info_knows_jax_without_importing_it():
+    code = """
+import json, rtopk
+first = rtopk.info()
+assert "jax" not in sys.modules
+try:
+    import jax
+    second = rtopk.info()
+except ModuleNotFoundError:
+    second = None
+json.dump([first, second], sys.stdout)
+"""
+    first, second = printed(run(code))
+    if second is None:
+        assert first["jax"] is None and first["jax_calls"] in ("jax is not installed", "rtopk was built without JAX")
+        return
+    assert first["jax"] == second["jax"] is not None
+    if first["jax_calls"] == "rtopk was built without JAX":
+        assert second["jax_calls"].startswith("rtopk was built without JAX")
+    else:
+        assert first["jax_calls"] == "loaded by rtopk.jax" and second["jax_calls"] == "usable"
+
+
+def test_advice_never_puts_one_package_over_the_other():
+    """Whoever has rtopk-cu13 must not be told to install rtopk, nor its extras."""
+    found = []
+    for file in Path(rtopk.__file__).parent.rglob("*.py"):
+        text = re.sub(r'"\s+f?"', "", file.read_text())  # texts over several lines
+        found += [advice.strip("'") for advice in re.findall(r"pip install ([^;,)`\"]*)", text)]
+    assert "rtopk-cu13" in found
+    assert not [each for each in found if re.search(r"\brtopk\b(?!-cu13)", each)]
 
 
 def test_what_the_build_says():

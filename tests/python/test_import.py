@@ -40,13 +40,14 @@ def test_few_modules_come_with_it(names, most):
     assert len(modules) <= most, modules
 
 
-def test_the_graph_package_says_what_it_needs(tmp_path):
-    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')")
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_the_graph_package_says_what_it_needs(tmp_path, name):
+    (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError(\"No module named '{name}'\", name='{name}')")
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {SITE!r}]; import rtopk.gnn"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: rtopk.gnn needs numpy, which is not installed: pip install 'rtopk[gnn]'"
+        f"ModuleNotFoundError: rtopk.gnn needs {name}, which is not installed: pip install {name}"
     )
 
 

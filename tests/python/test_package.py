@@ -53,7 +53,7 @@ def test_info():
     "built, torch_cuda, says",
     [
         (True, None, "built with CUDA, and this torch has none"),
-        (False, "13.0", "rtopk was built without"),
+        (False, "13.0", "rtopk was built without: CPU tensors only; for GPUs take the package that has it"),
         (False, None, "neither"),
     ],
 )

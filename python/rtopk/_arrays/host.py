@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
         ) from None
     raise ImportError(
         "rtopk.top_k needs the module rtopk._native, which was left out when rtopk was built; with nanobind in the"
-        " environment, install rtopk again: pip install --force-reinstall --no-deps rtopk"
+        " environment, install rtopk again from its sources: pip install --force-reinstall --no-deps ."
     ) from error
 
 from . import mapped

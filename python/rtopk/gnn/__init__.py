@@ -5,9 +5,12 @@
 
 try:
     import numpy  # noqa: F401
+    import torch  # noqa: F401
 except ModuleNotFoundError as error:
+    if error.name not in ("numpy", "torch"):
+        raise
     raise ModuleNotFoundError(
-        "rtopk.gnn needs numpy, which is not installed: pip install 'rtopk[gnn]'", name="numpy"
+        f"rtopk.gnn needs {error.name}, which is not installed: pip install {error.name}", name=error.name
     ) from error
 
 from .data import Dataset, GraphError, load

@@ -13,6 +13,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir, xla
 
+from .._build import GET_CUDA
 from ._library import CAPTURABLE_TARGET, HAS_CUDA, TARGET, Attributes, workspace_bytes
 
 # In the order of the library's enumerators.
@@ -171,8 +172,8 @@ def _lower(ctx, operand, *, form, k, axis, options, platform):
     exported = ctx.module_context.lowering_parameters.for_export
     if not HAS_CUDA and not exported:
         raise NotImplementedError(
-            "the array is on a GPU, and this rtopk was built without CUDA; install it where nvcc is found (pip install"
-            " --force-reinstall --no-deps rtopk), or bring the array to the CPU (jax.device_put)"
+            "the array is on a GPU, and this rtopk was built without CUDA; bring the array to the CPU"
+            f" (jax.device_put), or {GET_CUDA}"
         )
     workspace = None
     if HAS_CUDA and not exported and _is_static(aval) and _on_one_device(ctx):
