@@ -7,7 +7,7 @@ SCALAR = (
     "rtopk was built without Highway: in host memory it is slower than torch.topk, and accelerate() leaves CPU tensors"
     " to torch; to change that, install Highway (Debian, Ubuntu: libhwy-dev), then rtopk again"
 )
-#: Not `pip install --force-reinstall rtopk`: that is the package without CUDA again.
+#: To install rtopk again would give the package without CUDA again.
 GET_CUDA = (
     "for GPUs take the package that has it (pip uninstall rtopk; pip install rtopk-cu13), or build rtopk from its"
     " sources where nvcc is found (pip install --force-reinstall --no-deps .)"

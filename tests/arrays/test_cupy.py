@@ -79,6 +79,24 @@ def test_other_forms(cupy, dtype, nan):
             np.testing.assert_array_equal(values, expected.values)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("most", [100, 1 << 50, 1 << 62])
+def test_other_integers(cupy, dtype, most):
+    a = np.random.default_rng(0).integers(0, most, (60, 200)).astype(dtype)
+    for axis in (-1, 0):
+        for mode in ("largest", "smallest"):
+            options = {"axis": axis, "mode": mode, "nan": "last"}
+            for function in (rtopk.top_k, rtopk.top_k_compact):
+                pairs = zip(on_gpu(cupy, function)(a, 9, **options), function(a, 9, **options), strict=True)
+                for found, expected in pairs:
+                    assert found.dtype == expected.dtype
+                    np.testing.assert_array_equal(found, expected)
+            for function in (rtopk.top_k_mask, rtopk.top_k_dense):
+                found, expected = on_gpu(cupy, function)(a, 9, **options), function(a, 9, **options)
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(found, expected)
+
+
 def test_layouts_and_axes(cupy):
     base = rows("ties", (12, 16, 20), np.float32)
     four = rows("ties", (5, 6, 7, 8), np.float32)
@@ -103,8 +121,8 @@ def test_errors(cupy):
         rtopk.top_k(a, 5)
     with pytest.raises(ValueError, match="threads is 2; accepted for an array on a GPU: None"):
         rtopk.top_k(a, 1, threads=2)
-    with pytest.raises(TypeError, match="a has dtype int64; accepted: float32"):
-        rtopk.top_k(a.astype(cupy.int64), 1)
+    with pytest.raises(TypeError, match="a has dtype complex64; accepted: float32"):
+        rtopk.top_k(a.astype(cupy.complex64), 1)
     with pytest.raises(ValueError, match="a has 0 dimensions"):
         rtopk.top_k(cupy.float32(1) + cupy.zeros((), cupy.float32), 1)
 

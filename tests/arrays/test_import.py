@@ -211,7 +211,7 @@ def test_advice_never_puts_one_package_over_the_other():
     found = []
     for file in Path(rtopk.__file__).parent.rglob("*.py"):
         text = re.sub(r'"\s+f?"', "", file.read_text())  # texts over several lines
-        found += [advice.strip("'") for advice in re.findall(r"pip install ([^;,)`\"]*)", text)]
+        found += [advice.strip(" '") for advice in re.findall(r"pip install ([^;,()`\"]*)", text)]
     assert "rtopk-cu13" in found
     assert not [each for each in found if re.search(r"\brtopk\b(?!-cu13)", each)]
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from .._results import CBSR, TopK
 from .host import of_numpy
+from .integers import NUMBERS as _OTHER_INTEGERS
 from .kinds import COMPACT, DENSE, MASK, PAIRS, select
 
 # The usual call first, and past everything that other arrays need.
@@ -15,7 +16,7 @@ _new = tuple.__new__
 
 
 def _other(form, a, options):
-    """Of arrays that are not NumPy's, or the first of NumPy's."""
+    """Of arrays that are not NumPy's, of integers that need keys, or the first of NumPy's."""
     global _ndarray
     if _ndarray is None:
         _ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
@@ -45,8 +46,9 @@ def top_k(
 
     Args:
         a: an array of NumPy or CuPy, one with ``__dlpack__`` in host memory, or anything that numpy.asarray takes.
-            float32, float16, bfloat16, float64 or int32, with any strides. A tensor of PyTorch goes to :func:`topk`,
-            and keeps its gradient; an array of JAX goes to ``rtopk.jax.top_k``.
+            float32, float16, bfloat16, float64, bool or integers, with any strides; integers other than int32 are
+            copied first. A tensor of PyTorch goes to :func:`topk`, and keeps its gradient; an array of JAX goes to
+            ``rtopk.jax.top_k``.
         k: how many elements to select, from 0 to the length of the axis.
         axis: the axis to select along.
         mode: "largest" or "smallest".
@@ -79,7 +81,7 @@ def top_k(
     >>> rtopk.top_k(a, 1, axis=0, mode="smallest").indices
     array([[0, 1, 0, 1]])
     """
-    if type(a) is _ndarray:
+    if type(a) is _ndarray and a.dtype.num not in _OTHER_INTEGERS:
         return _new(
             TopK,
             of_numpy(a, PAIRS, (k, axis, mode, sorted, nan, max_iter, epsilon, rule, search, threads, index_dtype)),
@@ -107,7 +109,7 @@ def top_k_mask(
     >>> rtopk.top_k_mask(numpy.array([3.0, 1.0, 2.0]), 2)
     array([ True, False,  True])
     """
-    if type(a) is _ndarray:
+    if type(a) is _ndarray and a.dtype.num not in _OTHER_INTEGERS:
         return of_numpy(a, MASK, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
     return _other(MASK, a, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
 
@@ -132,7 +134,7 @@ def top_k_dense(
     >>> rtopk.top_k_dense(numpy.array([3.0, 1.0, 2.0]), 2)
     array([3., 0., 2.])
     """
-    if type(a) is _ndarray:
+    if type(a) is _ndarray and a.dtype.num not in _OTHER_INTEGERS:
         return of_numpy(a, DENSE, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
     return _other(DENSE, a, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
 
@@ -157,7 +159,7 @@ def top_k_compact(
     >>> rtopk.top_k_compact(numpy.array([3.0, 1.0, 2.0]), 2)
     CBSR(values=array([3., 2.]), selectors=array([0, 2], dtype=uint8))
     """
-    if type(a) is _ndarray:
+    if type(a) is _ndarray and a.dtype.num not in _OTHER_INTEGERS:
         return _new(
             CBSR, of_numpy(a, COMPACT, (k, axis, mode, False, nan, max_iter, epsilon, rule, search, threads, None))
         )

@@ -1,13 +1,13 @@
 """Arrays on a GPU: those of CuPy, and those that CuPy can take over by DLPack.
 
 Results and workspace come from CuPy's memory pool, which reuses memory in the order of the stream; kernels are queued
-on CuPy's current stream of the array's device. Nothing waits for the GPU.
+on CuPy's current stream of the array's device. Nothing waits for the GPU, but to see how large integers of 64 bits are.
 """
 
 import sys
 
 from .._native import of_address
-from . import host
+from . import host, integers
 
 _DENSE, _MASK = 1, 2
 #: CUDA, and CUDA's managed memory.
@@ -16,12 +16,15 @@ DLPACK_DEVICES = (2, 13)
 
 def of_cupy(form, a, options):
     k, axis, mode, sorted, nan, *others = options
+    if a.dtype.num in integers.NUMBERS:
+        with a.device:
+            return integers.select(sys.modules["cupy"], _selected, a, form, options)
     if nan == "last" and mode == "largest" and a.dtype.kind != "i":
         return _with_nan_last(form, a, (k, axis, "smallest", sorted, "first", *others))
-    return _selected(form, a, options)
+    return _selected(a, form, options)
 
 
-def _selected(form, a, options):
+def _selected(a, form, options):
     cupy = sys.modules["cupy"]
 
     def allocate(shape, dtype, zero):
@@ -43,8 +46,8 @@ def _with_nan_last(form, a, smallest):
     cupy = sys.modules["cupy"]
     with a.device:
         if form == _DENSE:  # zeros would get a sign
-            return cupy.where(_selected(_MASK, -a, smallest), a, a.dtype.type(0))
-        result = _selected(form, -a, smallest)
+            return cupy.where(_selected(-a, _MASK, smallest), a, a.dtype.type(0))
+        result = _selected(-a, form, smallest)
         if form == _MASK:
             return result
         values, places = result

@@ -1,6 +1,7 @@
 """Arrays in host memory: of NumPy, of any library with __dlpack__, and what numpy.asarray takes."""
 
 import sys
+from functools import partial
 
 from .._build import warn_of_slow_build
 
@@ -16,7 +17,7 @@ except ModuleNotFoundError as error:
         " environment, install rtopk again from its sources: pip install --force-reinstall --no-deps ."
     ) from error
 
-from . import mapped
+from . import integers, mapped
 
 __all__ = ["DLPACK_DEVICES", "as_array", "of_dlpack_producer", "of_numpy", "of_numpy_kind", "shared"]
 
@@ -51,9 +52,10 @@ def of_numpy_kind(a, *call):
             "a is a masked array, and no element can be left out; accepted: a.filled(value) with a value that is not"
             " selected"
         )
+    of_array = partial(integers.select, numpy, of_numpy) if a.dtype.num in integers.NUMBERS else of_numpy
     if isinstance(a, numpy.memmap) and mapped.is_large(a):
-        return mapped.select(of_numpy, a, *call)
-    return of_numpy(numpy.asarray(a), *call)
+        return mapped.select(of_array, a, *call)
+    return of_array(numpy.asarray(a), *call)
 
 
 def shared(a, result):
@@ -73,4 +75,22 @@ def shared(a, result):
 
 def of_dlpack_producer(a, *call):
     """Of an array in host memory of any library that lends it."""
-    return shared(a, of_dlpack(a, *call))
+    try:
+        result = of_dlpack(a, *call)
+    except TypeError:
+        lent = _other_integers(a)
+        if lent is None:
+            raise
+        result = of_numpy_kind(lent, *call)
+    return shared(a, result)
+
+
+def _other_integers(a):
+    """An array of integers that need keys, as one of NumPy. None: it is no such array."""
+    if not hasattr(a, "__array_namespace__"):
+        return None  # anyone can make a capsule, and NumPy believes what it says
+    try:
+        lent = _numpy_for(a).from_dlpack(a)
+    except (BufferError, RuntimeError, TypeError):
+        return None
+    return lent if lent.dtype.num in integers.NUMBERS else None

@@ -12,7 +12,7 @@ def is_large(a):
     return a.nbytes > CHUNK_BYTES and a.ndim > 1
 
 
-def select(of_numpy, a, form, options):
+def select(of_array, a, form, options):
     """Selects from an array of at least two dimensions, and gives its pages back as it goes.
 
     Rows along the first axis lie all over the file: they are read in one call, and the system drops pages as it needs
@@ -20,18 +20,21 @@ def select(of_numpy, a, form, options):
     """
     numpy = sys.modules["numpy"]
     shape = a.shape
-    axis = index(options[1])
+    try:
+        axis = index(options[1])
+    except TypeError:
+        raise TypeError(f"axis is {options[1]!r}; accepted: an integer") from None
     along = axis + a.ndim if axis < 0 else axis
     if along == a.ndim - 1 and a.flags.c_contiguous:
         a, along = a.reshape(-1, shape[-1]), 1
     if not 0 < along < a.ndim:
-        return of_numpy(numpy.asarray(a), form, options)
+        return of_array(numpy.asarray(a), form, options)
     pages = _Pages(a)
     rows = max(1, CHUNK_BYTES // (a.nbytes // a.shape[0]))
     whole = None
     for start in range(0, a.shape[0], rows):
         chunk = numpy.asarray(a[start : start + rows])
-        part = of_numpy(chunk, form, (options[0], along, *options[2:]))
+        part = of_array(chunk, form, (options[0], along, *options[2:]))
         parts = part if isinstance(part, tuple) else (part,)
         if whole is None:
             whole = [numpy.empty((a.shape[0], *each.shape[1:]), each.dtype) for each in parts]
