@@ -59,6 +59,7 @@ def test_errors_of_lax(call):
         ({"epsilon": float("nan")}, ValueError, "epsilon is nan"),
         ({"epsilon": 0.1, "max_iter": 3}, ValueError, "accepted: one of them"),
         ({"sorted": "yes"}, TypeError, "sorted is 'yes'"),
+        ({"is_stable": None}, TypeError, "is_stable is None; accepted: True or False"),
         ({"max_iter": 3, "total_order": True}, ValueError, "accepted: one of them"),
     ],
 )

@@ -1,6 +1,7 @@
 """Results of top_k: the same bits as jax.lax.top_k gives, or as the order of values asks for."""
 
 import contextlib
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,20 @@ def test_bits_of_lax(device, dtype, shape, k):
         numbers = np.round(np.random.default_rng(k).standard_normal(shape) * 30)
         x = jnp.asarray(np.where(numbers == 0, 1, numbers).astype(np.float32).astype(np.int32).astype(jnp.dtype(dtype)))
         assert_same(top_k(x, k), lax_top_k(x, k))
+
+
+def test_the_arguments_of_lax(device):
+    """All that this lax.top_k has, with its defaults."""
+    ours = inspect.signature(top_k).parameters
+    for name, parameter in inspect.signature(jax.lax.top_k).parameters.items():
+        assert (ours[name].kind, ours[name].default) == (parameter.kind, parameter.default), name
+
+
+def test_equal_elements_keep_their_order(device):
+    """is_stable=False allows any order of theirs, and changes nothing."""
+    x = jnp.asarray(np.random.default_rng(0).integers(0, 3, (20, 50)).astype(np.float32))
+    for is_stable in (True, False):
+        assert_same(top_k(x, 30, is_stable=is_stable), lax_top_k(x, 30))
 
 
 def test_a_list_as_from_lax(device):

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import zero_from_primal
 
@@ -19,6 +20,7 @@ def top_k(
     k: int,
     *,
     axis: int = -1,
+    is_stable: bool = True,
     mode: str = "largest",
     sorted: bool = True,
     max_iter: int | None = None,
@@ -38,6 +40,7 @@ def top_k(
             uint64 are left to ``jax.lax.top_k``.
         k: how many elements to select, from 0 to the size along the axis.
         axis: the axis to select along.
+        is_stable: as from ``jax.lax.top_k``, False leaves the order of equal elements open. It is the same here.
         mode: "largest" or "smallest".
         sorted: True for results in order, best first. False: in ascending order of index.
         max_iter: stop the search after this many passes (Algorithm 2 of the RTop-K paper). The result has k elements,
@@ -62,6 +65,8 @@ def top_k(
     """
     operand = checked_operand("top_k", operand)
     axis = checked_axis(operand, axis)
+    if not isinstance(is_stable, (bool, np.bool_)):
+        raise TypeError(f"is_stable is {is_stable!r}; accepted: True or False")
     k = checked_k("top_k", operand, k, axis)
     options = checked_options(mode=mode, sorted=sorted, max_iter=max_iter, rule=rule, epsilon=epsilon, search=search)
     if options.max_iter or options.epsilon:
