@@ -33,8 +33,12 @@ def test_chunks_of_rows(tmp_path, small_chunks, mode):
                 np.testing.assert_array_equal(result.values, np.take_along_axis(view(a), result.indices, axis))
                 dense = rtopk.top_k_dense(file, 3, axis=axis, nan=nan)
                 np.testing.assert_array_equal(dense, rtopk.top_k_dense(view(a), 3, axis=axis, nan=nan))
+    file = np.load(tmp_path / "a.npy", mmap_mode=mode)
     with pytest.raises(ValueError, match="axis is 3"):
-        rtopk.top_k(np.load(tmp_path / "a.npy", mmap_mode=mode), 3, axis=3)
+        rtopk.top_k(file, 3, axis=3)
+    for axis in (None, 1.0):
+        with pytest.raises(TypeError, match=f"axis is {axis}; accepted: an integer"):
+            rtopk.top_k(file, 3, axis=axis)
 
 
 def test_changes_that_are_in_memory_alone_stay(tmp_path, small_chunks):
