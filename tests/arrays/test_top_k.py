@@ -1,6 +1,7 @@
 """rtopk.top_k and its forms on arrays of NumPy, against a stable sort."""
 
 import gc
+import inspect
 import sys
 import threading
 import time
@@ -53,6 +54,25 @@ def test_other_forms(dtype, kind, mode, nan):
         assert compact.selectors.dtype == (np.uint8 if a.shape[axis] <= 256 else np.uint16)
         np.testing.assert_array_equal(compact.selectors, places)
         np.testing.assert_array_equal(bits(compact.values), bits(np.take_along_axis(a, places, axis)))
+
+
+@pytest.mark.skipif(not hasattr(np, "top_k"), reason="NumPy has its own top_k from 2.6 on")
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+def test_numpys_own(dtype, mode):
+    """Its arguments, and with nan="last" its values; its indices, where it leaves no choice."""
+    ours = inspect.signature(rtopk.top_k).parameters
+    for name, parameter in inspect.signature(np.top_k).parameters.items():
+        assert (ours[name].kind, ours[name].default) == (parameter.kind, parameter.default), name
+    for axis in (0, 1):
+        for kind in ("nan", "ties", "normal"):
+            a = rows(kind, (20, 30), dtype)
+            expected, _ = np.top_k(a, 9, axis=axis, mode=mode)
+            np.testing.assert_array_equal(rtopk.top_k(a, 9, axis=axis, mode=mode, nan="last").values, expected)
+        a = np.random.default_rng(0).permutation(600).reshape(20, 30).astype(dtype)
+        if len(np.unique(a)) == a.size:
+            expected = np.top_k(a, 9, axis=axis, mode=mode)
+            np.testing.assert_array_equal(rtopk.top_k(a, 9, axis=axis, mode=mode, nan="last").indices, expected[1])
 
 
 def test_the_result_is_a_named_tuple_of_arrays():

@@ -68,7 +68,7 @@ def of_jax(form, a, k, axis, mode, sorted, nan, max_iter, epsilon, rule, search,
     _check_text("mode", mode, ("largest", "smallest"))
     _check_text("nan", nan, ("first", "last"))
     if threads is not None:
-        _refuse("an array of JAX", "threads", threads, "None; XLA has its own")
+        _refuse("an array of JAX", "threads", threads, "None; the library's own threads select")
     if index_dtype is not None and _name_of(index_dtype) != "int32":
         _refuse("an array of JAX", "index_dtype", index_dtype, "None or 'int32'")
     options = {"axis": axis, "max_iter": max_iter, "epsilon": epsilon, "rule": rule, "search": search}
