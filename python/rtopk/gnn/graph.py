@@ -420,7 +420,3 @@ def _starts(ascending: torch.Tensor, num_rows: int) -> torch.Tensor:
 def _partial_sums(flags: torch.Tensor) -> torch.Tensor:
     """How many flags are set before each place, and last all of them."""
     return F.pad(flags.cumsum(0), (1, 0))
-
-
-def _sums_of_rows(row_starts: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
-    return _partial_sums(flags)[row_starts.long()].diff()
