@@ -236,6 +236,18 @@ def test_accuracy_is_judged_by_the_kernels_rule(data):
     assert verdicts(data)["keeps-accuracy"] == "not held"
 
 
+def test_what_raises_the_accuracy_is_not_called_a_cost(data):
+    def said():
+        training = summary.training_summary({"training": data["training"]})["training"]
+        listed = checklist(data["study"], data["kernels"], training, None, None)["claims"]
+        claim = next(claim for claim in listed if claim["name"] == "keeps-accuracy")
+        return claim["text"].format(**claim["numbers"])
+
+    assert "max_iter 2 (rule threshold_first) lowers it by 11.0 points at worst" in said()
+    data["training"] = paper_files.training(SCORES | {8: (0.83, 0.83, 0.84)})
+    assert "max_iter 8 raises it by 1.33 on average" in said()
+
+
 def test_a_cpu_tells_nothing_about_kernels(data):
     data["kernels"]["environment"]["device"] = "cpu"
     for cell in data["steps"]["cells"]:
@@ -261,6 +273,19 @@ def test_scaled_graphs_have_no_published_numbers(data):
     text = json.dumps(paper_files.steps()).replace("flickr-like", "flickr-like x 0.1")
     derived = summary.training_summary({"steps": json.loads(text)})["steps"]
     assert derived["graphs"][0]["published_percent"] is None and derived["furthest_share"] is None
+
+
+def test_memory_in_use_counts_and_not_what_is_reserved(data):
+    def fragmented(**changes):
+        text = json.dumps(paper_files.steps())
+        for before, after in changes.values():
+            text = text.replace(before, after)
+        derived = summary.training_summary({"steps": json.loads(text)})["steps"]["without_memory"]
+        return [one["fragmented"] for one in derived]
+
+    assert fragmented() == [True]
+    assert fragmented(used=("7.15 GiB is allocated", "30.3 GiB is allocated")) == [False]
+    assert fragmented(unit=("7.15 GiB is allocated", "7.15 MiB is allocated")) == []
 
 
 def found_in(data):
