@@ -255,7 +255,8 @@ def steps(content):
 
 def _memory(error):
     """The numbers in PyTorch's error, in GiB; None if they are not all there. Fragmented: what was asked for would have
-    fit beside what was in use, but what PyTorch had reserved besides lay in pieces."""
+    fit beside what was in use, and more lay reserved in pieces than was in use. A device that is nearly full of data
+    is not called that."""
     places = {
         "asked": r"Tried to allocate ([\d.]+) GiB",
         "capacity": r"total capacity of ([\d.]+) GiB",
@@ -266,7 +267,8 @@ def _memory(error):
     if None in found.values():
         return None
     memory = {name: float(match[1]) for name, match in found.items()}
-    return memory | {"fragmented": memory["asked"] + memory["used"] <= memory["capacity"]}
+    fits = memory["asked"] + memory["used"] <= memory["capacity"]
+    return memory | {"fragmented": fits and memory["used"] < memory["reserved"]}
 
 
 def _published(cell):

@@ -285,6 +285,8 @@ def test_memory_in_use_counts_and_not_what_is_reserved(data):
 
     assert fragmented() == [True]
     assert fragmented(used=("7.15 GiB is allocated", "30.3 GiB is allocated")) == [False]
+    full = ("7.15 GiB is allocated", "134.9 GiB is allocated"), ("109.53 GiB. GPU", "2.34 GiB. GPU")
+    assert fragmented(used=full[0], asked=full[1]) == [False]
     assert fragmented(unit=("7.15 GiB is allocated", "7.15 MiB is allocated")) == []
 
 
