@@ -34,7 +34,7 @@ class AuthorsKernel(Peer):
         f"git clone https://github.com/xiexi51/RTopK and set {VARIABLE} to its folder, or pip install the wrapper "
     )
     install += "https://github.com/EleutherAI/rtopk in an environment without rtopk's own package"
-    promises = "exact without max_iter, the package not of all ties; with it, as many midpoints as rtopk has passes"
+    promises = "exact without max_iter, but for some ties in the package; with it, the elements that rtopk selects"
     dtypes = ("f32",)
     stops_early = True
     device = "cuda"
