@@ -1,9 +1,13 @@
 """The kernel of the RTop-K paper's authors, which is not ours to ship. It is found in one of two ways:
 
 - RTOPK_AUTHORS names a clone of github.com/xiexi51/RTopK: its kernel is compiled here with nvcc.
-- The package rtopk-torch (github.com/EleutherAI/rtopk, the same kernel with PyTorch bindings) is installed. It is
-  imported as `rtopk`, as our own package is. So it is never imported: its compiled file is found by the distribution's
-  name and loaded by its path.
+- The package rtopk-torch (github.com/EleutherAI/rtopk) is installed: an earlier version of the kernel, changed, with
+  PyTorch bindings. It is imported as `rtopk`, as our own package is. So it is never imported: its compiled file is
+  found by the distribution's name and loaded by its path.
+
+Versions count max_iter in two ways. The first one, and the package, begin at the row's maximum: max_iter = n ends at
+the n-th midpoint, as rtopk does. Today's kernel begins at the first midpoint and ends at the (n + 1)-th. `bound` counts
+as rtopk does, whichever version it calls. tests/python/test_authors_kernel.py has both.
 """
 
 import ctypes
@@ -30,22 +34,24 @@ class AuthorsKernel(Peer):
         f"git clone https://github.com/xiexi51/RTopK and set {VARIABLE} to its folder, or pip install the wrapper "
     )
     install += "https://github.com/EleutherAI/rtopk in an environment without rtopk's own package"
-    promises = "exact without max_iter; ascending indices above the threshold first; lowest indices of ties"
+    promises = "exact without max_iter, but for some ties in the package; with it, the elements that rtopk selects"
     dtypes = ("f32",)
     stops_early = True
+    device = "cuda"
 
     def find(self, dtypes):
         folder = os.environ.get(VARIABLE)
         self._select, version = self._from_clone(Path(folder)) if folder else self._from_package()
-        return version
+        self._further = midpoints_further(self._select, self.device)
+        return version + (", whose max_iter = n - 1 is timed beside rtopk's n" if self._further else "")
 
     def fits(self, rows, cols, k):
         # It reads whole warps of columns, and counts elements in 32 bits.
         return cols % 32 == 0 and cols <= MAX_COLS and rows * cols < 1 << 31
 
     def bound(self, matrix, k, max_iter=0):
-        select = self._select
-        return lambda: select(matrix, k, max_iter or NO_LIMIT)
+        select, limit = self._select, max_iter - self._further if max_iter else NO_LIMIT
+        return lambda: select(matrix, k, limit)
 
     @staticmethod
     def _from_clone(folder):
@@ -97,6 +103,18 @@ class AuthorsKernel(Peer):
             return operator(matrix, k, max_iter, 0.0)
 
         return select, f"{DISTRIBUTION} {distribution.version}"
+
+
+def midpoints_further(select, device):
+    """How many midpoints behind rtopk's last one `select(matrix, k, max_iter)` ends: 0 or 1, by its version. Of the
+    numbers 0 to 31, 16 are at or above the first midpoint, 15.5, and 8 at or above the second, 23.25."""
+    import torch
+
+    _, indices = select(torch.arange(32.0, device=device).view(1, -1), 8, 1)
+    least = int(indices.min())
+    if least not in (16, 24):
+        raise RuntimeError(f"of the numbers 0 to 31, max_iter = 1 selects 8 from {least} on; known versions: 16 or 24")
+    return int(least == 24)
 
 
 def _digest(path):

@@ -28,7 +28,8 @@ class Peer:
 
     def bound(self, matrix, k, max_iter=0):
         """A function without arguments. It selects the k largest elements of each row of a contiguous matrix, in order
-        with what torch's current stream holds, and returns (values, indices), each with k columns, as torch tensors."""
+        with what torch's current stream holds, and returns (values, indices), each with k columns, as torch tensors.
+        max_iter counts passes as rtopk's does; 0: exact."""
         raise NotImplementedError
 
     def release(self):

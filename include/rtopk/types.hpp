@@ -46,7 +46,8 @@ enum class Search : std::uint8_t {
 /// the kth value, and a last threshold, which is one of its ends.
 enum class Rule : std::uint8_t {
   /// What the paper's kernel does: all elements at or above the last threshold, or the first k of them if they are more;
-  /// if they are fewer, also elements at or above `low`, in index order.
+  /// if they are fewer, also elements at or above `low`, in index order. The authors' released code makes one pass more
+  /// than its max_iter says.
   threshold_first,
   printed,  ///< Algorithm 2 as the paper prints it: the first k elements at or above `low`, in index order.
 };

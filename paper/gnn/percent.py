@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from rtopk.gnn.paper.published import PUBLISHED
+import sys
+from pathlib import Path
 
-# From the paper's text: the range over max_iter of a mean of the three models.
-_PUBLISHED_SPEEDUPS = {
-    "flickr": [32.48, 33.29],
-    "yelp": [31.21, 32.42],
-    "reddit": [11.97, 12.21],
-    "products": [22.0, 22.74],
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "page"))
+
+from published import PUBLISHED_SPEEDUPS, TABLE4  # noqa: E402
 
 
 def speedup_percent(before_ms: float, after_ms: float) -> float:
@@ -26,8 +23,7 @@ def amdahl_percent(share_percent: float, factor: float) -> float:
 
 def published(graph: str, model: str) -> dict | None:
     """What the paper has for a graph of this name: top-k's share of the model's training time, and the speed-ups."""
-    for name, entry in PUBLISHED.items():
-        short = name.lower().removeprefix("ogbn-")
-        if short in graph.lower():
-            return {"topk_share_percent": entry[model][1], "speedup_percent": _PUBLISHED_SPEEDUPS[short]}
+    for name, entry in TABLE4.items():
+        if name.lower().removeprefix("ogbn-") in graph.lower():
+            return {"topk_share_percent": entry[model][1], "speedup_percent": list(PUBLISHED_SPEEDUPS[name])}
     return None

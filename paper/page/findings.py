@@ -36,7 +36,10 @@ def of_the_search(agreement):
 
 
 def of_early_stopping(study):
-    (cell,) = [cell for cell in part(study, "table2")["cells"] if (cell["k"], cell["max_iter"]) == (K, MAX_ITER)]
+    cell, released = (
+        next(cell for cell in part(study, "table2")["cells"] if (cell["k"], cell["max_iter"]) == (K, n))
+        for n in (MAX_ITER, MAX_ITER + 1)
+    )
     printed = cell["hit_percent"]
     if "threshold_first" not in cell:
         return finding(
@@ -50,9 +53,10 @@ def of_early_stopping(study):
     )
     return finding(
         f"Stopped early, the paper's kernel {verdict}: after {MAX_ITER} iterations {{kernel:.1f}} % of the true top k"
-        f" (M = {COLS}, k = {K}). Algorithm 2 as printed holds {{printed:.1f}} %, and the table has {{published:.1f}}"
-        f" %.",
+        f" (M = {COLS}, k = {K}), and {{released:.1f}} % by the authors' released code, whose max_iter {MAX_ITER} makes"
+        f" {MAX_ITER + 1}. Algorithm 2 as printed holds {{printed:.1f}} %, and the table has {{published:.1f}} %.",
         kernel=kernel,
+        released=released["threshold_first"]["hit_percent"]["value"],
         printed=printed["value"],
         published=printed["published"],
     )

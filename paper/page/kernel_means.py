@@ -5,7 +5,7 @@ import statistics
 import bench_folder  # noqa: F401
 from gpu_report import geometric_mean
 from grids import BISECTION, EPSILONS, EXACT, MAX_ITERS, TYPES
-from published import PUBLISHED_COLS, PUBLISHED_SWEEP, PUBLISHED_TABLE3
+from published import PUBLISHED_COLS, PUBLISHED_TABLE3
 
 STOPPED = (*MAX_ITERS, *EPSILONS)
 SWEEP_SETTINGS = (EXACT, BISECTION, *STOPPED, *(f"{BISECTION} {setting}" for setting in STOPPED))
@@ -86,7 +86,6 @@ def sweep(kernels):
             {
                 "cols": cols,
                 "ks": sorted({cell["k"] for cell in f32}),
-                "published": [band[2:] for band in PUBLISHED_SWEEP if band[0] <= cols <= band[1]][0],
                 "settings": {name: mean for name, mean in by_setting.items() if mean},
                 "types": {name: mean for name, mean in by_type.items() if mean},
             }
@@ -157,6 +156,34 @@ def early_means(lines):
                 }
             )
     return table
+
+
+TARGET = 1.25  # times as long as the exact selection: the most that an early-stopped one should take
+
+
+def against_target(kernels):
+    """The time of early-stopped selections of f32, relative to the exact ones, over the grid and over the row lengths:
+    for each max_iter the mean, the worst shape, and how many shapes miss the target."""
+    sets = []
+    for name in ("grid", "sweep"):
+        cells = [cell for cell in measured(kernels, name) if cell["dtype"] == "f32"]
+        lines = []
+        for setting, options in MAX_ITERS.items():
+            ratios = [
+                (cell["microseconds"][setting] / cell["microseconds"][EXACT], cell)
+                for cell in cells
+                if setting in cell["microseconds"]
+            ]
+            if not ratios:
+                continue
+            worst, cell = max(ratios, key=lambda one: one[0])
+            line = {"max_iter": options["max_iter"], "shapes": len(ratios)}
+            line |= {"mean": geometric_mean([ratio for ratio, _ in ratios]), "worst": worst}
+            line |= {"worst_of": {member: cell[member] for member in ("rows", "cols", "k")}}
+            lines.append(line | {"missed": sum(ratio > TARGET for ratio, _ in ratios)})
+        totals = {member: sum(line[member] for line in lines) for member in ("missed", "shapes")}
+        sets.append({"set": name, "lines": lines} | totals)
+    return {"times": TARGET, "sets": sets}
 
 
 def data(kernels):

@@ -29,7 +29,7 @@ def lines_of(group, cells):
     names = dict.fromkeys(name for cell in cells for name in cell["microseconds"] if name.startswith(PREFIX))
     for timed in names:
         name = timed.removeprefix(PREFIX)
-        # One that stops early is held against rtopk stopped after as many passes.
+        # One that stops early is held against rtopk with the same max_iter: a peer counts it as rtopk does.
         _, early, passes = name.partition(" max_iter=")
         beside = f"max_iter={passes}" if early else EXACT
         found = [cell for cell in cells if cell["microseconds"].get(timed) and beside in cell["microseconds"]]

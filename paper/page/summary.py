@@ -11,12 +11,12 @@ from claims import checklist
 from findings import argument, findings
 from grids import MAX_ITERS
 from iterations import theory
-from kernel_means import data, dimensions, early, early_means, panels, sweep, table3
+from kernel_means import against_target, data, dimensions, early, early_means, panels, sweep, table3
 from peer_times import peers
-from provenance import commits
-from published import PUBLISHED_TABLE3, PUBLISHED_TRAINING
+from provenance import commits, measured
+from published import PUBLISHED_SPEEDUPS, PUBLISHED_SWEEP, PUBLISHED_TABLE3, TABLE4
 from studies import distributions
-from training import steps, table4, training
+from training import NAMES, steps, table4, training
 
 
 def amdahl():
@@ -26,6 +26,7 @@ def amdahl():
     def gained(share, factor):
         return 100 * (1 / (1 - share / 100 * (1 - 1 / factor)) - 1)
 
+    published_shares = {graph: [TABLE4[graph][model][1] for model in NAMES] for graph in PUBLISHED_SPEEDUPS}
     return [
         {
             "graph": graph,
@@ -36,7 +37,7 @@ def amdahl():
             "published_least": published[0],
             "published_greatest": published[1],
         }
-        for graph, shares, published in PUBLISHED_TRAINING
+        for (graph, shares), published in zip(published_shares.items(), PUBLISHED_SPEEDUPS.values(), strict=True)
     ]
 
 
@@ -55,6 +56,7 @@ def summary_of(files, studies):
     lines, agreed, trained = early(kernels), agreement(study), training_summary(files)
     return {
         "commits": commits({f"{name}.json": content for name, content in files.items()}),
+        "measured": measured(files),
         "findings": findings(study, kernels, agreed, trained["training"], trained["steps"]),
         "argument": argument(study, kernels),
         "checklist": checklist(study, kernels, **trained),
@@ -64,9 +66,13 @@ def summary_of(files, studies):
         "dimensions": dimensions(kernels),
         "panels": panels(kernels),
         "sweep": sweep(kernels),
+        "published_sweep": [
+            dict(zip(("from", "to", "least", "greatest"), band, strict=True)) for band in PUBLISHED_SWEEP
+        ],
         "peers": peers(kernels),
         "early": lines,
         "early_means": early_means(lines),
+        "target": against_target(kernels),
         "data": data(kernels),
         "distributions": distributions(studies),
         "amdahl": amdahl(),

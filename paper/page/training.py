@@ -5,6 +5,7 @@ The files are read as they are, without the Python package, so that the page can
 """
 
 import math
+import re
 import statistics
 
 import bench_folder  # noqa: F401
@@ -243,7 +244,31 @@ def steps(content):
         "least": dict(zip(("percent", "of"), min(gains), strict=True)) if gains else None,
         "share_percent": extremes([c["topk_share_percent"] for c in content["cells"] if "topk_share_percent" in c]),
         "furthest_share": None if far is None else _far_share(*far),
+        "without_memory": [
+            {"of": f"{cell['graph']}, {NAMES[cell['model']]}, {variant['name']}"} | memory
+            for cell in content["cells"]
+            for variant in cell["variants"]
+            if (memory := _memory(variant.get("error", "")))
+        ],
     }
+
+
+def _memory(error):
+    """The numbers in PyTorch's error, in GiB; None if they are not all there. Fragmented: what was asked for would have
+    fit beside what was in use, and more lay reserved in pieces than was in use. A device that is nearly full of data
+    is not called that."""
+    places = {
+        "asked": r"Tried to allocate ([\d.]+) GiB",
+        "capacity": r"total capacity of ([\d.]+) GiB",
+        "used": r"([\d.]+) GiB is allocated by PyTorch",
+        "reserved": r"([\d.]+) GiB is reserved by PyTorch but unallocated",
+    }
+    found = {name: re.search(place, error) for name, place in places.items()}
+    if None in found.values():
+        return None
+    memory = {name: float(match[1]) for name, match in found.items()}
+    fits = memory["asked"] + memory["used"] <= memory["capacity"]
+    return memory | {"fragmented": fits and memory["used"] < memory["reserved"]}
 
 
 def _published(cell):

@@ -172,6 +172,59 @@ def test_speed_ups_are_means_of_the_measured_times(files):
             assert mean["mean"] == pytest.approx(statistics.fmean(ratios)) and mean["least"] == min(ratios)
 
 
+def test_early_stopping_against_its_target(files, shown):
+    cells = files["kernels.json"]["cells"]
+    target = files["summary.json"]["target"]
+    assert [one["set"] for one in target["sets"]] == ["grid", "sweep"]
+    for one in target["sets"]:
+        assert [line["max_iter"] for line in one["lines"]] == list(range(2, 9))
+        for line in one["lines"]:
+            setting = f"max_iter={line['max_iter']}"
+            times = [
+                cell["microseconds"]
+                for cell in cells
+                if cell["set"] == one["set"] and cell["dtype"] == "f32" and setting in cell["microseconds"]
+            ]
+            ratios = [time[setting] / time["exact"] for time in times]
+            assert line["shapes"] == len(ratios) and line["worst"] == max(ratios)
+            assert line["mean"] == pytest.approx(statistics.geometric_mean(ratios))
+            assert line["missed"] == sum(ratio > 1.25 for ratio in ratios)
+        assert one["missed"] == sum(line["missed"] for line in one["lines"])
+    text = (shown / "index.html").read_text()
+    assert text.count("<b>max_iter / exact</b>") == 2 and "Missed over the shapes of Figure 4" in text
+
+
+def test_hit_rates_have_their_intervals(files, numbers):
+    shown = {attributes["data-at"] for _, attributes, _ in numbers.found}
+    for i, cell in enumerate(files["study.json"]["parts"][1]["cells"]):
+        for inside in ("", "/threshold_first"):
+            for end in ("low", "value", "high"):
+                assert f"study.json#/parts/1/cells/{i}{inside}/hit_percent/{end}" in shown, (cell["k"], inside, end)
+
+
+def test_published_speed_ups_of_a_kernel_are_in_no_table_of_ours(shown):
+    """They are of another kernel on another GPU."""
+    part = (shown / "index.html").read_text().split('id="table3"')[1].split('id="peers"')[0]
+    tables = re.findall(r"<table.*?</table>", part, re.DOTALL)
+    published = [bool(re.search(r"/(published|published_sweep)/", table) or "/published" in table) for table in tables]
+    measured = [bool(re.search(r"/(mean|bisection|rtopk)\b", table)) for table in tables]
+    assert sum(published) == 2 and not any(a and b for a, b in zip(published, measured, strict=True))
+
+
+def test_the_header_says_when_it_was_measured(whole, tmp_path):
+    for path in whole.glob("*.json"):
+        shutil.copy(path, tmp_path)
+    for path, date in (("study.json", "2020-01-02T03:04:05Z"), ("kernels.json", "2020-02-03T04:05:06Z")):
+        content = json.loads((tmp_path / path).read_text())
+        content.get("environment", content)["date"] = date
+        (tmp_path / path).write_text(json.dumps(content))
+    paper("--device", "gpu", "--only", "page", "--out", tmp_path)
+    measured = json.loads((tmp_path / "summary.json").read_text())["measured"]
+    assert measured["first"] == "2020-01-02" and measured["last"] > "2025"
+    header = (tmp_path / "index.html").read_text().split("<header>")[1].split("</header>")[0]
+    assert f"measured {measured['first']} to {measured['last']} ·" in header and "UTC" not in header
+
+
 def test_agreement_is_that_of_the_study(files):
     table1, table2, table5 = files["study.json"]["parts"][:3]
     lines = {line["name"]: line for line in files["summary.json"]["agreement"]}
@@ -302,7 +355,17 @@ def test_what_is_missing_is_named(folder, whole):
         assert f"python {command}" in missing.split('id="training"')[1], command
     assert there.count('class="missing"') == 0 and missing.count('class="missing"') == 3
     assert "training.json is not there" in missing and "training.json is not there" not in there
-    assert "published (A6000)" in there and "out of memory: too much" in there
+    assert "Table 3 as published" in there and "out of memory: too much" in there
+
+
+def test_fragmented_memory_is_told_from_too_little(whole):
+    text = (whole / "index.html").read_text().split('id="pyg"')[1].split("<h3")[0]
+    assert text.count(">fragmented</td>") == 1 and text.count(">out of memory</td>") == 2
+    shown = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", text))
+    assert (
+        "flickr-like, GraphSAGE, pyg edge_index: 109.5 GiB asked for, 7.2 in use, 111.0 reserved but not used, of 139.8"
+        in shown
+    )
 
 
 def test_commits_of_the_parts(whole, tmp_path):
@@ -326,6 +389,15 @@ def test_commits_of_the_parts(whole, tmp_path):
     for name in measured:
         of_commit(name, "a" * 40)
     assert line() == ("where", f"All parts were measured at commit {'a' * 10}.")
+    table4 = json.loads((tmp_path / "table4.json").read_text())
+    del table4["environment"]["commit"]  # a package that is installed knows its version alone
+    version = json.loads((tmp_path / "study.json").read_text())["version"]
+    for of_package, shown in ((version, "where"), ("0.0.1", "warning")):
+        table4["environment"]["rtopk"] = of_package
+        (tmp_path / "table4.json").write_text(json.dumps(table4))
+        kind, text = line()
+        assert kind == shown and ("table4.json by a package of version" if kind == "where" else "version 0.0.1") in text
+    of_commit("table4.json", "a" * 40)
     of_commit("steps.json", "b" * 40 + "+")
     kind, text = line()
     assert kind == "warning" and "not all measured at one commit" in text and f"steps.json: {'b' * 10}+." in text

@@ -47,8 +47,9 @@ def cell_of(compared, model="gcn"):
 
 def test_what_the_file_has(measured):
     assert measured.keys() == {"environment", "repetitions", "tolerances", "graphs", "cells"}
-    facts = {"device", "threads", "torch", "rtopk", "deterministic", "torch_geometric", "date", "commit", "command"}
-    assert measured["environment"].keys() == facts
+    facts = {"device", "threads", "torch", "rtopk", "deterministic", "torch_geometric", "allocator", "date", "commit"}
+    assert measured["environment"].keys() == facts | {"command"}
+    assert measured["environment"]["allocator"] == "expandable_segments:True"
     assert measured["graphs"] == {"flickr-like x 0.003": {"nodes": 268, "edges": 2698, "metric": "accuracy"}}
     assert [figures["model"] for figures in measured["cells"]] == ["sage", "gcn", "gin"]
     for figures in measured["cells"]:
