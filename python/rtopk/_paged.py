@@ -108,9 +108,8 @@ def places(scores, k, lengths, starts, row_k, map, page_size, table_of, largest,
 
 def _like_any_of(scores, *arguments):
     """A tensor whose new_empty() has a part for each of those that vmap divides any of these tensors into."""
-    if not in_torch_func(scores):
-        return scores
-    return sum(each.new_zeros(()) for each in (scores, *arguments) if isinstance(each, torch.Tensor))
+    tensors = [each for each in (scores, *arguments) if isinstance(each, torch.Tensor)]
+    return sum(each.new_zeros(()) for each in tensors) if in_torch_func(*tensors) else scores
 
 
 def _check_out(out, shape, scores, map):
