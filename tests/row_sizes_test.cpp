@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "encoding.hpp"
@@ -14,13 +15,16 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-class RowSizes : public OnDevice {};
+class RowSizes : public OnDevice {
+ protected:
+  void select_from_segments(std::int64_t cols) const;
+};
 
-TEST_P(RowSizes, OffsetsBeyond32Bits) {
-  constexpr std::int64_t kCols = 5000;
+/// Selects from segments of `cols` elements, which begin where offsets need ever more bits.
+void RowSizes::select_from_segments(std::int64_t cols) const {
   // Where elements, and their bytes, need more than 31 or 32 bits.
   const Indices firsts = {7, (std::int64_t{1} << 30) + 1, (std::int64_t{1} << 31) - 3, (std::int64_t{1} << 32) + 5};
-  const std::int64_t elements = firsts.back() + kCols;
+  const std::int64_t elements = firsts.back() + cols;
   const auto flat = LargeMemory::zeros(GetParam(), elements * 4);
   const auto ids = LargeMemory::zeros(GetParam(), elements * 8);
   if (flat == nullptr || ids == nullptr) GTEST_SKIP() << "there is not so much memory";
@@ -32,17 +36,17 @@ TEST_P(RowSizes, OffsetsBeyond32Bits) {
     const std::int64_t first = firsts[i];
     const auto best = static_cast<float>(i + 2);
     flat->write(first * 4, encode(std::vector<float>{1, best}, rtopk::DType::f32));
-    flat->write((first + kCols - 1) * 4, encode(std::vector<float>{best + 1}, rtopk::DType::f32));
-    ids->write((first + kCols - 1) * 8, encode(Indices{std::int64_t{1} << (40 + i)}, rtopk::ArrayType::i64));
+    flat->write((first + cols - 1) * 4, encode(std::vector<float>{best + 1}, rtopk::DType::f32));
+    ids->write((first + cols - 1) * 8, encode(Indices{std::int64_t{1} << (40 + i)}, rtopk::ArrayType::i64));
     offsets.push_back(first);
-    offsets.push_back(first + kCols);
-    // Between the segments there are others, whose first kCols elements count: zeros, of which the first are taken.
+    offsets.push_back(first + cols);
+    // Between the segments there are others, whose first cols elements count: zeros, of which the first are taken.
     const bool last = i + 1 == firsts.size();
-    for (const std::int64_t index : {first + kCols - 1, first + 1}) expected.push_back(index);
+    for (const std::int64_t index : {first + cols - 1, first + 1}) expected.push_back(index);
     for (const std::int64_t id : {std::int64_t{1} << (40 + i), std::int64_t{0}}) expected_ids.push_back(id);
     for (const float value : {best + 1, best}) expected_values.push_back(value);
     if (last) continue;
-    for (const std::int64_t index : {first + kCols, first + kCols + 1}) expected.push_back(index);
+    for (const std::int64_t index : {first + cols, first + cols + 1}) expected.push_back(index);
     for (int j = 0; j < 2; ++j) {
       expected_ids.push_back(0);
       expected_values.push_back(0);
@@ -50,7 +54,7 @@ TEST_P(RowSizes, OffsetsBeyond32Bits) {
   }
   rtopk::Problem problem;
   problem.rows = std::ssize(offsets) - 1;
-  problem.cols = kCols;
+  problem.cols = cols;
   problem.k = 2;
   problem.order = rtopk::Order::by_value;
   problem.ragged = {.offsets = rtopk::ArrayType::i64, .elements = elements};
@@ -70,6 +74,13 @@ TEST_P(RowSizes, OffsetsBeyond32Bits) {
     EXPECT_EQ(decode(values->content(), rtopk::DType::f32), expected_values);
     EXPECT_EQ(decode(indices->content(), rtopk::IndexType::i64), with_ids ? expected_ids : expected);
     EXPECT_EQ(values->damage() + indices->damage(), "");
+  }
+}
+
+TEST_P(RowSizes, OffsetsBeyond32Bits) {
+  for (const std::int64_t cols : {30, 600, 5000, 100000}) {  // families for short rows, and for ever longer ones
+    SCOPED_TRACE("segments of " + std::to_string(cols) + " elements");
+    select_from_segments(cols);
   }
 }
 

@@ -10,7 +10,7 @@ from . import _onnx
 from ._calls import check_tensor, is_dtensor, is_transformed, selected, wants_grad
 from ._dtensor import of_dtensor
 from ._operators import OPS, checked_shape, scattered, vmap_whole_rows, wrapped_dim
-from ._rows import check_arrays, maxk_of_rows, overridden
+from ._rows import check_arrays, overridden, whole_rows_of
 from ._rules import is_printed
 from ._topk import topk
 from ._torch_internals import is_compiling, is_overridden, selection_kernel
@@ -112,10 +112,9 @@ def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
     if not isinstance(magnitude, bool):
         raise TypeError(f"{function.__name__}(): argument 'magnitude' must be bool, not {type(magnitude).__name__}")
     check_arrays(function.__name__, **rows)
-    wrapped_dim(input, dim)
     max_iter, printed = early["max_iter"] or 0, is_printed(early["rule"])
-    arguments = (k, dim, *rows.values(), largest, magnitude, max_iter, early["epsilon"], printed)
-    return maxk_of_rows(input, *arguments) if function is maxk else OPS.topk_mask_rows.default(input, *arguments)
+    arguments = (*rows.values(), largest, magnitude, max_iter, early["epsilon"], printed)
+    return whole_rows_of(function.__name__, input, k, wrapped_dim(input, dim), *arguments)
 
 
 # ---- The operators ----

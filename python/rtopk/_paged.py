@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
-from torch.library import register_fake
+from torch.library import register_fake, register_vmap
 from torch.overrides import handle_torch_function
 
 from ._calls import check_tensor
 from ._operators import check_writable, writing_operator
-from ._rows import are_unwatched, check_array, check_arrays, overridden
-from ._torch_internals import SELECTION, check, selection_kernel
+from ._rows import are_unwatched, batched, check_array, check_arrays, overridden
+from ._torch_internals import SELECTION, check, in_torch_func, selection_kernel
 
 _kernel = selection_kernel("rtopk::topk_places_out")
 
@@ -46,7 +48,8 @@ def topk_paged(
         row_to_table: the table of each row, for rows that share one. None: row r has table r.
         largest, sorted, magnitude: those of :func:`topk`.
         out: a contiguous tensor of the table's dtype for the result. With it nothing is allocated but the workspace,
-            from torch's allocator.
+            from torch's allocator, and for k beyond the columns a copy of the results, which the kernels write as wide
+            as the columns.
 
     All of these tensors are read by the kernels. Nothing waits for the GPU, and a captured graph may be replayed with
     other scores, lengths and tables.
@@ -86,21 +89,27 @@ def places(scores, k, lengths, starts, row_k, map, page_size, table_of, largest,
         raise RuntimeError(f"{'page_table' if page_size else 'offsets'} is {map.dtype}; accepted: int32 or int64")
     shape = (*scores.shape[:-1], k)
     given = out is not None
-    if not given:
-        out = scores.new_empty(shape, dtype=map.dtype)
-    else:
-        _check_out(out, shape, scores, map)
     cols = scores.shape[-1]
     arguments = (lengths, starts, row_k, map, page_size, table_of, largest, sorted, magnitude)
+    if given:
+        _check_out(out, shape, scores, map)
+    else:
+        out = _like_any_of(scores, *arguments).new_empty(shape, dtype=map.dtype)
     if k <= cols:
         _write(scores, arguments, out, given)
         return out
     # No row has more elements than the matrix has columns.
-    fewer = scores.new_empty((*scores.shape[:-1], cols), dtype=out.dtype)
+    fewer = out.new_empty((*shape[:-1], cols))
     _write(scores, arguments, fewer, False)
     out[..., :cols] = fewer
     out[..., cols:] = -1
     return out
+
+
+def _like_any_of(scores, *arguments):
+    """A tensor whose new_empty() has a part for each of those that vmap divides any of these tensors into."""
+    tensors = [each for each in (scores, *arguments) if isinstance(each, torch.Tensor)]
+    return sum(each.new_zeros(()) for each in tensors) if in_torch_func(*tensors) else scores
 
 
 def _check_out(out, shape, scores, map):
@@ -147,3 +156,43 @@ def _fake_topk_places_out(
 
 
 _write_places = writing_operator("topk_places_out", written=(10,))
+
+
+@register_vmap("rtopk::topk_places_out")
+def _vmap(
+    info, in_dims, scores, lengths, starts, row_k, map, page_size, table_of, largest, sorted, magnitude, places
+):  # fmt: skip
+    """The vmapped dimension is more rows. Tables of its parts go below each other."""
+    if in_dims[10] is None:
+        raise RuntimeError("out is the same for all of vmap; accepted: None, or an out with a part for each")
+    tensors = {0: scores, 1: lengths, 2: starts, 3: row_k, 6: table_of}
+    scores, lengths, starts, row_k, table_of = (
+        batched(tensor, in_dims[place], info.batch_size) for place, tensor in tensors.items()
+    )
+    if page_size == 0:
+        map = batched(map, in_dims[4], info.batch_size)
+    else:
+        map, table_of = _tables_of_all(map, in_dims[4], table_of, scores)
+    to = places.movedim(in_dims[10], 0)
+    found = torch.empty_like(to, memory_format=torch.contiguous_format)
+    _write_places(scores, lengths, starts, row_k, map, page_size, table_of, largest, sorted, magnitude, found)
+    to.copy_(found)
+    return None, None
+
+
+def _tables_of_all(map, in_dim, table_of, scores):
+    """One page table for all parts of vmap, and the table of each of their rows."""
+    size, *rows = scores.shape[:-1]
+    count, device = prod(rows), scores.device
+    if in_dim is not None:
+        map = batched(map, in_dim, size)
+    tables = map.shape[0 if in_dim is None else 1]
+    if table_of is None:
+        if tables < count:
+            raise RuntimeError(f"page_table has {tables} tables; accepted without row_to_table: {count} or more")
+        table_of = torch.arange(count, device=device).view(rows).expand(size, *rows)
+    if in_dim is not None:
+        first = (torch.arange(size, device=device) * tables).view(-1, *[1] * len(rows))
+        table_of = torch.where((table_of >= 0) & (table_of < tables), table_of + first, -1)
+        map = map.flatten(0, 1)
+    return map, table_of.contiguous()

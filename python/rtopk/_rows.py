@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch.library import register_autograd, register_fake, register_vmap
+from torch.nn.functional import pad
 
 from ._calls import is_transformed, wants_grad
 from ._operators import OPS, batch_first, checked_shape, scattered
@@ -65,14 +66,35 @@ def refuse_wrong_ids(ids, input, index_dtype):
     if ids.shape != input.shape or ids.dtype not in (torch.int32, torch.int64) or ids.device != input.device:
         raise RuntimeError(
             f"ids is {ids.dtype} of shape {list(ids.shape)} on {ids.device}; accepted: int32 or int64 of shape"
-            f" {list(input.shape)} on {input.device}"
+            f" {list(input.shape)} on {input.device}{_or_one_row(input)}"
         )
     if ids.dtype is torch.int64 and index_dtype is not torch.int64:
         raise RuntimeError(_narrow_ids(index_dtype))
 
 
+def _or_one_row(input):
+    return f", or of shape {list(input.shape[-1:])} for all rows" if input.dim() > 1 else ""
+
+
 def _narrow_ids(index_dtype):
     return f"index_dtype is {index_dtype}, and ids are int64; accepted for them: torch.int64"
+
+
+def _other_dim(input, dim):
+    remedy = f", as of input.movedim({dim}, -1).contiguous()" if input.dim() > 0 else ""
+    return (
+        f"dim is {dim} of a tensor with {input.dim()} dimensions; accepted with lengths, starts, row_k or ids: the last"
+        f" dimension{remedy}"
+    )
+
+
+def check_last_dim(input: torch.Tensor, dim: int, *arrays: Any) -> bool:
+    """Whether there is one of these arrays, which are for rows along the last dimension. `dim` is not negative."""
+    if all(each is None for each in arrays):
+        return False
+    if input.dim() == 0 or dim != input.dim() - 1:
+        raise RuntimeError(_other_dim(input, dim))
+    return True
 
 
 def are_unwatched(input: torch.Tensor, *others: Any) -> bool:
@@ -145,12 +167,44 @@ def _select(input, arguments, dim, is_ragged):
 # ---- The forms ----
 
 
+def losing_value(dtype, largest, magnitude):
+    """What stands behind the elements of a row and loses against all of them: rtopk/rows.hpp has the table."""
+    if dtype is torch.int32:
+        limits = torch.iinfo(dtype)
+        return (0 if magnitude else limits.min) if largest else (limits.min if magnitude else limits.max)
+    return (0.0 if magnitude else -torch.inf) if largest else torch.nan
+
+
+def _beyond_the_columns(
+    input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, *early
+):  # fmt: skip
+    """topk_of_rows() with k beyond the columns: no row has more elements than the matrix has columns."""
+    cols = input.shape[-1]
+    some_have_thresholds = threshold and row_k is not None and cols > 0
+    values, indices, thresholds = topk_of_rows(
+        input, cols, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, some_have_thresholds, *early
+    )
+    losing = losing_value(values.dtype, largest, magnitude)
+    if some_have_thresholds:
+        thresholds = torch.where(row_k > cols, losing, thresholds)
+    elif threshold:
+        thresholds = values.new_full(values.shape[:-1], losing)
+    more = (0, k - cols)
+    return pad(values, more, value=losing), pad(indices, more, value=-1), thresholds
+
+
 def topk_of_rows(
     input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, max_iter, epsilon, index_dtype,
     printed,
 ):  # fmt: skip
     """Values, indices and thresholds, by arguments that were checked, but for those that the operator checks."""
+    check_last_dim(input, dim, lengths, starts, row_k, ids)
     is_ragged = not (lengths is starts is row_k is None)
+    if is_ragged and k > input.shape[-1]:
+        return _beyond_the_columns(
+            input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, max_iter, epsilon,
+            index_dtype, printed,
+        )  # fmt: skip
 
     def arguments(ids, index_dtype):
         rows = (lengths, starts, row_k, ids)
@@ -158,9 +212,12 @@ def topk_of_rows(
 
     if ids is None:
         return _select(input, arguments(None, index_dtype), dim, is_ragged)
-    if not (is_transformed(input) or wants_grad(input)):
+    if ids.dim() == 1 and ids.shape[0] == input.shape[-1]:
+        ids = ids.expand(input.shape)
+    # The kernel reads ids that lie in rows of their own. A gradient needs the places, which ids do not tell.
+    is_shared = 0 in ids.stride()[:-1]
+    if not (is_shared or is_transformed(input) or wants_grad(input)):
         return called(_topk_kernel, OPS.topk_rows.default, input, *arguments(ids, index_dtype))
-    # A gradient needs the places, which ids do not tell.
     refuse_wrong_ids(ids, input, index_dtype)
     values, places, thresholds = _select(input, arguments(None, torch.int64), dim, is_ragged)
     found = ids.gather(dim, places.clamp(min=0)).to(index_dtype)
@@ -173,10 +230,15 @@ def compact_of_rows(input, k, largest, max_iter, epsilon, printed, selector_dtyp
     return _select(input, (k, -1, None, None, None, None, *options), -1, False)[:2]
 
 
-def maxk_of_rows(input, *arguments):
+def whole_rows_of(function: str, input, k, dim, *arguments):
+    """maxk or topk_mask, by the name of the function, along a dimension that was checked."""
+    if check_last_dim(input, dim, *arguments[:3]):
+        k = min(k, input.shape[-1])  # no row has more elements
+    if function == "topk_mask":
+        return OPS.topk_mask_rows.default(input, k, dim, *arguments)
     if not (is_transformed(input) or wants_grad(input)):
-        return called(_maxk_kernel, OPS.maxk_rows.default, input, *arguments)
-    return torch.where(OPS.topk_mask_rows.default(input.detach(), *arguments), input, 0)
+        return called(_maxk_kernel, OPS.maxk_rows.default, input, k, dim, *arguments)
+    return torch.where(OPS.topk_mask_rows.default(input.detach(), k, dim, *arguments), input, 0)
 
 
 # ---- The operators ----
@@ -209,7 +271,7 @@ def _check_rows(input, dim, lengths, starts, row_k, ids, index_dtype=None):
     if any(each is not None for each in (*arrays.values(), ids)):
         check(
             input.dim() > 0 and dim in (-1, input.dim() - 1),
-            lambda: f"dim is {dim}; accepted with lengths, starts, row_k or ids: the last dimension",
+            lambda: _other_dim(input, dim),
         )
     for name, array in arrays.items():
         check_array(name, array, input.shape[:-1])
@@ -258,7 +320,7 @@ def _backward_topk_rows(ctx, grad, _, __):
 register_autograd("rtopk::topk_rows", _backward_topk_rows, setup_context=_save_topk_rows)
 
 
-def _batched(tensor, in_dim, size):
+def batched(tensor, in_dim, size):
     """The tensor with the vmapped dimension first, in memory as kernels read it."""
     if tensor is None:
         return None
@@ -270,7 +332,7 @@ def _vmap_rows(operator, arrays):
 
     def rule(info, in_dims, input, k, dim=-1, *rest):
         size = info.batch_size
-        tensors = [_batched(each, at, size) for each, at in zip(rest[:arrays], in_dims[3:], strict=False)]
+        tensors = [batched(each, at, size) for each, at in zip(rest[:arrays], in_dims[3:], strict=False)]
         ragged = any(each is not None for each in tensors)
         batch = input.expand(size, *input.shape) if in_dims[0] is None else input
         batch, dim, added = batch_first(batch, in_dims[0] or 0, dim)

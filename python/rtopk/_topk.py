@@ -84,7 +84,8 @@ def topk(
             may be any; only unusual layouts are copied first. Among integers only int32 has a search of its own:
             shorter ones are widened to it, int64 is sorted. Of a DTensor, results are DTensors, exact also where
             the dimension is split over ranks.
-        k: how many elements to select, from 0 to the size of the dimension.
+        k: how many elements to select, from 0 to the size of the dimension; with `lengths`, `starts` or `row_k` it may
+            be more.
         dim: the dimension to select along.
         largest: True for the largest elements, False for the smallest. NaN is greater than every number.
         sorted: True for results in order, best first.
@@ -100,13 +101,15 @@ def topk(
         lengths: how many elements each row has. Below 0 counts as 0, beyond the end as to the end.
         starts: the column that each row begins at. None: 0.
         row_k: k of each row, from 0 to `k`, which is the width of the results.
-        ids: a number beside every element. Results have these in the place of indices.
+        ids: a number beside every element, or beside every column for all rows. Results have these in the place of
+            indices.
         magnitude: True to compare absolute values. Results keep their sign.
         return_threshold: True for the kth value of each row as a third result.
 
-    `lengths`, `starts` and `row_k` have the shape of the input without its last dimension, `ids` that of the input.
-    All are int32 or int64 on the device of the input, where the kernels read them: other contents need no other plan,
-    and nothing waits for a GPU. Where a row has fewer than k elements, indices end with -1, and values with the value
+    `lengths`, `starts` and `row_k` have the shape of the input without its last dimension, `ids` that of the input, or
+    of its last dimension alone. All are int32 or int64 on the device of the input, where the kernels read them: other
+    contents need no other plan, and nothing waits for a GPU. Ids for all rows, one-dimensional or expanded, are looked
+    up after the selection. Where a row has fewer than k elements, indices end with -1, and values with the value
     that loses against every element: -infinity for the largest, NaN for the smallest, 0 for the largest by magnitude.
     Its threshold is that value too. What lies outside of a row is never selected.
 
@@ -222,7 +225,9 @@ def _topk_of_rows(
     _check_bool("return_threshold", return_threshold)
     check_arrays("topk", **rows)
     if options["out"] is not None:
-        raise ValueError("out is given beside arguments for general rows; accepted: without out")
+        rows |= {"magnitude": magnitude or None, "return_threshold": return_threshold or None}
+        given = " and ".join(name for name, value in rows.items() if value is not None)
+        raise ValueError(f"out is given beside {given}; accepted: without out")
     early = {"max_iter": options["max_iter"] or 0, "epsilon": options["epsilon"]}
     early |= {"index_dtype": options["index_dtype"], "printed": is_printed(options["rule"])}
     order = {"largest": largest, "sorted": sorted, "magnitude": magnitude, "threshold": return_threshold}

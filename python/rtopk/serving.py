@@ -58,8 +58,9 @@ def top_k_page_table_transform(
         page_size: scores of an entry.
         out, out_raw_indices: int32 tensors for the results, and for the indices before they are looked up.
 
-    The last three of these options beside `out` (`row_starts`, `page_table_row_starts`, `out_raw_indices`) need the
-    indices themselves, so a table is looked up by a few more kernels. All else is one step.
+    With `row_starts`, `page_table_row_starts` or `out_raw_indices` the selection gives indices, and the table is looked
+    up by several operators of torch after it. These allocate their results, also where `out` is given. All else is one
+    step, as in :func:`rtopk.topk_paged`.
 
     >>> scores = torch.tensor([[1.0, 5.0, 3.0], [2.0, 1.0, 9.0]])
     >>> table = torch.tensor([[70, 71, 72], [80, 81, 82]], dtype=torch.int32)

@@ -187,6 +187,120 @@ def test_few_long_rows_are_the_measured_ones():
             assert [float(number) for number in column.split(", ")] == measured, (shape, dtype)
 
 
+def general_rows(case, file="rows-h200.json"):
+    """What was measured of one case, by rows, columns, k and dtype."""
+    measured = json.loads((ROOT / "bench/results" / file).read_text())["rows"]
+    return {(row["rows"], row["cols"], row["k"], row["dtype"]): row for row in measured if row["case"] == case}
+
+
+RESULTS_OF_GENERAL_ROWS = {
+    "| rows x columns, {} | full lengths | random lengths | magnitude | pages |": (
+        ("full", 2),
+        ("random", 2),
+        ("magnitude", 2),
+        ("pages_more_us", 1),
+    ),
+    "| rows x columns, {} | any ties | lowest |": (("flashinfer", 2), ("flashinfer_lowest", 2)),
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("float32", "f32"), ("bfloat16", "bf16")])
+@pytest.mark.parametrize("header", RESULTS_OF_GENERAL_ROWS, ids=["beside plain ones", "beside FlashInfer"])
+def test_general_rows_are_the_measured_ones(header, name, dtype):
+    cells = general_rows("indexer")
+    rows = table_after(DOCS / "results.md", header.format(name))
+    assert len(rows) * 3 * 2 == len(cells)
+    for shape, *columns in rows:
+        for (part, digits), column in zip(RESULTS_OF_GENERAL_ROWS[header], columns, strict=True):
+            measured = [cells[(*map(int, shape.split(" x ")), k, dtype)][part] for k in (512, 1024, 2048)]
+            assert column.split(", ") == [f"{round(number, digits) + 0.0:.{digits}f}" for number in measured], (
+                shape,
+                part,
+            )
+
+
+def test_targets_of_general_rows_are_met_as_often_as_measured():
+    cells = general_rows("indexer").values()
+    met = [
+        sum(cell[part] <= target for cell in cells)
+        for part, target in (("random", 1.25), ("magnitude", 1.05), ("pages_more_us", 1))
+    ]
+    text = f"random lengths meet it in {met[0]} of {len(cells)} cells, magnitudes in {met[1]}, pages in {met[2]}"
+    assert text in (DOCS / "results.md").read_text()
+
+
+def test_segments_are_the_measured_ones():
+    cells = general_rows("segments")
+    rows = table_after(DOCS / "results.md", "| segments x mean length, k | float32 | bfloat16 |")
+    assert len(rows) * 2 == len(cells)
+    for shape, *columns in rows:
+        sizes = tuple(int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", shape))
+        assert columns == [f"{cells[(*sizes, dtype)]['segments']:.2f}" for dtype in ("f32", "bf16")], shape
+    one, other = (general_rows("mixed")[256, 131072, 512, dtype]["mixed"] for dtype in ("f32", "bf16"))
+    text = f"take {one:.2f} times as long as both alone together (bfloat16 {other:.2f};"
+    assert text in (DOCS / "results.md").read_text()
+
+
+def test_counts_beside_flashinfer_are_the_measured_ones():
+    counts = [cell["counts"] for cell in general_rows("indexer").values()]
+
+    def total(peer, of):
+        return sum(count[peer][of] for count in counts)
+
+    checked = sum(cell["rows"] for cell in general_rows("indexer").values())
+    assert not any(total(peer, "wrong") for peer in counts[0])
+    assert not any(total("rtopk", of) for of in counts[0]["rtopk"])
+    assert total("flashinfer_lowest", "changed_sets") == 0
+    assert total("flashinfer_lowest", "changed_order") == checked
+    text = " ".join((DOCS / "results.md").read_text().split())
+    assert f"Of {checked:,} rows, no set was wrong on either side." in text
+    assert f"With any ties, {total('flashinfer', 'changed_sets'):,} rows selected other elements" in text
+    assert f"from run to run in {total('flashinfer', 'changed_order'):,} rows, with the lowest in all" in text
+
+
+def test_hard_general_rows_are_the_measured_ones():
+    cells = json.loads((ROOT / "bench/results/rows-hard-h200.json").read_text())["rows"]
+
+    def problem(cell):
+        return tuple(cell[part] for part in ("rows", "cols", "k", "dtype", "form"))
+
+    normal = {problem(cell): cell["us"]["rtopk"] for cell in cells if cell["data"] == "normal"}
+    rows = table_after(DOCS / "results.md", "| data | rtopk / rtopk on normal data | FlashInfer / rtopk |")
+    assert len(rows) * len(normal) == len(cells)
+    names = {"one value": "all_equal", "[1, 1 + 2^-10)": "narrow", "few values": "few_levels"}
+    for data, ours, theirs in rows:
+        mine = [cell for cell in cells if names.get(data, data) == cell["data"]]
+        slower = [cell["us"]["rtopk"] / normal[problem(cell)] for cell in mine]
+        beside = [cell["flashinfer_lowest"] for cell in mine]
+        assert [ours, theirs] == [span(slower), span(beside)], data
+    assert not any(count["wrong"] for cell in cells for count in cell["counts"].values())
+    assert f"No row of {sum(cell['rows'] for cell in cells):,} was wrong" in (DOCS / "results.md").read_text()
+
+
+def span(ratios):
+    least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def test_routers_are_the_measured_ones():
+    """Those of the second file are named in the text above the table."""
+    measured = {
+        file: {router["name"]: router for router in json.loads((ROOT / "bench/results" / file).read_text())["routers"]}
+        for file in ("routers-h200.json", "routers-lanes-h200.json")
+    }
+    rows = table_after(DOCS / "results.md", "| router | µs | to the floor | compiled PyTorch | host |")
+    assert len(rows) >= 7
+    for name, *numbers in rows:
+        lanes = name.endswith(("a batch", "bfloat16"))
+        router = measured["routers-lanes-h200.json" if lanes else "routers-h200.json"][name]
+        assert numbers == [
+            f"{router['route_us']:.1f}",
+            f"{router['to_floor']:.2f}",
+            f"{router['compiled_us'] / router['route_us']:.0f}",
+            f"{router['route_host_us']:.0f}",
+        ], name
+
+
 def random_runs(file):
     """Of each run the seed and the cells."""
     for each in json.loads((ROOT / "bench/results" / file).read_text())["runs"]:
@@ -328,7 +442,7 @@ def has_main(source):
 
 
 def test_samples_in_cpp(environment, tmp_path):
-    """The program is built as the page says and prints what it says; the other samples compile."""
+    """The program is built as the page says and prints what it says."""
     page = STARTING / "cpp.md"
     (program,) = filter(has_main, blocks(page, "cpp"))
     (tmp_path / "main.cpp").write_text(program)
@@ -336,10 +450,16 @@ def test_samples_in_cpp(environment, tmp_path):
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build", **environment)
     run("cmake", "--build", tmp_path / "build", **environment)
     assert run(tmp_path / "build" / "first", **environment) == blocks(page, "text")[0]
-    for sample in blocks(page, "cpp"):
-        (tmp_path / "sample.cpp").write_text(sample)
-        flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}"]
-        run("c++", *flags, tmp_path / "sample.cpp")
+
+
+@pytest.mark.parametrize("page, compiler, standard", [("cpp.md", "c++", "c++20"), ("c.md", "cc", "c11")])
+def test_samples_compile(tmp_path, page, compiler, standard):
+    language = page.removesuffix(".md")
+    for sample in blocks(STARTING / page, language):
+        source = tmp_path / f"sample.{language}"
+        source.write_text(sample)
+        flags = [f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}"]
+        run(compiler, *flags, source)
 
 
 @pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not here")

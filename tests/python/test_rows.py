@@ -88,6 +88,39 @@ def test_k_of_each_row(integer, device):
             assert torch.equal(rtopk.topk_mask(x, K, -1, largest, lengths=lengths, row_k=row_k), expected.mask(x))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_k_beyond_the_columns(dtype, device):
+    """Rows have fewer elements than that, and what stands behind them is the same as within the columns."""
+    x = random_tensor((ROWS, COLS), dtype, device, ties=True)
+    lengths = numbers(LENGTHS, device=device)
+    arrays = {"lengths": lengths, "starts": torch.arange(ROWS, device=device)}
+    row_k = numbers([0, 1, 7, 39, 40, 41, 42, 43, 44, 99, -1, 2**31 - 1], device=device)
+    ids = torch.randint(1000, (ROWS, COLS), device=device)
+    k = COLS + 3
+    for rows in ({"lengths": lengths}, arrays, {"row_k": row_k}, arrays | {"row_k": row_k}, arrays | {"ids": ids}):
+        for largest, sorted in ORDERS:
+            for magnitude in (False, True):
+                order = {"largest": largest, "sorted": sorted, "magnitude": magnitude}
+                result = rtopk.topk(x, k, **order, **rows, return_threshold=True)
+                expect(result, Expected(x, k, **order, **rows))
+        if "ids" not in rows:
+            mask = Expected(x, k, **rows).mask(x)
+            assert torch.equal(rtopk.topk_mask(x, k, **rows), mask)
+            assert same_bits(rtopk.maxk(x, k, **rows), torch.where(mask, x, 0))
+    nothing = rtopk.topk(x[:, :0], 2, lengths=lengths, row_k=row_k, return_threshold=True)
+    expect(nothing, Expected(x[:, :0], 2, lengths, row_k=row_k))
+
+
+def test_gradient_of_k_beyond_the_columns(device):
+    x = torch.randn(3, 5, device=device, requires_grad=True)
+    lengths = numbers([5, 2, 0], device=device)
+    factors = torch.rand(3, 8, device=device)
+    values, indices = rtopk.topk(x, 8, lengths=lengths)
+    (grad,) = torch.autograd.grad(values, x, factors)
+    expected = torch.zeros(3, 8, device=device).scatter_add(1, indices.clamp(min=0), factors * (indices >= 0))
+    assert torch.equal(grad, expected[:, :5])
+
+
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype.is_floating_point])
 def test_what_lies_behind_a_row_is_never_selected(dtype, device):
     x = random_tensor((ROWS, COLS), dtype, device)
@@ -158,6 +191,27 @@ def test_ids_at_a_stride_of_their_own(device):
     x = random_tensor((5, 9), device=device)
     ids = torch.randint(1000, (5, 12), device=device)[:, 2:11]
     expect(rtopk.topk(x, 3, ids=ids), Expected(x, 3, ids=ids))
+
+
+def test_ids_of_all_rows(device):
+    """One for each column: a tensor of one dimension, or an expanded one."""
+    x = random_tensor((2, 3, COLS), device=device)
+    lengths = numbers([COLS, 3, 0, 9, 1, 20], device=device)
+    for integer in INTEGERS:
+        ids = torch.randint(1000, (COLS,), dtype=integer, device=device)
+        expected = Expected(x.view(6, COLS), K, lengths, ids=ids.expand(6, -1))
+        for shared in (ids, ids.expand(2, 3, -1), ids.expand(2, 1, COLS).expand(2, 3, COLS)):
+            for index_dtype in (torch.int64, integer):
+                result = rtopk.topk(x, K, ids=shared, lengths=lengths.view(2, 3), index_dtype=index_dtype)
+                assert same_bits(result.values.view(6, K), expected.values) and result.indices.dtype == index_dtype
+                assert torch.equal(result.indices.view(6, K).long(), expected.indices)
+    one = rtopk.topk(x[0, 0], K, ids=ids)
+    assert torch.equal(one.indices, ids[rtopk.topk(x[0, 0], K).indices].long())
+    mapped = torch.vmap(lambda x, n: tuple(rtopk.topk(x, K, ids=ids, lengths=n)))(x, lengths.view(2, 3))
+    assert torch.equal(mapped[1].view(6, K), expected.indices)
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x: rtopk.topk(x, K, ids=ids).indices, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(x), rtopk.topk(x, K, ids=ids).indices)
 
 
 # ---- Magnitude and thresholds ----
@@ -408,16 +462,30 @@ ERRORS = {
     "lengths of one number": (lambda: rtopk.topk(X, 2, lengths=numbers([2]).expand(3)), "lengths is not contiguous"),
     "too many starts": (lambda: rtopk.topk(X, 2, starts=numbers([2] * 4)), "starts has size 4"),
     "row_k of another dtype": (lambda: rtopk.topk(X, 2, row_k=TWO.bool()), "row_k .* accepted: one of them"),
-    "ids of another shape": (lambda: rtopk.topk(X, 2, ids=torch.arange(8)), "ids has 1 dimensions; accepted: 2"),
+    "ids of another shape": (lambda: rtopk.topk(X, 2, ids=torch.arange(3)), "ids has 1 dimensions; accepted: 2"),
     "ids of another width": (lambda: rtopk.topk(X, 2, ids=torch.arange(21).view(3, 7)), "ids has size 7.*accepted: 8"),
-    "ids for all rows": (
-        lambda: rtopk.topk(X, 2, ids=torch.arange(8).expand(3, 8)),
-        "ids has rows that cannot be read",
+    "ids of too few rows": (
+        lambda: rtopk.topk(X, 2, ids=torch.arange(8).expand(2, 8)),
+        r"ids is torch.int64 of shape \[2, 8\] .* of shape \[3, 8\] on cpu, or of shape \[8\] for all rows",
     ),
-    "another dimension": (lambda: rtopk.topk(X, 2, 0, lengths=TWO), "dim is 0 .* accepted .* the last dimension"),
+    "ids of all rows, of int16": (
+        lambda: rtopk.topk(X, 2, ids=torch.arange(8, dtype=torch.int16)),
+        "ids is torch.int16 .* accepted: int32 or int64",
+    ),
+    "ids with gaps": (lambda: rtopk.topk(X, 2, ids=torch.arange(24).view(8, 3).t()), "ids has rows that cannot be"),
+    "another dimension": (
+        lambda: rtopk.topk(X, 2, 0, lengths=TWO),
+        r"dim is 0 .* accepted .* the last dimension, as of input.movedim\(0, -1\).contiguous\(\)",
+    ),
+    "another dimension of maxk": (lambda: rtopk.maxk(X, 2, 0, lengths=TWO), "dim is 0 .* the last dimension, as of"),
+    "ids along another dimension": (
+        lambda: rtopk.topk(X.clone().requires_grad_(), 2, 0, ids=torch.arange(24).view(3, 8)),
+        "dim is 0 .* the last dimension, as of",
+    ),
     "elements apart": (lambda: rtopk.topk(X.t().contiguous().t(), 2, lengths=TWO), "input has rows .* contiguous"),
     "expanded rows": (lambda: rtopk.topk(X[:1].expand(3, 8), 2, lengths=TWO), "input has rows .* contiguous"),
-    "k too large": (lambda: rtopk.topk(X, 9, lengths=TWO), "k is 9; accepted: 0 to 8"),
+    "k too large": (lambda: rtopk.topk(X, 9, ids=torch.arange(8), magnitude=True), "k is 9; accepted: 0 to 8"),
+    "k too small": (lambda: rtopk.topk(X, -1, lengths=TWO), "k is -1; accepted: 0 to 8"),
     "an element alone": (lambda: rtopk.topk(X[0, 0], 1, lengths=TWO[0]), "dim is 0 of a tensor with 0 dimensions"),
     "int64": (lambda: rtopk.topk(X.long(), 2, lengths=TWO), "dtype is not supported; accepted: float32"),
     "int8 by magnitude": (lambda: rtopk.maxk(X.char(), 2, magnitude=True), "dtype is not supported; accepted: float32"),
@@ -437,7 +505,11 @@ REFUSED_BY_KIND = {
     "magnitude of maxk": (lambda: rtopk.maxk(X, 2, magnitude=1), TypeError, "'magnitude' must be bool"),
     "a name": (lambda: rtopk.topk(X, 2, length=TWO), TypeError, "unexpected keyword argument 'length'"),
     "a name of ours": (lambda: rtopk.topk(X, 2, options={}), TypeError, "unexpected keyword argument 'options'"),
-    "out": (lambda: rtopk.topk(X, 2, lengths=TWO, out=(X, TWO)), ValueError, "out is given .* accepted: without out"),
+    "out": (
+        lambda: rtopk.topk(X, 2, lengths=TWO, magnitude=True, out=(X, TWO)),
+        ValueError,
+        "out is given beside lengths and magnitude; accepted: without out",
+    ),
     "max_length": (lambda: rtopk.topk_segments(X[0], TWO, 2, max_length=0), ValueError, "max_length is 0; accepted"),
 }
 

@@ -211,6 +211,17 @@ def test_vmap_of_segments(device):
     assert torch.equal(indices[1], Expected(x[0], K, offsets=offsets + 1).indices)
 
 
+def test_vmap_of_k_beyond_the_columns(device):
+    x, lengths = random_tensor((5, ROWS, COLS), device=device), torch.randint(-1, COLS + 2, (5, ROWS), device=device)
+    call = lambda x, n: rtopk.topk(x, COLS + 2, lengths=n, row_k=n, return_threshold=True)  # noqa: E731
+    results = torch.vmap(call)(x, lengths)
+    for i in range(5):
+        expected = Expected(x[i], COLS + 2, lengths[i], row_k=lengths[i])
+        assert same_bits(results[0][i].contiguous(), expected.values)
+        assert torch.equal(results[1][i], expected.indices)
+        assert same_bits(results[2][i].contiguous(), expected.threshold)
+
+
 def test_jacobians(device):
     """Reverse mode over vmap, which per-sample gradients are made of."""
     lengths = torch.tensor([20, 3, 0, 4, 30, 1], device=device)
@@ -260,6 +271,8 @@ def test_compile_the_other_functions(compiled, device):
         return (
             rtopk.maxk(x, K, lengths=lengths),
             rtopk.topk_mask(x, K, lengths=lengths, magnitude=True),
+            rtopk.topk(x, COLS + 3, lengths=lengths, row_k=lengths, return_threshold=True),
+            rtopk.maxk(x, COLS + 3, lengths=lengths),
             rtopk.compact(x, K, magnitude=True),
             rtopk.topk_segments(x.view(-1), offsets, K, row_k=lengths[:5]),
             rtopk.topk_paged(x, K, lengths, table, 4),
@@ -352,10 +365,11 @@ def test_fake_tensors_are_refused_like_others():
         for lengths in (torch.empty(2, dtype=torch.int32), torch.empty(3), torch.empty(3, 1, dtype=torch.int64)):
             with pytest.raises(RuntimeError, match="lengths .*; accepted"):
                 rtopk.topk(x, 2, lengths=lengths)
-        with pytest.raises(RuntimeError, match="dim is 0; accepted"):
+        with pytest.raises(RuntimeError, match="dim is 0 .*; accepted"):
             rtopk.topk(x, 2, 0, lengths=torch.empty(8, dtype=torch.int32))
         with pytest.raises(RuntimeError, match="k is 9; accepted"):
-            rtopk.topk(x, 9, lengths=torch.empty(3, dtype=torch.int32))
+            OPS.topk_rows(x, 9, lengths=torch.empty(3, dtype=torch.int32))
+        assert rtopk.topk(x, 9, lengths=torch.empty(3, dtype=torch.int32)).values.shape == (3, 9)
 
 
 def test_inference_mode(device):

@@ -172,6 +172,63 @@ def test_errors_name_the_argument_and_what_would_be_accepted(name):
         call()
 
 
+# ---- vmap ----
+
+PARTS = 4
+VMAPPED = {
+    "pages": lambda x, n, t: rtopk.topk_paged(x, K, n, t, 4),
+    "k beyond the columns": lambda x, n, t: rtopk.topk_paged(x, COLS + 3, n, t, 4),
+    "shared tables": lambda x, n, t: rtopk.topk_paged(x, K, n, t[:3].contiguous(), 4, row_to_table=n.clamp(-1, 3)),
+    "starts": lambda x, n, t: rtopk.topk_paged(x, K, None, t, 4, starts=n, row_k=n),
+    "one row": lambda x, n, t: rtopk.topk_paged(x[0], K, n[0], t, 4),
+    "FlashInfer's pages": lambda x, n, t: top_k_page_table_transform(x, t, n, K, page_size=4),
+    "FlashInfer's starts": lambda x, n, t: top_k_page_table_transform(x, t, n, K, row_starts=n),
+    "FlashInfer's ragged rows": lambda x, n, t: top_k_ragged_transform(x, t[:, 0].contiguous(), n, K),
+}
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0, 0), (1, 1, 1), (0, None, None), (None, 0, None), (None, None, 0)], ids=str)
+@pytest.mark.parametrize("name", VMAPPED)
+def test_vmap(name, in_dims, device):
+    """Parts of scores, lengths and tables, or of some of them alone; a table is no other part's."""
+    x = random_tensor((PARTS, ROWS, COLS), device=device, ties=True)
+    lengths = torch.randint(-1, COLS + 2, (PARTS, ROWS), dtype=torch.int32, device=device)
+    tables = torch.randint(500, (PARTS, ROWS, 13), dtype=torch.int32, device=device)
+    every = (x, lengths, tables)
+    arguments = [each[0] if dim is None else each.movedim(0, dim) for each, dim in zip(every, in_dims, strict=True)]
+    result = torch.vmap(VMAPPED[name], in_dims)(*arguments)
+    for i in range(PARTS):
+        own = [each[0 if dim is None else i] for each, dim in zip(every, in_dims, strict=True)]
+        assert torch.equal(result[i], VMAPPED[name](*own))
+
+
+def test_vmap_within_vmap_and_under_compile(device):
+    x = random_tensor((PARTS, ROWS, COLS), device=device)
+    lengths = torch.randint(COLS, (PARTS, ROWS), device=device)
+    table = torch.randint(500, (ROWS, 13), dtype=torch.int32, device=device)
+    expected = torch.stack([rtopk.topk_paged(part, K, own, table, 4) for part, own in zip(x, lengths, strict=True)])
+    by_row = torch.vmap(lambda x, n, t: rtopk.topk_paged(x, K, n, t[None], 4))
+    assert torch.equal(torch.vmap(by_row, (0, 0, None))(x, lengths, table), expected)
+    # Neither scores nor lengths have parts of both.
+    crossed = torch.vmap(torch.vmap(lambda x, n: rtopk.topk_paged(x, K, n, table, 4), (None, 0)), (0, None))
+    assert torch.equal(crossed(x, lengths)[torch.arange(PARTS), torch.arange(PARTS)], expected)
+    torch.compiler.reset()
+    call = torch.vmap(lambda x, n: rtopk.topk_paged(x, K, n, table, 4))
+    assert torch.equal(torch.compile(call, backend="aot_eager", fullgraph=True)(x, lengths), expected)
+
+
+def test_vmap_into_a_given_tensor(device):
+    x = random_tensor((PARTS, ROWS, COLS), device=device)
+    table = torch.randint(500, (ROWS, 13), dtype=torch.int32, device=device)
+    out = torch.empty(PARTS, ROWS, K, dtype=torch.int32, device=device)
+    torch.vmap(lambda x, out: rtopk.topk_paged(x, K, None, table, 4, out=out))(x, out)
+    assert torch.equal(out, torch.vmap(lambda x: rtopk.topk_paged(x, K, None, table, 4))(x))
+    with pytest.raises(RuntimeError, match="out is the same for all of vmap; accepted: None, or an out with a part"):
+        torch.vmap(lambda x: rtopk.topk_paged(x, K, None, table, 4, out=out[0]))(x)
+    with pytest.raises(RuntimeError, match="page_table has 3 tables; accepted without row_to_table: 6 or more"):
+        torch.vmap(lambda x: rtopk.topk_paged(x, K, None, table[:3], 4))(x)
+
+
 # ---- FlashInfer's functions ----
 
 

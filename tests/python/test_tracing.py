@@ -188,6 +188,33 @@ def test_onnx_is_given_topk_alone(name, monkeypatch):
     assert not [target for target in targets if "rtopk" in target]
 
 
+LENGTHS = torch.tensor([12, 3, 0, 5, 1, 4])
+NOT_FOR_ONNX = {
+    "max_iter": lambda x: rtopk.topk(x, 3, max_iter=2).values,
+    "epsilon": lambda x: rtopk.maxk(x, 3, epsilon=0.1),
+    "lengths": lambda x: rtopk.topk(x, 3, lengths=LENGTHS).values,
+    "starts": lambda x: rtopk.maxk(x, 3, starts=LENGTHS),
+    "row_k": lambda x: rtopk.topk_mask(x, 3, row_k=LENGTHS),
+    "ids": lambda x: rtopk.topk(x, 3, ids=torch.arange(12)).indices,
+    "magnitude": lambda x: rtopk.compact(x, 3, magnitude=True).values,
+    "return_threshold": lambda x: rtopk.topk(x, 3, return_threshold=True).threshold,
+    "topk_segments": lambda x: rtopk.topk_segments(x.flatten(), LENGTHS.cumsum(0), 3).indices,
+    "topk_paged": lambda x: rtopk.topk_paged(x, 3, LENGTHS, LENGTHS.int()[:, None], 12),
+    "moe.route": lambda x: rtopk.moe.route(x, 3).weights,
+}
+
+
+@pytest.mark.parametrize("name", NOT_FOR_ONNX)
+def test_onnx_is_given_an_operator_of_ours_for_the_rest(name, monkeypatch):
+    """It does not know them and says so, where TopK would select others."""
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    exported = torch.export.export(Function(NOT_FOR_ONNX[name]), (torch.randn(6, 12),))
+    targets = [str(node.target) for node in exported.graph.nodes]
+    assert [target for target in targets if "rtopk" in target] and "aten.topk.default" not in targets
+    (row,) = re.findall(r"^\| `torch.onnx.export` .*$", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+    assert f"`{name}`" in row.split("With ")[1]
+
+
 @pytest.mark.parametrize("name", FOR_ONNX)
 def test_onnx(name, tmp_path):
     onnx = pytest.importorskip("onnx", reason="the packages onnx and onnxscript are not installed")

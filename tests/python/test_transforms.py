@@ -142,6 +142,11 @@ def test_export(strict, tmp_path):
         torch.testing.assert_close(loaded(x), network(x))
 
 
+def by_expert(x):
+    routes = rtopk.moe.route(x, 2)
+    return *routes, *rtopk.moe.group_by_expert(routes.ids, 5)
+
+
 VMAPPED = {
     "topk": lambda x: rtopk.topk(x, 2),
     "topk, dim 0": lambda x: rtopk.topk(x, 2, 0),
@@ -149,6 +154,8 @@ VMAPPED = {
     "mask": lambda x: (rtopk.topk_mask(x, 2, 0),),
     "maxk": lambda x: (rtopk.maxk(x, 2, -2),),
     "compact": lambda x: (rtopk.compact(x, 2).values, rtopk.compact(x, 2).selectors),
+    "expand": lambda x: (rtopk.expand(*rtopk.compact(x, 2), x.shape[-1]),),
+    "moe": by_expert,
 }
 
 

@@ -267,7 +267,7 @@ def test_graphs_see_what_was_written(writer, device):
     assert torch.equal(ours, expected[place] + 1)
 
 
-@writers
+@pytest.mark.parametrize("writer", [Topk, AddProduct])  # of Places test_serving.py has what it does
 def test_vmap_refuses_as_it_does_for_torchs_own(writer):
     arguments = writer.arguments("cpu")
     batch = torch.stack([arguments[writer.written[0]]] * 2)
