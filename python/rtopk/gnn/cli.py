@@ -44,8 +44,9 @@ graphs have 3 layers, dropout 0.5, lr 0.003 and 200 epochs. Options change any o
 The folder --out gets result.json (all figures), best.pt (the parameters with the best validation score) and
 checkpoint.pt, from which --resume continues. They are saved after the first evaluation, then every minute, and at the
 end. On a CPU, and on a GPU with --deterministic, a resumed run gives the same bits as one without a break. Ctrl-C or
-SIGTERM finishes the epoch, saves all of them and stops. A run that was stopped, or that has another recipe, is not
-overwritten: --resume it, or give another --out. Only one run at a time may write to a folder.
+SIGTERM finishes the epoch, or with --sample the mini-batch, saves all of them and stops. A run that was stopped, or
+that has another recipe, is not overwritten: --resume it, or give another --out. Only one run at a time may write to a
+folder.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32

@@ -86,14 +86,6 @@ def joined_by(arguments: argparse.Namespace) -> contextlib.AbstractContextManage
     return joined(device, timeout, {"--" + name.replace("_", "-"): value for name, value in given.items()})
 
 
-class LastingInterruption(Interruption):
-    """Ctrl-C reaches every rank, and torchrun then sends a signal of its own: the second one is not the user's."""
-
-    def _handle(self, *_) -> None:
-        if not self.asked:
-            super()._handle()
-
-
 def train_in_parts(arguments: argparse.Namespace, changes: dict) -> int:
     """`train` on the ranks of torchrun. Rank 0 writes the results and prints.
 
@@ -122,7 +114,7 @@ def train_in_parts(arguments: argparse.Namespace, changes: dict) -> int:
         trainer = PartTrainer(part, facts, recipe, ranks)
         ranks.together(lambda: begin(trainer, out, arguments.resume, show=writes))
         ranks.agree({"the checkpoint": trainer.saved_in.get(CHECKPOINT)})
-        interruption = stack.enter_context(LastingInterruption())
+        interruption = stack.enter_context(Interruption(lasting=ranks.world > 1))
         finished = train(trainer, out if writes else None, show=writes, has_lock=True, interruption=interruption)
         return status_of(trainer, finished, show=writes)
 
