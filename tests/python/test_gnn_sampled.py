@@ -1,16 +1,18 @@
 """Training by sampled neighbourhoods: resumed bit for bit, from the command line, and on two ranks."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 from gnn_batches_ranks import OPTIONS, few_nodes, of_two_ranks  # noqa: E402
 from ranks import end_of_ranks, run_ranks  # noqa: E402
-from rtopk.gnn import Graph, SparseFeatures, cli  # noqa: E402
+from rtopk.gnn import Graph, MaxKGNN, SparseFeatures, cli  # noqa: E402
 from rtopk.gnn.batches import SampledTrainer  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
@@ -95,6 +97,40 @@ def test_epochs_differ_and_visit_every_training_node_once(cora):
         orders.append(torch.cat(seeds))
         trainer.step()
     assert orders[0].sort().values.equal(cora.train) and not orders[0].equal(orders[1])
+
+
+@pytest.mark.parametrize("model, baseline", [*((model, None) for model in MODELS), ("gcn", "dense")])
+def test_self_loops_of_mini_batches(cora, model, baseline, monkeypatch):
+    """Those of Graph.with_self_loops(), and nothing of a step after the sampling waits for a GPU."""
+    cora = replace(cora, features=torch.randn(cora.graph.num_nodes, 20))  # rows of sparse ones are counted
+    trainer = trainer_of(cora, model=model, baseline=baseline, dropout=0.0)
+    batch = trainer.sampler.sample(cora.train[:50], torch.Generator().manual_seed(1))
+    options = {"add_self_loops": False} if model == "gcn" else {}
+    options |= {"num_layers": 2, "k": 8, "dense": baseline == "dense"}
+    plain = MaxKGNN(model, 20, 32, cora.classes, **options)
+    plain.load_state_dict(trainer.network.state_dict())
+    expected = plain(cora.features[batch.nodes], [graph.with_self_loops() for graph in batch.graphs()])
+    results = []
+    trainer.network.register_forward_hook(lambda module, arguments, result: results.append(result.detach().clone()))
+    monkeypatch.setattr(trainer.sampler, "sample", lambda seeds, generator: batch)
+    trainer.optimizer = torch.optim.SGD(trainer.network.parameters(), lr=0.1)  # on a CPU, Adam reads its step
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        trainer._train_on(batch.nodes[:50], 50, 0)
+    assert torch.equal(results[0], expected)
+    called = {event.name for event in profiled.events()}
+    if baseline is None:
+        assert not called & {f"aten::{name}" for name in ("_local_scalar_dense", "nonzero", "masked_select", "unique")}
+
+
+def test_graphs_that_have_self_loops_already(cora):
+    """Each node still has one, in every mini-batch."""
+    assert not cora.graph.has_self_loops()
+    trainer = trainer_of(cora.with_graph(cora.graph.with_self_loops()), model="sage", sample="-1,-1")
+    graphs = []
+    trainer.network.register_forward_pre_hook(lambda module, arguments: graphs.extend(arguments[1]))
+    trainer._train_on(cora.train[:50], 50, 0)
+    for graph in graphs:
+        assert (graph._rows() == graph.columns).sum() == graph.num_nodes
 
 
 def test_several_labels_a_node():

@@ -47,8 +47,11 @@ class SampledTrainer(Trainer):
     def __init__(self, dataset: Dataset, recipe: Recipe, ranks: Ranks) -> None:
         self._ranks = ranks
         super().__init__(dataset, recipe, ranks.device, eager=True)
-        # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them.
-        self.sampler = NeighborSampler(dataset.graph.to(self.device), recipe.fanouts)
+        # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them. GCN does so itself.
+        graph = dataset.graph.to(self.device)
+        self._adds_loops = recipe.self_loops and recipe.model != "gcn"
+        self._has_none = self._adds_loops and not graph.has_self_loops()
+        self.sampler = NeighborSampler(graph, recipe.fanouts)
         self._generator = torch.Generator(self.device)  # of the sampler
         self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
 
@@ -98,8 +101,8 @@ class SampledTrainer(Trainer):
         self._generator.manual_seed(self._seed("sampling", self._ranks.rank, done))
         batch = self.sampler.sample(seeds, self._generator)
         graphs = batch.graphs()
-        if self.recipe.self_loops:
-            graphs = [graph.with_self_loops() for graph in graphs]
+        if self._adds_loops:
+            graphs = [graph.with_self_loops(none_yet=self._has_none) for graph in graphs]
         self.optimizer.zero_grad(set_to_none=True)
         result = self._trained(self.data.features[batch.nodes], graphs)
         loss = self._summed_loss(result, self.data.labels[seeds])

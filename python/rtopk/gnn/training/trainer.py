@@ -52,8 +52,8 @@ class Trainer:
             max_iter=recipe.max_iter,
             rule=recipe.rule,
             dropout=recipe.dropout,
-            # The recipe decides about self loops, for every model.
-            add_self_loops=False if recipe.model == "gcn" else None,
+            # The recipe decides about self loops, for every model. Those of the whole graph are there already.
+            add_self_loops=recipe.self_loops if recipe.model == "gcn" else None,
             dense=recipe.baseline == "dense",
         )
         if recipe.initialization == "xavier":
