@@ -176,7 +176,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         if not out_of_memory:
             raise
         reason = str(error).splitlines()[0] if str(error) else "there is not enough memory."
-        print(f"error: {printable(reason)} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
+        advice = getattr(arguments, "less_memory", "A smaller --hidden, --k or --scale needs less.")
+        print(f"error: {printable(reason)} {advice}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -42,7 +42,7 @@ def add_partition_command(commands) -> None:
     command.add_argument("--method", choices=METHODS, help="default: metis if pymetis is installed, else ranges")
     command.add_argument("--data", type=Path, metavar="FOLDER", help="folder with the graphs that --graph names")
     command.add_argument("--scale", type=float, default=1.0, metavar="X", help="size of generated graphs; default 1")
-    command.set_defaults(run=_partition)
+    command.set_defaults(run=_partition, less_memory="--method ranges needs less.")
 
 
 def add_parts_options(parser: argparse.ArgumentParser) -> None:
