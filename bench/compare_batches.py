@@ -43,6 +43,7 @@ from torch_geometric import __version__ as geometric_version
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 from torch_geometric.utils import trim_to_layer
 
+from called_operators import operators
 from checkout import origin
 from rtopk.gnn import Graph, MaxKGNN, NeighborSampler, load
 from rtopk.gnn.layers import MODELS, InputLinear
@@ -273,12 +274,7 @@ def time_steps(networks, batches, repeats, device):
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-# Operators that launch nothing, and what would make the host wait for a GPU.
-VIEWS = set(
-    "alias as_strided as_strided_ col_indices contiguous crow_indices detach empty empty_like empty_strided expand"
-    " expand_as is_nonzero lift_fresh narrow new_empty new_empty_strided permute reshape resize_ resolve_conj"
-    " resolve_neg select slice split squeeze t to transpose unbind unsqueeze values view view_as".split()
-)
+# Operators that would make the host wait for a GPU.
 WAITS = set("_local_scalar_dense nonzero _unique2 unique_dim masked_select bincount".split())
 
 
@@ -292,11 +288,6 @@ def count_calls(networks, batch, device):
         for phase, function in phases_of(call, optimizer, batch).items():
             facts[name][phase], result = count(function, result)
     return facts
-
-
-def operators(profiled):
-    names = [event.name.split("::")[1] for event in profiled.events() if event.name.startswith(("aten::", "rtopk::"))]
-    return [name for name in names if name not in VIEWS]
 
 
 def count_on_gpu(function, argument):

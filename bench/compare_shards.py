@@ -11,10 +11,11 @@
 - maxk: rtopk.distributed.maxk, which sends values alone.
 
 All of them have the same result, which is checked. Bytes are those that a rank receives from the others. Times are
-medians over repetitions of the slowest rank's time; the ways alternate. All ranks are on this machine: the wire is its
-memory. Where they are more than its cores they wait for each other; fastest_us in the JSON has the fastest repetition.
-With --device cuda two ranks share one GPU through gloo, which copies over the host; NCCL has one rank for each
-GPU, so on one GPU it is measured with one rank, where nothing is sent.
+medians over repetitions of the slowest rank's time; the ways alternate. Operators are those of PyTorch's dispatcher in
+a call of rank 0, without views: on a quick wire with few candidates, they are what takes the time. All ranks are on
+this machine: the wire is its memory. Where they are more than its cores they wait for each other; fastest_us in the
+JSON has the fastest repetition. With --device cuda two ranks share one GPU through gloo, which copies over the host;
+NCCL has one rank for each GPU, so on one GPU it is measured with one rank, where nothing is sent.
 """
 
 import argparse
@@ -27,9 +28,11 @@ from pathlib import Path
 
 import torch
 from torch import distributed, multiprocessing
+from torch.profiler import ProfilerActivity, profile
 
 import rtopk
 import rtopk.distributed
+from called_operators import operators
 from checkout import origin
 from rtopk.distributed import exchange
 from whole_file import write_json
@@ -104,16 +107,23 @@ def check(x, k, functions):
             raise SystemExit(f"{name}: results differ from those of one device")
 
 
+def operators_of(function, x, k):
+    """How many operators a call takes. Every rank calls it."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        function(x, k)
+    return len(operators(profiled))
+
+
 def measure(rank, world, port, options, queue):
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
     torch.set_num_threads(1)
     backend = "nccl" if options.device == "cuda" and world == 1 else "gloo"
     distributed.init_process_group(backend, rank=rank, world_size=world)
     cells = []
-    for rows, cols in SHAPES:
+    for rows, cols in options.shapes:
         torch.manual_seed(rank)
         x = torch.randn(rows, cols, device=options.device)
-        for k in KS:
+        for k in options.ks:
             functions = ways(rows, cols, k)
             check(x, k, functions)
             times = {name: [] for name in functions}
@@ -125,6 +135,7 @@ def measure(rank, world, port, options, queue):
             cell = {"ranks": world, "backend": backend, "rows": rows, "cols_of_a_rank": cols, "k": k}
             cell["us"] = {name: statistics.median(spans) for name, spans in times.items()}
             cell["fastest_us"] = {name: min(spans) for name, spans in times.items()}
+            cell["operators"] = {name: operators_of(function, x, k) for name, (function, _) in functions.items()}
             cell["received_bytes"] = {name: (world - 1) * sent for name, (_, sent) in functions.items()}
             cells.append(cell)
             if rank == 0:
@@ -142,17 +153,27 @@ def free_port():
 
 def table(cells):
     names = list(cells[0]["us"])
-    print(f"\n{'ranks':>5} {'of a rank':>12} {'k':>4}  " + " ".join(f"{name:>22}" for name in names))
+    print(f"\n{'ranks':>5} {'of a rank':>12} {'k':>4}  " + " ".join(f"{name:>29}" for name in names))
     for cell in cells:
         shape = f"{cell['rows']} x {cell['cols_of_a_rank']}"
-        columns = (f"{cell['us'][n] / 1e3:9.2f} ms {cell['received_bytes'][n] / 1024:6.0f} KiB" for n in names)
-        print(f"{cell['ranks']:>5} {shape:>12} {cell['k']:>4}  " + " ".join(f"{each:>22}" for each in columns))
+        columns = (
+            f"{cell['us'][n] / 1e3:9.2f} ms {cell['received_bytes'][n] / 1024:6.0f} KiB {cell['operators'][n]:>2} op"
+            for n in names
+        )
+        print(f"{cell['ranks']:>5} {shape:>12} {cell['k']:>4}  " + " ".join(f"{each:>29}" for each in columns))
+
+
+def shape_of(text):
+    rows, _, cols = text.partition("x")
+    return int(rows), int(cols)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if rtopk.info()["gpus"] else "cpu")
     parser.add_argument("--ranks", type=int, nargs="+", help="numbers of processes (2 4; on one GPU 2 1)")
+    parser.add_argument("--shapes", type=shape_of, nargs="+", default=SHAPES, metavar="ROWSxCOLS", help="of each rank")
+    parser.add_argument("--ks", type=int, nargs="+", default=KS)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import io
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -59,17 +60,30 @@ def command(*arguments):
     return {"status": status, "text": text.getvalue()}
 
 
-def die_in_the_second_epoch(out):
+@contextlib.contextmanager
+def rank_1_gets(number, when):
+    """A signal before the update for which `when` holds, of the trainer and the nodes of the epoch before it."""
     train_on = SampledTrainer._train_on
 
-    def killed(trainer, *arguments):
-        if trainer.epoch == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return train_on(trainer, *arguments)
+    def signalled(trainer, seeds, nodes_of_step, done):
+        if when(trainer, done):
+            os.kill(os.getpid(), number)
+        return train_on(trainer, seeds, nodes_of_step, done)
 
     if os.environ["RANK"] == "1":
-        SampledTrainer._train_on = killed
-    sys.exit(cli.main([str(word) for word in (*OPTIONS, "--epochs", 4, "--out", out, "--timeout", 60)]))
+        SampledTrainer._train_on = signalled
+    yield
+    SampledTrainer._train_on = train_on
+
+
+def stop_in_the_second_epoch(*arguments):
+    with rank_1_gets(signal.SIGTERM, lambda trainer, done: trainer.epoch == 1 and done == 512):
+        return command(*arguments)
+
+
+def die_in_the_second_epoch(out):
+    with rank_1_gets(signal.SIGKILL, lambda trainer, done: trainer.epoch == 1):
+        sys.exit(cli.main([str(word) for word in (*OPTIONS, "--epochs", 4, "--out", out, "--timeout", 60)]))
 
 
 def main():
@@ -82,6 +96,12 @@ def main():
         results["whole"] = command("--epochs", 4, "--out", out / "whole")
         results["stopped"] = command("--epochs", 2, "--out", out / "resumed")
         results["resumed"] = command("--epochs", 4, "--out", out / "resumed", "--resume")
+        often = ("--batch", 128, "--epochs", 3)
+        results["often"] = command(*often, "--out", out / "often")
+        results["within"] = stop_in_the_second_epoch(*often, "--out", out / "within")
+        if ranks.rank == 0:
+            shutil.copytree(out / "within", out / "by-one")
+        results["continued"] = command(*often, "--out", out / "within", "--resume")
     report(results)
 
 

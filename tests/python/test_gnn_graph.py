@@ -74,6 +74,17 @@ def test_every_node_has_one_self_loop(weighted):
     assert torch.equal(dense(graph.with_self_loops()), expected)
 
 
+def test_self_loops_where_there_were_none():
+    source, target = torch.randint(20, (2, 90))
+    edges = torch.stack([source, target])
+    loops, without = (Graph.from_edge_index(edges[:, kept], 20) for kept in (source == target, source != target))
+    assert loops.num_edges > 0 and loops.has_self_loops() and not without.has_self_loops()
+    again = Graph.from_edge_index(edges[:, source != target], 20)
+    expected, made = without.with_self_loops(), again.with_self_loops(none_yet=True)
+    assert made.row_starts.equal(expected.row_starts) and made.columns.equal(expected.columns)
+    assert made.has_self_loops() and made.with_self_loops() is made
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_weights_of_a_convolution(weighted):
     graph = random_graph(weighted=weighted).with_self_loops()

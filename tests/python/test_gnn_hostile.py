@@ -384,6 +384,7 @@ FIELDS = [
     (("epoch",), "3", "epoch is '3'; accepted: an integer from 0"),
     (("epoch",), -1, "epoch is -1"),
     (("epoch",), torch.tensor([3, 4]), "epoch is a Tensor"),
+    (("within_epoch",), {"nodes": 1, "losses": [1.0]}, "within_epoch is a dict; accepted: none"),
     (("epoch",), 2, "history is not in order; accepted: epochs from 1 to 2"),
     (("history",), {}, "history is a dict; accepted: a list"),
     (("history", 1), {"epoch": 2}, r"history\[1\] is a dict; accepted: epoch, loss"),

@@ -309,10 +309,10 @@ def whole(data, tmp_path_factory):
 def test_stopped_and_resumed(data, whole, tmp_path, capsys, monkeypatch, epoch):
     step = Trainer.step
 
-    def interrupted(self):
+    def interrupted(self, asked):
         if self.recipe.max_iter and self.epoch == epoch - 1:
             signal.raise_signal(signal.SIGINT)
-        return step(self)
+        return step(self, asked)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "step", interrupted)

@@ -337,6 +337,17 @@ def test_torchrun_with_a_folder_of_parts_stops_at_a_signal(tmp_path, capsys):
     assert result_of(out)["parts"]["parts"] == 2 and result_of(out)["parts"]["exchange"] == "compact"
 
 
+def test_how_long_torchrun_waits_for_a_training_to_save(monkeypatch):
+    """What docs/distributed.md says of it."""
+    launcher = pytest.importorskip("torch.distributed.launcher.api")
+    if not hasattr(launcher.LaunchConfig, "shutdown_timeout"):
+        pytest.skip("this torchrun always waits 30 seconds")
+    monkeypatch.delenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", raising=False)
+    assert launcher.LaunchConfig(1, 1, 1).shutdown_timeout == 30
+    monkeypatch.setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "240")
+    assert launcher.LaunchConfig(1, 1, 1).shutdown_timeout == 240
+
+
 def test_a_folder_of_one_part_needs_no_torchrun(tmp_path, cora):
     folder, out = tmp_path / "parts", tmp_path / "out"
     write_parts(cora, folder, 1)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,9 +11,9 @@ import torch
 
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
-from rtopk.gnn import Graph, GraphError  # noqa: E402
+from rtopk.gnn import Graph, GraphError, cli  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
-from rtopk.gnn.parts import METHODS, files, write_parts  # noqa: E402
+from rtopk.gnn.parts import METHODS, command, files, write_parts  # noqa: E402
 from rtopk.gnn.parts import graph as part_graph  # noqa: E402
 from rtopk.gnn.parts.group import Ranks  # noqa: E402
 from rtopk.gnn.parts.partition import default_method, owners  # noqa: E402
@@ -168,6 +169,40 @@ def test_facts_that_are_refused(tmp_path, small, change):
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(GraphError, match="parts.json"):
         rank_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "method, less",
+    [("ranges", "a machine with more memory"), ("metis", "a machine with more memory, or `partition --method ranges`")],
+)
+def test_a_graph_that_is_too_large_to_cut(method, less):
+    graph = SimpleNamespace(num_nodes=1_000, num_edges=20_000_000_000)
+    of_edge, of_node = files._CUT_BYTES[method]
+    needed = f"{20_000_000_000 * of_edge + 1_000 * of_node:,}"
+    text = (
+        f"huge: cutting it by {method} needs {needed} bytes of memory, and this machine has [0-9,]+; accepted: {less}$"
+    )
+    with pytest.raises(GraphError, match=text):
+        files._check_memory_to_cut(SimpleNamespace(name="huge", graph=graph), method)
+
+
+def test_what_cutting_takes_is_what_was_measured():
+    root = Path(__file__).resolve().parents[2]
+    measured = json.loads((root / "bench/results/partition-memory.json").read_text())["bytes_of_edge_and_node"]
+    page = (root / "docs/distributed.md").read_text()
+    for method, taken in files._CUT_BYTES.items():
+        assert taken == tuple(map(round, measured[method]))
+        assert f"{taken[0]} bytes an edge and {taken[1]} a node" in page
+
+
+def test_what_takes_less_memory_than_metis(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(command, "write_parts", fails)
+    cora = Path(__file__).parent.parent / "data" / "cora.npz"
+    assert cli.main(["partition", "--graph", str(cora), "--parts", "2", "--out", str(tmp_path / "parts")]) == 1
+    assert capsys.readouterr().err == "error: there is not enough memory. --method ranges needs less.\n"
 
 
 def test_a_write_that_fails_leaves_no_parts_json(tmp_path, small, monkeypatch):

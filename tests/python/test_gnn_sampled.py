@@ -1,16 +1,18 @@
 """Training by sampled neighbourhoods: resumed bit for bit, from the command line, and on two ranks."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
-from gnn_batches_ranks import few_nodes, of_two_ranks  # noqa: E402
+from gnn_batches_ranks import OPTIONS, few_nodes, of_two_ranks  # noqa: E402
 from ranks import end_of_ranks, run_ranks  # noqa: E402
-from rtopk.gnn import Graph, SparseFeatures, cli  # noqa: E402
+from rtopk.gnn import Graph, MaxKGNN, SparseFeatures, cli  # noqa: E402
 from rtopk.gnn.batches import SampledTrainer  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
@@ -60,6 +62,32 @@ def test_resumed_equals_uninterrupted(cora, model, tmp_path, device):
         assert torch.equal(resumed.network.state_dict()[name], value)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_stopped_within_an_epoch_equals_uninterrupted(cora, model, tmp_path, device):
+    """In the second epoch, after two of its six updates."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        whole = to_the_end(trainer_of(cora, device, model=model, epochs=3))
+        first = trainer_of(cora, device, model=model, epochs=3)
+        first.evaluate(first.step(lambda: False))
+        answers = iter([False, True])
+        assert first.step(lambda: next(answers)) is None
+        assert first.position() == "epoch 1 and 512 of 1,354 nodes" and first.result()["nodes_of_next_epoch"] == 512
+        first.save(tmp_path / "checkpoint.pt")
+        torch.manual_seed(1)
+        resumed = trainer_of(cora, device, model=model, epochs=3)
+        resumed.resume(tmp_path / "checkpoint.pt")
+        assert [len(seeds) for seeds, _ in resumed.mini_batches()] == [256] * 3 + [74]
+        to_the_end(resumed)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert resumed.history == whole.history and resumed.within_epoch is None
+    for name, value in whole.network.state_dict().items():
+        assert torch.equal(resumed.network.state_dict()[name], value)
+    with pytest.raises(TrainingError, match="epochs is 1, and .* is in epoch 2; accepted: 2 or more"):
+        trainer_of(cora, device, model=model, epochs=1).resume(tmp_path / "checkpoint.pt")
+
+
 def test_epochs_differ_and_visit_every_training_node_once(cora):
     trainer = trainer_of(cora, model="sage", epochs=2)
     orders = []
@@ -69,6 +97,40 @@ def test_epochs_differ_and_visit_every_training_node_once(cora):
         orders.append(torch.cat(seeds))
         trainer.step()
     assert orders[0].sort().values.equal(cora.train) and not orders[0].equal(orders[1])
+
+
+@pytest.mark.parametrize("model, baseline", [*((model, None) for model in MODELS), ("gcn", "dense")])
+def test_self_loops_of_mini_batches(cora, model, baseline, monkeypatch):
+    """Those of Graph.with_self_loops(), and nothing of a step after the sampling waits for a GPU."""
+    cora = replace(cora, features=torch.randn(cora.graph.num_nodes, 20))  # rows of sparse ones are counted
+    trainer = trainer_of(cora, model=model, baseline=baseline, dropout=0.0)
+    batch = trainer.sampler.sample(cora.train[:50], torch.Generator().manual_seed(1))
+    options = {"add_self_loops": False} if model == "gcn" else {}
+    options |= {"num_layers": 2, "k": 8, "dense": baseline == "dense"}
+    plain = MaxKGNN(model, 20, 32, cora.classes, **options)
+    plain.load_state_dict(trainer.network.state_dict())
+    expected = plain(cora.features[batch.nodes], [graph.with_self_loops() for graph in batch.graphs()])
+    results = []
+    trainer.network.register_forward_hook(lambda module, arguments, result: results.append(result.detach().clone()))
+    monkeypatch.setattr(trainer.sampler, "sample", lambda seeds, generator: batch)
+    trainer.optimizer = torch.optim.SGD(trainer.network.parameters(), lr=0.1)  # on a CPU, Adam reads its step
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        trainer._train_on(batch.nodes[:50], 50, 0)
+    assert torch.equal(results[0], expected)
+    called = {event.name for event in profiled.events()}
+    if baseline is None:
+        assert not called & {f"aten::{name}" for name in ("_local_scalar_dense", "nonzero", "masked_select", "unique")}
+
+
+def test_graphs_that_have_self_loops_already(cora):
+    """Each node still has one, in every mini-batch."""
+    assert not cora.graph.has_self_loops()
+    trainer = trainer_of(cora.with_graph(cora.graph.with_self_loops()), model="sage", sample="-1,-1")
+    graphs = []
+    trainer.network.register_forward_pre_hook(lambda module, arguments: graphs.extend(arguments[1]))
+    trainer._train_on(cora.train[:50], 50, 0)
+    for graph in graphs:
+        assert (graph._rows() == graph.columns).sum() == graph.num_nodes
 
 
 def test_several_labels_a_node():
@@ -90,6 +152,28 @@ def test_rows_of_sparse_features(device):
         rows = sparse[nodes]
         assert rows.shape == (len(nodes), 6) and rows.to_dense().cpu().equal(dense[nodes.cpu()])
         assert rows.matrices[1].to_dense().cpu().equal(dense[nodes.cpu()].t())
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        ([], "within_epoch is a list; accepted: losses, nodes, or none"),
+        ({"nodes": 1}, "within_epoch is a dict; accepted: losses, nodes, or none"),
+        ({"nodes": "1", "losses": [1.0]}, "within_epoch.nodes is '1'; accepted: an integer from 0"),
+        ({"nodes": 0, "losses": [1.0]}, "within_epoch.nodes is 0; accepted: 1 or more"),
+        ({"nodes": 1354, "losses": [1.0]}, "within_epoch.nodes is 1354; accepted: 1 to 1353"),
+        ({"nodes": 256, "losses": 1.0}, "within_epoch.losses is 1.0; accepted: a number for each rank"),
+        ({"nodes": 256, "losses": []}, "within_epoch.losses is a list; accepted: a number for each rank"),
+        ({"nodes": 256, "losses": [1.0, float("nan")]}, r"within_epoch.losses\[1\] is nan; accepted: a finite number"),
+    ],
+)
+def test_checkpoints_within_an_epoch_that_cannot_be(cora, tmp_path, value, text):
+    trainer, path = trainer_of(cora, model="sage"), tmp_path / "checkpoint.pt"
+    trainer.save(path)
+    torch.save(torch.load(path, weights_only=True) | {"within_epoch": value}, path)
+    with pytest.raises(TrainingError, match=f"checkpoint.pt cannot be read as a checkpoint: {text}"):
+        trainer.resume(path)
+    assert trainer.within_epoch is None
 
 
 # ---- The command line ----
@@ -169,6 +253,31 @@ def test_two_ranks_resume_bit_for_bit(two_ranks):
         assert torch.equal(resumed["network"][name], value)
     result = json.loads((out / "whole" / "result.json").read_text())
     assert result["ranks"] == 2 and result["recipe"]["batch"] == 1024
+
+
+def test_a_signal_to_one_rank_stops_both_after_a_mini_batch(two_ranks):
+    out, results = two_ranks
+    assert [of_rank["within"]["status"] for of_rank in results] == [130, 130]
+    assert results[1]["within"]["text"] == "\nstopping after this mini-batch\n"
+    assert "stopped after epoch 1 and 768 of 1,354 nodes; --resume continues" in results[0]["within"]["text"]
+    assert [of_rank["continued"]["status"] for of_rank in results] == [0, 0], results
+    assert "continuing after epoch 1 and 768 of 1,354 nodes" in results[0]["continued"]["text"]
+    whole, continued = (torch.load(out / name / "checkpoint.pt", weights_only=True) for name in ("often", "within"))
+    assert whole["history"] == continued["history"] and continued["within_epoch"] is None
+    for name, value in whole["network"].items():
+        assert torch.equal(continued["network"][name], value)
+
+
+def test_one_rank_continues_an_epoch_of_two(two_ranks, capsys):
+    out, _ = two_ranks
+    options = [*OPTIONS, "--batch", 128, "--epochs", 3, "--out", out / "by-one", "--resume"]
+    assert cli.main(list(map(str, options))) == 0
+    torch.use_deterministic_algorithms(False)
+    assert "continuing after epoch 1 and 768 of 1,354 nodes" in capsys.readouterr().out
+    history = json.loads((out / "by-one" / "result.json").read_text())["history"]
+    whole = json.loads((out / "often" / "result.json").read_text())["history"]
+    # Without the losses of the two ranks it would be about half.
+    assert history[1]["loss"] == pytest.approx(whole[1]["loss"], rel=0.1)
 
 
 def test_a_killed_rank_ends_the_other_and_leaves_a_whole_checkpoint(tmp_path):

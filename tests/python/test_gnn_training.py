@@ -377,11 +377,11 @@ def test_a_second_ctrl_c_keeps_the_best(cora, tmp_path, monkeypatch):
     trainer = Trainer(cora, Recipe(**BRIEF), "cpu")
     step = trainer.step
 
-    def interrupted():
+    def interrupted(asked):
         if trainer.epoch == 2:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
-        return step()
+        return step(asked)
 
     monkeypatch.setattr(trainer, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import prod
 from weakref import WeakKeyDictionary
 
@@ -57,13 +58,13 @@ class Call:
         # A shape with more dimensions than there are words loses how its first ones are arranged.
         shape = self.shape if len(self.shape) <= _OTHER_DIMS else (prod(self.shape[:-6]), *self.shape[-6:])
         dims = [*shape, *[0] * (_OTHER_DIMS - len(shape))]
-        numbers = [1, FUNCTIONS.index(self.function), DTYPES.index(self.dtype), len(self.shape), *dims]
+        numbers = [1, FUNCTIONS.index(self.function), DTYPES.index(self.dtype), len(shape), *dims]
         return [*numbers, self.dim, self.k, self.largest, self.sorted, self.size]
 
     @staticmethod
     def of(words: list[int]) -> Call:
         _, function, dtype, count, *rest = words
-        shape, (dim, k, largest, sorted, size) = rest[: min(count, _OTHER_DIMS)], rest[_OTHER_DIMS:]
+        shape, (dim, k, largest, sorted, size) = rest[:count], rest[_OTHER_DIMS:]
         order = (bool(largest), bool(sorted))
         return Call(FUNCTIONS[function], DTYPES[dtype], tuple(shape), dim, k, *order, size)
 
@@ -71,21 +72,30 @@ class Call:
 _NAMES = {"shape": "the shape of the input without the selected dimension"}
 
 
-def agreed(headers: list[list[int]]) -> list[Call]:
-    """The calls of all ranks. An error if a rank refused its arguments, or if they differ: the same on every rank."""
+def agreed_sizes(headers: list[list[int]]) -> list[int]:
+    """The size of every rank's shard, which is the last word. An error if a rank refused its arguments, or if they
+    differ: the same on every rank."""
+    if any(words[:-1] != headers[0][:-1] for words in headers) or headers[0][0] != 1:
+        raise _difference(headers)
+    return [words[-1] for words in headers]
+
+
+def _difference(headers: list[list[int]]) -> Exception:
     refused = [rank for rank, words in enumerate(headers) if words[0] != 1]
     if refused:
-        raise RuntimeError(f"rank {refused[0]} of the group refused the arguments that it was called with")
+        return RuntimeError(f"rank {refused[0]} of the group refused the arguments that it was called with")
     calls = [Call.of(words) for words in headers]
-    for name in ("function", "dtype", "shape", "dim", "k", "largest", "sorted"):
-        values = [getattr(call, name) for call in calls]
-        for rank, value in enumerate(values):
-            if value != values[0]:
-                raise ValueError(
-                    f"{_NAMES.get(name, name)} is {_shown(values[0])} on rank 0 of the group and {_shown(value)} on"
-                    f" rank {rank}; accepted: the same on every rank"
-                )
-    return calls
+    name, rank = next(
+        (name, rank)
+        for name in ("function", "dtype", "shape", "dim", "k", "largest", "sorted")
+        for rank, call in enumerate(calls)
+        if getattr(call, name) != getattr(calls[0], name)
+    )
+    first, other = (_shown(getattr(call, name)) for call in (calls[0], calls[rank]))
+    return ValueError(
+        f"{_NAMES.get(name, name)} is {first} on rank 0 of the group and {other} on rank {rank}; accepted: the same on"
+        " every rank"
+    )
 
 
 def _shown(value):
@@ -144,7 +154,7 @@ class Layout:
 
     def _part(self, buffers, begin, dtype):
         length = self.rows * self.count * dtype.itemsize
-        return buffers[:, begin : begin + length].view(dtype).unflatten(1, (self.rows, self.count))
+        return buffers.narrow(1, begin, length).view(dtype).view(len(buffers), self.rows, self.count)
 
 
 _NO_CALL = Layout(_HEADER, torch.uint8, 0, 0, 0)
@@ -194,14 +204,15 @@ def gather(call: Call, values: torch.Tensor, indices: torch.Tensor, group, sizes
     """The candidates of all ranks. `values` and `indices` are this one's: (rows, the lower of k and its size)."""
     if sizes is not None:
         layout = Layout.of(call, sizes, header=False)
-        buffers = _gathered(_filled(layout, [], values, indices), group)
+        buffers = _gathered(_filled(layout, None, values, indices), group)
     else:
         history = _histories.setdefault(group, _History())
         layout, wanted = None, history.expected()
         while layout != wanted:
             layout = wanted
-            buffers = _gathered(_filled(layout, call.words(), values, indices, layout.fits(call)), group)
-            sizes = [each.size for each in agreed(buffers[:, :_HEADER].view(torch.int64).tolist())]
+            header = _header(call, values.device)
+            buffers = _gathered(_filled(layout, header, values, indices, layout.fits(call)), group)
+            sizes = agreed_sizes(buffers.narrow(1, 0, _HEADER).view(torch.int64).tolist())
             wanted = Layout.of(call, sizes, header=True)
         history.add(layout)
     counts = [min(call.k, size) for size in sizes]
@@ -216,15 +227,23 @@ def refuse(device: torch.device, group) -> None:
     _gathered(torch.zeros(layout.bytes, dtype=torch.uint8, device=device), group)
 
 
-def _filled(layout, words, values, indices, fits=True):
-    buffer = torch.zeros(1, layout.bytes, dtype=torch.uint8, device=values.device)
-    if words:
-        buffer[:, :_HEADER].view(torch.int64).copy_(torch.tensor([words]))
+@lru_cache(maxsize=_REMEMBERED)
+def _header(call, device):
+    """The bytes of the header: made once, since a copy to a GPU takes longer than the rest of it."""
+    return torch.tensor([call.words()], device=device).view(torch.uint8)
+
+
+def _filled(layout, header, values, indices, fits=True):
+    # What is not written here is not read either: the gaps between parts, and the places of candidates that a rank
+    # lacks; of a layout that does not fit, all but the header.
+    buffer = torch.empty(1, layout.bytes, dtype=torch.uint8, device=values.device)
+    if header is not None:
+        buffer.narrow(1, 0, _HEADER).copy_(header)
     if fits:
         count = values.shape[1]
-        layout.values(buffer)[0, :, :count] = values
+        layout.values(buffer).narrow(2, 0, count).copy_(values)
         if layout.index_bytes:
-            layout.indices(buffer)[0, :, :count] = indices
+            layout.indices(buffer).narrow(2, 0, count).copy_(indices)
     return buffer[0]
 
 

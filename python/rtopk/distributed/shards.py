@@ -196,11 +196,26 @@ def _topk_of_shards(input, k, dim, largest, sorted, sizes, group):
     _, _, candidates = _gathered("topk", input, k, dim, largest, sorted, sizes, group)
     values, places = _best(candidates, k, largest, sorted)
     starts = [0, *accumulate(candidates.sizes)]
-    shards = zip(candidates.indices, candidates.counts, starts, strict=False)
-    indices = torch.cat([shard[:, :count].to(torch.int64) + start for shard, count, start in shards], dim=1)
-    values, indices = (_along(each, input, dim) for each in (values, indices.gather(1, places)))
+    indices = _picked(candidates, places).add_(_starts_at(places, candidates, starts))
     first = torch.full((), starts[group_of_name(group).rank()], dtype=torch.int64, device=input.device)
-    return values, indices, first
+    return _along(values, input, dim), _along(indices, input, dim), first
+
+
+def _picked(candidates, places):
+    """The indices in their shards of the candidates at `places`, int64."""
+    indices = candidates.indices
+    dtype = indices.dtype
+    indices = indices.view(torch.int16) if dtype is torch.uint16 else indices  # torch cannot gather uint16
+    return _side_by_side(indices, candidates.counts).gather(1, places).view(dtype).to(torch.int64)
+
+
+def _starts_at(places, candidates, starts):
+    """The index in the whole at which the shard begins that each of the candidates at `places` is from."""
+    counts, sizes = candidates.counts, candidates.sizes
+    if len(set(sizes)) == 1:
+        return places // max(counts[0], 1) * sizes[0]
+    shards = zip(counts, starts, strict=False)
+    return torch.cat([places.new_full((count,), start) for count, start in shards]).take(places)
 
 
 @register_fake("rtopk::topk_of_shards")
@@ -235,12 +250,13 @@ def _kept_of_shards(input, k, dim, largest, sizes, group, function):
     among the best of all."""
     values, indices, candidates = _gathered(function, input, k, dim, largest, True, sizes, group)
     _, places = _best(candidates, k, largest, sorted=False)
-    # The candidates of this rank lie side by side, so their places among all tell which of them are selected.
+    selected = torch.zeros(len(places), sum(candidates.counts), dtype=torch.bool, device=places.device)
+    # The candidates of this rank lie side by side among all.
     before = sum(candidates.counts[: group_of_name(group).rank()])
-    kept = _scattered(torch.ones_like(places, dtype=torch.bool), places - before, indices.shape, 1)
+    kept = selected.scatter_(1, places, True).narrow(1, before, indices.shape[1]).contiguous()
     # As bits, since torch may make all NaN the same one.
     bits = values.view(_BITS[values.element_size()])
-    written = torch.where(kept, bits, 0) if function == "maxk" else kept
+    written = bits * kept if function == "maxk" else kept
     result = written.new_zeros(len(written), input.shape[dim]).scatter_(1, indices, written)
     result = result.view(input.dtype) if function == "maxk" else result
     return tuple(_along(each, input, dim) for each in (result, indices, kept))
@@ -284,21 +300,33 @@ def _gathered(function, input, k, dim, largest, sorted, sizes, group) -> tuple[T
         if sizes is None:
             refuse(input.device, ranks)
         raise
-    values, indices = (each.movedim(dim, -1).reshape(prod(shape), min(k, size)) for each in best)
+    values, indices = (_as_rows(each, dim) for each in best)
     call = Call(function, input.dtype, shape, dim, k, largest, sorted, size)
     return values, indices, gather(call, values, indices, ranks, sizes)
 
 
 def _best(candidates, k, largest, sorted):
     """Values and places of the k best among the candidates of all ranks, (rows, k) each."""
-    shards = zip(candidates.values, candidates.counts, strict=True)
-    return OPS.topk.default(torch.cat([values[:, :count] for values, count in shards], dim=1), k, 1, largest, sorted)
+    return OPS.topk.default(_side_by_side(candidates.values, candidates.counts), k, 1, largest, sorted)
+
+
+def _side_by_side(parts, counts):
+    """(rows, all of them) from (ranks, rows, the highest count): without the places that are empty."""
+    if min(counts) == max(counts):
+        return parts.transpose(0, 1).reshape(parts.shape[1], sum(counts))
+    return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+
+
+def _as_rows(tensor, dim):
+    """(rows, size of the dimension)."""
+    last = tensor if dim == tensor.dim() - 1 else tensor.movedim(dim, -1)
+    return last if last.dim() == 2 else last.reshape(prod(last.shape[:-1]), last.shape[-1])
 
 
 def _along(results, input, dim):
     """Results of rows, (rows, any number), with the dimensions of the input."""
-    shape = input.movedim(dim, -1).shape[:-1]
-    return results.view(*shape, results.shape[1]).movedim(-1, dim).contiguous()
+    results = results.view(*input.shape[:dim], *input.shape[dim + 1 :], results.shape[1])
+    return results if dim == input.dim() - 1 else results.movedim(-1, dim).contiguous()
 
 
 def _scattered(values, places, shape, dim):

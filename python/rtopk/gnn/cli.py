@@ -44,8 +44,9 @@ graphs have 3 layers, dropout 0.5, lr 0.003 and 200 epochs. Options change any o
 The folder --out gets result.json (all figures), best.pt (the parameters with the best validation score) and
 checkpoint.pt, from which --resume continues. They are saved after the first evaluation, then every minute, and at the
 end. On a CPU, and on a GPU with --deterministic, a resumed run gives the same bits as one without a break. Ctrl-C or
-SIGTERM finishes the epoch, saves all of them and stops. A run that was stopped, or that has another recipe, is not
-overwritten: --resume it, or give another --out. Only one run at a time may write to a folder.
+SIGTERM finishes the epoch, or with --sample the mini-batch, saves all of them and stops. A run that was stopped, or
+that has another recipe, is not overwritten: --resume it, or give another --out. Only one run at a time may write to a
+folder.
 
 examples:
   python -m rtopk.gnn train --graph wordnet --model sage --hidden 256 --k 32
@@ -175,7 +176,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         if not out_of_memory:
             raise
         reason = str(error).splitlines()[0] if str(error) else "there is not enough memory."
-        print(f"error: {printable(reason)} A smaller --hidden, --k or --scale needs less.", file=sys.stderr)
+        advice = getattr(arguments, "less_memory", "A smaller --hidden, --k or --scale needs less.")
+        print(f"error: {printable(reason)} {advice}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

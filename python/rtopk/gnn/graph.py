@@ -158,17 +158,27 @@ class Graph:
         weights = None if self.weights is None else self.weights[:edges]
         return Graph(self.row_starts[: targets + 1], self.columns[:edges], weights, num_sources=sources, check=False)
 
-    def with_self_loops(self) -> Graph:
+    def with_self_loops(self, *, none_yet: bool = False) -> Graph:
         """The graph with exactly one edge from every node to itself. If a node has such edges, the last one is kept
         with its weight; otherwise a new one has weight 1. PyTorch Geometric's ``add_remaining_self_loops`` does the
-        same. Sources that are no targets have no row; :meth:`gcn_normalized` counts their new edge."""
-        return self if self._others_have_loops else self._once("self loops", self._add_self_loops)
+        same. Sources that are no targets have no row; :meth:`gcn_normalized` counts their new edge.
 
-    def _add_self_loops(self) -> Graph:
+        Args:
+            none_yet: the caller knows that no node has such an edge. Then nothing waits for a GPU.
+        """
+        return self if self._others_have_loops else self._once("self loops", lambda: self._add_self_loops(none_yet))
+
+    def has_self_loops(self) -> bool:
+        """Whether any node has an edge to itself. Waits for a GPU."""
+        nodes = torch.arange(self.num_nodes, dtype=self.columns.dtype, device=self.device)
+        rows = torch.repeat_interleave(nodes, self.row_starts.diff(), output_size=self.num_edges)
+        return bool((rows == self.columns).any())
+
+    def _add_self_loops(self, none_yet: bool) -> Graph:
         self._check_targets_among_sources()
         starts, columns, weights, _ = self._with_own_edges(_SELF_LOOP)
         kept = columns >= 0  # the others are empty places, where loops were that went away
-        if not bool(kept.all()):
+        if not none_yet and not bool(kept.all()):
             starts = _partial_sums(kept)[starts.long()]
             columns, weights = columns[kept], None if weights is None else weights[kept]
         with_loops = Graph(starts, columns, weights, num_sources=self.num_sources, check=False)

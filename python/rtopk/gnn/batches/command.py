@@ -8,9 +8,9 @@ from pathlib import Path
 
 from .._atomic import locked
 from ..data import load
-from ..parts.command import LastingInterruption, joined_by
+from ..parts.command import joined_by
 from ..recipe import check_recipe, recipe_for
-from ..training import CHECKPOINT, begin, status_of, train
+from ..training import CHECKPOINT, Interruption, begin, status_of, train
 from ..training.files import check_all_replaceable
 from .trainer import SampledTrainer
 
@@ -58,7 +58,7 @@ def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:
         ranks.agree({f"the graph's {name}": value for name, value in trainer.graph_facts().items()})
         ranks.together(lambda: begin(trainer, out, arguments.resume, show=writes))
         ranks.agree({"the checkpoint": trainer.saved_in.get(CHECKPOINT)})
-        interruption = stack.enter_context(LastingInterruption())
+        interruption = stack.enter_context(Interruption("mini-batch", lasting=ranks.world > 1))
         finished = train(trainer, out if writes else None, show=writes, has_lock=True, interruption=interruption)
         return status_of(trainer, finished, show=writes)
 

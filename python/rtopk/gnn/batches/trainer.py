@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from ..data import Dataset
 from ..parts.group import Ranks, named_failure
 from ..recipe import Recipe
 from ..sampling import NeighborSampler
+from ..training.checkpoint import WithinEpoch
 from ..training.trainer import Trainer, matmul_precision
 
 
@@ -32,9 +33,10 @@ def _named_wire_failure() -> Iterator[None]:
 class SampledTrainer(Trainer):
     """A :class:`Trainer` whose epoch is a pass over the training nodes, in mini-batches and in random order.
 
-    With several ranks, each step takes a mini-batch on every rank, and torch's DistributedDataParallel averages the
-    gradients. All random numbers of an epoch follow from seed, epoch and rank, so a run that is resumed by as many
-    ranks gives the same bits. Scores are those of the whole graph, with all neighbours; every rank computes them.
+    With several ranks, each update takes a mini-batch on every rank, and torch's DistributedDataParallel averages the
+    gradients. All random numbers of an update follow from seed, epoch, rank, and how many nodes the epoch has trained
+    on before it. So a run that is stopped between two updates, and resumed by as many ranks, gives the same bits.
+    Scores are those of the whole graph, with all neighbours; every rank computes them.
 
     Args:
         dataset: what to train on.
@@ -45,35 +47,62 @@ class SampledTrainer(Trainer):
     def __init__(self, dataset: Dataset, recipe: Recipe, ranks: Ranks) -> None:
         self._ranks = ranks
         super().__init__(dataset, recipe, ranks.device, eager=True)
-        # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them.
-        self.sampler = NeighborSampler(dataset.graph.to(self.device), recipe.fanouts)
+        # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them. GCN does so itself.
+        graph = dataset.graph.to(self.device)
+        self._adds_loops = recipe.self_loops and recipe.model != "gcn"
+        self._has_none = self._adds_loops and not graph.has_self_loops()
+        self.sampler = NeighborSampler(graph, recipe.fanouts)
+        self._generator = torch.Generator(self.device)  # of the sampler
         self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
 
-    def eager_step(self) -> torch.Tensor:
-        """An epoch: all mini-batches. Returns the mean loss of the training nodes. Does not count as an epoch."""
-        torch.manual_seed(self._seed("dropout", self._ranks.rank))
-        generator = torch.Generator(self.device).manual_seed(self._seed("sampling", self._ranks.rank))
+    def step(self, asked: Callable[[], bool] = lambda: False) -> torch.Tensor | None:
+        """The mini-batches that are left of the epoch. Returns the mean loss of the training nodes; None if any rank
+        was asked to stop between two of them."""
         self.network.train()
-        total = torch.zeros((), device=self.device)
+        done, total = self._done(), self._own_loss()
         with matmul_precision(self.recipe.precision), _named_wire_failure():
-            for seeds, nodes_of_step in self.mini_batches():
-                total += self._train_on(seeds, nodes_of_step, generator)
+            for count, (seeds, nodes_of_step) in enumerate(self.mini_batches()):
+                if count > 0 and self.on_any_rank(asked()):
+                    self.within_epoch = WithinEpoch(done, self._of_every_rank(total))
+                    return None
+                total += self._train_on(seeds, nodes_of_step, done)
+                done += nodes_of_step
+        self.epoch, self.within_epoch = self.epoch + 1, None
         return self._ranks.add_up(total) / len(self.data.train)
 
     def mini_batches(self) -> Iterator[tuple[torch.Tensor, int]]:
-        """The nodes of this rank in each step of the epoch, and how many all ranks have together. Every rank takes as
-        many steps; in the last one a rank may have fewer nodes, or none."""
+        """The nodes of this rank in each update that is left of the epoch, and how many all ranks have together. Every
+        rank takes as many updates; in the last one a rank may have fewer nodes, or none."""
         generator = torch.Generator().manual_seed(self._seed("order"))
         order = torch.randperm(len(self.data.train), generator=generator).to(self.device)
-        for part in self.data.train[order].split(self.recipe.batch * self._ranks.world):
+        for part in self.data.train[order[self._done() :]].split(self.recipe.batch * self._ranks.world):
             yield part[self._ranks.rank :: self._ranks.world], len(part)
 
-    def _train_on(self, seeds: torch.Tensor, nodes_of_step: int, generator: torch.Generator) -> torch.Tensor:
+    def _done(self) -> int:
+        """The nodes of the epoch that have been trained on."""
+        return 0 if self.within_epoch is None else self.within_epoch.nodes
+
+    def _own_loss(self) -> torch.Tensor:
+        """The sum of the losses of this rank in the epoch. Where other ranks continue than were stopped, the first one
+        has the sum of all."""
+        losses = [0.0] if self.within_epoch is None else self.within_epoch.losses
+        if len(losses) != self._ranks.world:
+            losses = [sum(losses)] + [0.0] * (self._ranks.world - 1)
+        return torch.tensor(losses[self._ranks.rank], device=self.device)
+
+    def _of_every_rank(self, number: torch.Tensor) -> list[float]:
+        numbers = torch.zeros(self._ranks.world, device=self.device)
+        numbers[self._ranks.rank] = number
+        return self._ranks.add_up(numbers).tolist()
+
+    def _train_on(self, seeds: torch.Tensor, nodes_of_step: int, done: int) -> torch.Tensor:
         """One update. Returns the sum of the losses of the seeds."""
-        batch = self.sampler.sample(seeds, generator)
+        torch.manual_seed(self._seed("dropout", self._ranks.rank, done))
+        self._generator.manual_seed(self._seed("sampling", self._ranks.rank, done))
+        batch = self.sampler.sample(seeds, self._generator)
         graphs = batch.graphs()
-        if self.recipe.self_loops:
-            graphs = [graph.with_self_loops() for graph in graphs]
+        if self._adds_loops:
+            graphs = [graph.with_self_loops(none_yet=self._has_none) for graph in graphs]
         self.optimizer.zero_grad(set_to_none=True)
         result = self._trained(self.data.features[batch.nodes], graphs)
         loss = self._summed_loss(result, self.data.labels[seeds])
@@ -93,7 +122,11 @@ class SampledTrainer(Trainer):
         return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
     def on_any_rank(self, asked: bool) -> bool:
-        return bool(self._ranks.add_up(torch.tensor(int(asked), device=self.device)))
+        return self._ranks.any_of(asked)
+
+    def position(self) -> str:
+        within = "" if self.within_epoch is None else f" and {self._done():,} of {self.train_count():,} nodes"
+        return super().position() + within
 
     def result(self) -> dict:
-        return super().result() | {"ranks": self._ranks.world}
+        return super().result() | {"ranks": self._ranks.world, "nodes_of_next_epoch": self._done()}

@@ -133,12 +133,14 @@ def open_plain(path: Path):
     return path.open("rb")
 
 
-def check_memory(path: Path, needed: int) -> None:
+def check_memory(what: object, needed: int, accepted: str = "") -> None:
+    """An error if something needs more memory than this machine has. `accepted`: what would need less."""
     if not hasattr(os, "sysconf"):
         return
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
-        raise GraphError(f"{path} needs {needed:,} bytes of memory, and this machine has {there:,}")
+        accepted = accepted and f"; accepted: {accepted}"
+        raise GraphError(f"{what} needs {needed:,} bytes of memory, and this machine has {there:,}{accepted}")
 
 
 def _check_members(members: list[zipfile.ZipInfo], end: int) -> None:

@@ -42,7 +42,7 @@ def add_partition_command(commands) -> None:
     command.add_argument("--method", choices=METHODS, help="default: metis if pymetis is installed, else ranges")
     command.add_argument("--data", type=Path, metavar="FOLDER", help="folder with the graphs that --graph names")
     command.add_argument("--scale", type=float, default=1.0, metavar="X", help="size of generated graphs; default 1")
-    command.set_defaults(run=_partition)
+    command.set_defaults(run=_partition, less_memory="--method ranges needs less.")
 
 
 def add_parts_options(parser: argparse.ArgumentParser) -> None:
@@ -86,14 +86,6 @@ def joined_by(arguments: argparse.Namespace) -> contextlib.AbstractContextManage
     return joined(device, timeout, {"--" + name.replace("_", "-"): value for name, value in given.items()})
 
 
-class LastingInterruption(Interruption):
-    """Ctrl-C reaches every rank, and torchrun then sends a signal of its own: the second one is not the user's."""
-
-    def _handle(self, *_) -> None:
-        if not self.asked:
-            super()._handle()
-
-
 def train_in_parts(arguments: argparse.Namespace, changes: dict) -> int:
     """`train` on the ranks of torchrun. Rank 0 writes the results and prints.
 
@@ -122,7 +114,7 @@ def train_in_parts(arguments: argparse.Namespace, changes: dict) -> int:
         trainer = PartTrainer(part, facts, recipe, ranks)
         ranks.together(lambda: begin(trainer, out, arguments.resume, show=writes))
         ranks.agree({"the checkpoint": trainer.saved_in.get(CHECKPOINT)})
-        interruption = stack.enter_context(LastingInterruption())
+        interruption = stack.enter_context(Interruption(lasting=ranks.world > 1))
         finished = train(trainer, out if writes else None, show=writes, has_lock=True, interruption=interruption)
         return status_of(trainer, finished, show=writes)
 

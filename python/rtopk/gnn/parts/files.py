@@ -15,7 +15,7 @@ from .._aggregate import index_type
 from .._atomic import locked, write_whole
 from .._text import printable, short
 from ..data import Dataset, GraphError
-from ..data._arrays import ArrayFile, open_plain
+from ..data._arrays import ArrayFile, check_memory, open_plain
 from ..data._checks import MAX_FEATURES, check_numbers, check_starts, read_numbers, read_rows
 from ..data.dataset import MAX_CLASSES
 from ..features import SparseFeatures
@@ -29,6 +29,8 @@ from .split import ROLES, split
 FACTS = "parts.json"
 _FORMAT = "rtopk graph in parts, 1"
 _MAX_FACTS = 1 << 24  # bytes of parts.json
+# Bytes of an edge and of a node that cutting takes, without features: bench/partition_memory.py
+_CUT_BYTES = {"metis": (122, 466), "ranges": (59, 231)}
 _SPARSE = ("x_shape", "x_indptr", "x_indices", "x_data")
 _PLAIN = ("ids", "boundary", "send_rows", "send_counts", "receive_counts")
 _GRAPH = ("indptr", "indices", "boundary_indptr", "boundary_indices")
@@ -81,6 +83,7 @@ def write_parts(dataset: Dataset, folder: Path, parts: int, method: str | None =
     if dataset.graph.weights is not None:
         raise GraphError(f"{dataset.name}: the graph has weights; accepted: a graph without weights")
     method = default_method() if method is None else method
+    _check_memory_to_cut(dataset, method)
     owner = owners(dataset.graph, parts, method)
     with locked(folder):
         (folder / FACTS).unlink(missing_ok=True)  # the parts that it names are about to change
@@ -108,6 +111,14 @@ def write_parts(dataset: Dataset, folder: Path, parts: int, method: str | None =
         )
         write_whole(folder / FACTS, (json.dumps({"format": _FORMAT} | asdict(facts), indent=1) + "\n").encode())
     return facts
+
+
+def _check_memory_to_cut(dataset: Dataset, method: str) -> None:
+    """An error now, and not after hours in which METIS works and the memory runs out."""
+    of_edge, of_node = _CUT_BYTES.get(method, (0, 0))
+    needed = of_edge * dataset.graph.num_edges + of_node * dataset.graph.num_nodes
+    less = "a machine with more memory" + (", or `partition --method ranges`" if method == "metis" else "")
+    check_memory(f"{dataset.name}: cutting it by {method}", needed, less)
 
 
 def _npz(arrays: dict[str, torch.Tensor]) -> memoryview:

@@ -99,8 +99,10 @@ class PartGraph(Graph):
         """The edges into own nodes, from here and from other ranks."""
         return self.num_edges + self.boundary.columns.numel()
 
-    def _add_self_loops(self) -> PartGraph:
-        return PartGraph(super()._add_self_loops(), self.boundary, self.exchange)
+    def _add_self_loops(self, none_yet: bool) -> PartGraph:
+        with_loops = PartGraph(super()._add_self_loops(none_yet), self.boundary, self.exchange)
+        with_loops._others_have_loops = True
+        return with_loops
 
     def gcn_with_self_loops(self) -> PartGraph:
         return self.with_self_loops().gcn_normalized()

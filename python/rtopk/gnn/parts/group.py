@@ -39,6 +39,10 @@ class Ranks:
                 tensor.copy_(travelling)
         return tensor
 
+    def any_of(self, asked: bool) -> bool:
+        """Whether any rank says so. Alone, a rank does not wait for its GPU."""
+        return asked if self.world == 1 else bool(self.add_up(torch.tensor(int(asked), device=self.device)))
+
     def gather(self, thing: object) -> list:
         """What every rank has given, by rank. For a few words, not for tensors."""
         things = [thing] * self.world

@@ -56,7 +56,7 @@ class PartTrainer(Trainer):
         return loss.view(())
 
     def on_any_rank(self, asked: bool) -> bool:
-        return bool(self._ranks.add_up(torch.tensor(int(asked), device=self.device)))
+        return self._ranks.any_of(asked)
 
     def scores(self, result: torch.Tensor) -> dict[str, torch.Tensor]:
         counts = {name: score_counts(result[nodes], self.data.labels[nodes]) for name, nodes in self.data.split.items()}

@@ -36,6 +36,14 @@ class _Malformed(Exception):
     """A field is not as it should be: the text says what was found, and what would be accepted."""
 
 
+@dataclass(frozen=True)
+class WithinEpoch:
+    """How far an epoch of mini-batches has come."""
+
+    nodes: int  # those that were trained on, over all ranks
+    losses: list[float]  # of each rank: the sum of the losses of its nodes
+
+
 @dataclass
 class Checkpoint:
     """The content of a file. Recipe, graph, epoch and history are checked already; the rest is checked against the
@@ -46,18 +54,23 @@ class Checkpoint:
     recipe: Recipe
     graph: dict
     epoch: int
+    within_epoch: WithinEpoch | None
     history: list[dict]
     best: dict | None
     _saved: dict
 
-    def check_resumable(self, recipe: Recipe, graph: dict) -> None:
+    def check_resumable(self, recipe: Recipe, graph: dict, train_nodes: int) -> None:
         """An error unless a run with this recipe and graph may continue from here."""
         if problem := self._difference(recipe, graph):
             raise TrainingError(f"{self.path} is a checkpoint of another run: {problem}")
-        if self.epoch > recipe.epochs:
+        within = self.within_epoch
+        if within is not None and within.nodes >= train_nodes:
+            raise _error(self.path, f"within_epoch.nodes is {within.nodes}; accepted: 1 to {train_nodes - 1}")
+        begun = self.epoch + (within is not None)
+        if begun > recipe.epochs:
+            where = "after" if within is None else "in"
             raise TrainingError(
-                f"epochs is {recipe.epochs}, and {self.path} is after epoch {self.epoch}; accepted: {self.epoch} or"
-                " more"
+                f"epochs is {recipe.epochs}, and {self.path} is {where} epoch {begun}; accepted: {begun} or more"
             )
 
     def check_replaceable(self, recipe: Recipe, graph: dict) -> None:
@@ -184,13 +197,14 @@ def read(path: Path, device: torch.device) -> Checkpoint:
         recipe = recipe_of(saved["recipe"])
         graph = _graph_facts(saved["graph"])
         epoch = _integer("epoch", saved["epoch"])
+        within = _within_epoch(saved.get("within_epoch"), recipe)  # older files lack it
         history = _history(saved["history"], epoch)
         best = None if saved["best"] is None else _entry("best", saved["best"])
         if (best is None) != (not history) or (best is not None and best not in history):
             raise _Malformed("best is not in history; accepted: one of its entries, or none if it has none")
     except (_Malformed, TrainingError) as error:
         raise _error(path, error) from None
-    return Checkpoint(path, digest(content), recipe, graph, epoch, history, best, saved)
+    return Checkpoint(path, digest(content), recipe, graph, epoch, within, history, best, saved)
 
 
 def _error(path: Path, reason: object) -> TrainingError:
@@ -226,12 +240,32 @@ def _graph_facts(value: object) -> dict:
     return {"name": value["name"]} | {name: _integer(f"graph.{name}", value[name]) for name in names[1:]}
 
 
+def _finite(name: str, value: object) -> float:
+    if type(value) is not float or not abs(value) < float("inf"):
+        raise _Malformed(f"{name} is {short(value)}; accepted: a finite number")
+    return value
+
+
+def _within_epoch(value: object, recipe: Recipe) -> WithinEpoch | None:
+    if value is None:
+        return None
+    names = {field.name for field in fields(WithinEpoch)}
+    if recipe.sample is None or not isinstance(value, dict) or set(value) != names:
+        accepted = "none" if recipe.sample is None else f"{', '.join(sorted(names))}, or none"
+        raise _Malformed(f"within_epoch is {short(value)}; accepted: {accepted}")
+    nodes, losses = _integer("within_epoch.nodes", value["nodes"]), value["losses"]
+    if nodes == 0:
+        raise _Malformed("within_epoch.nodes is 0; accepted: 1 or more")
+    if not isinstance(losses, list) or not losses:
+        raise _Malformed(f"within_epoch.losses is {short(losses)}; accepted: a number for each rank")
+    return WithinEpoch(nodes, [_finite(f"within_epoch.losses[{rank}]", loss) for rank, loss in enumerate(losses)])
+
+
 def _entry(name: str, value: object) -> dict:
     if not isinstance(value, dict) or set(value) != {"epoch", *SCORES}:
         raise _Malformed(f"{name} is {short(value)}; accepted: epoch, {', '.join(SCORES)}")
     for score in SCORES:
-        if type(value[score]) is not float or not abs(value[score]) < float("inf"):
-            raise _Malformed(f"{name}.{score} is {short(value[score])}; accepted: a finite number")
+        _finite(f"{name}.{score}", value[score])
     return {"epoch": _integer(f"{name}.epoch", value["epoch"])} | {score: value[score] for score in SCORES}
 
 

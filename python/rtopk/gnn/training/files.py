@@ -30,7 +30,8 @@ def save_run(trainer: Trainer, out: Path, *, whole: bool, finished: bool) -> Non
     Args:
         trainer: what to save.
         out: the folder.
-        whole: False in the middle of an epoch: the checkpoint is left out.
+        whole: False if the training ended where it cannot continue, as in the middle of an update: the checkpoint is
+            left out.
         finished: what the result says about the run.
     """
     files = {}

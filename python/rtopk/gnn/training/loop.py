@@ -14,10 +14,18 @@ from .trainer import Trainer
 
 
 class Interruption:
-    """Delays Ctrl-C and SIGTERM to the end of the epoch, so that a whole epoch can be saved. A second signal acts at
-    once, except while results are being saved."""
+    """Delays Ctrl-C and SIGTERM to the next place where the training can be saved whole. A second signal acts at once,
+    except while results are being saved.
 
-    def __init__(self) -> None:
+    Args:
+        after: what ends there.
+        lasting: a second signal does nothing. Under torchrun it need not be the user's: Ctrl-C reaches every rank, some
+            batch systems signal every process, and torchrun then sends a signal of its own.
+    """
+
+    def __init__(self, after: str = "epoch", *, lasting: bool = False) -> None:
+        self._after = after
+        self._lasting = lasting
         self.asked = False
         self.saving = False
         self._previous: dict = {}
@@ -36,10 +44,13 @@ class Interruption:
         if self.saving:
             self.asked = True
             return
+        if self.asked and self._lasting:
+            return
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        print("\nstopping after this epoch; Ctrl-C again stops at once", file=sys.stderr, flush=True)
+        again = "" if self._lasting else "; Ctrl-C again stops at once"
+        print(f"\nstopping after this {self._after}{again}", file=sys.stderr, flush=True)
 
 
 # Seconds between two lines of progress, if no terminal shows it in place, and between two saves.
@@ -77,12 +88,14 @@ def _train(trainer: Trainer, out: Path | None, show: bool, given: Interruption |
     terminal = sys.stdout.isatty()
     start = reported = saved = time.monotonic()
     first = trainer.epoch
-    between_epochs = False
+    whole = False
     with Interruption() if given is None else contextlib.nullcontext(given) as interruption:
         interruption.saving = False  # the training before has ended
         try:
             while trainer.epoch < trainer.recipe.epochs and not trainer.on_any_rank(interruption.asked):
-                loss = trainer.step()
+                loss = trainer.step(lambda: interruption.asked)
+                if loss is None:
+                    break
                 if not trainer.due():
                     continue
                 entry = trainer.evaluate(loss)
@@ -99,13 +112,13 @@ def _train(trainer: Trainer, out: Path | None, show: bool, given: Interruption |
                     save_run(trainer, out, whole=True, finished=False)
                     interruption.saving = False
                     saved = now
-            between_epochs = True
+            whole = True
         finally:
-            finished = between_epochs and trainer.epoch >= trainer.recipe.epochs
+            finished = whole and trainer.epoch >= trainer.recipe.epochs
             # If it is saving, a save has just failed, and the one before is still there.
             if out is not None and not interruption.saving:
                 interruption.saving = True
-                save_run(trainer, out, whole=between_epochs, finished=finished)
+                save_run(trainer, out, whole=whole, finished=finished)
     return finished
 
 

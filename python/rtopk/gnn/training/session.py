@@ -20,7 +20,7 @@ def begin(trainer: Trainer, out: Path, resume: bool, *, show: bool = True) -> No
     if not show:
         return
     if found and resume:
-        print(f"continuing after epoch {trainer.epoch}")
+        print(f"continuing after {trainer.position()}")
     elif resume:
         print(f"there is no {printable(checkpoint)}: starting from the beginning")
     print(
@@ -33,10 +33,10 @@ def begin(trainer: Trainer, out: Path, resume: bool, *, show: bool = True) -> No
 def status_of(trainer: Trainer, finished: bool, *, show: bool = True) -> int:
     """The exit status of a training that has ended. Prints its scores."""
     if trainer.best is None:
-        text = f"stopped after epoch {trainer.epoch}, before the first evaluation; --resume continues"
+        text = f"stopped after {trainer.position()}, before the first evaluation; --resume continues"
     else:
         best, metric = trainer.best, trainer.data.metric
-        stopped = "" if finished else f", stopped after epoch {trainer.epoch}; --resume continues"
+        stopped = "" if finished else f", stopped after {trainer.position()}; --resume continues"
         text = (
             f"test {metric} {best['test']:.4f} at the best validation {metric} {best['validation']:.4f} (epoch"
             f" {best['epoch']} of {trainer.recipe.epochs}{stopped})"

@@ -18,7 +18,7 @@ from ..data import Dataset
 from ..initialization import draw_xavier
 from ..layers import MaxKGNN
 from ..recipe import Recipe, TrainingError, check_recipe
-from .checkpoint import CHECKPOINT, tensor_bytes
+from .checkpoint import CHECKPOINT, WithinEpoch, tensor_bytes
 from .checkpoint import read as read_checkpoint
 
 
@@ -52,8 +52,8 @@ class Trainer:
             max_iter=recipe.max_iter,
             rule=recipe.rule,
             dropout=recipe.dropout,
-            # The recipe decides about self loops, for every model.
-            add_self_loops=False if recipe.model == "gcn" else None,
+            # The recipe decides about self loops, for every model. Those of the whole graph are there already.
+            add_self_loops=recipe.self_loops if recipe.model == "gcn" else None,
             dense=recipe.baseline == "dense",
         )
         if recipe.initialization == "xavier":
@@ -67,13 +67,18 @@ class Trainer:
         self._forget_captured()
         self.loss = loss_on(self.data, self.train_count())
         self.epoch = 0
+        self.within_epoch: WithinEpoch | None = None  # None between two epochs
         self.history: list[dict] = []  # an entry for each epoch that was evaluated
         self.best: dict | None = None  # the entry with the best validation score
         self.best_state: dict[str, torch.Tensor] | None = None
         self.saved_in: dict[str, dict] = {}  # by file name: the epoch and the SHA-256 of what this run has saved
 
-    def step(self) -> torch.Tensor:
-        """Trains one epoch: forward, backward, update. Does not wait for the device."""
+    def step(self, asked: Callable[[], bool] = lambda: False) -> torch.Tensor | None:
+        """Trains one epoch: forward, backward, update. Does not wait for the device.
+
+        Args:
+            asked: whether to stop. An epoch of many updates asks between two of them, and then returns None.
+        """
         if not self._captures or self._eager_steps_left > 0:
             self._eager_steps_left -= 1
             loss = self.eager_step()
@@ -106,6 +111,10 @@ class Trainer:
     def on_any_rank(self, asked: bool) -> bool:
         """Whether any rank was asked to stop. Every rank asks this before every epoch."""
         return asked
+
+    def position(self) -> str:
+        """How far the training has come, in words."""
+        return f"epoch {self.epoch}"
 
     def _forget_captured(self) -> None:
         self._captured: capture.CapturedStep | None = None
@@ -148,6 +157,7 @@ class Trainer:
                 "recipe": asdict(self.recipe),
                 "graph": self.graph_facts(),
                 "epoch": self.epoch,
+                "within_epoch": None if self.within_epoch is None else asdict(self.within_epoch),
                 "network": self.network.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "random": random,
@@ -168,7 +178,7 @@ class Trainer:
     def resume(self, path: Path) -> None:
         """Continues from a checkpoint of the same recipe and graph. The number of epochs may be larger."""
         saved = read_checkpoint(path, self.device)
-        saved.check_resumable(self.recipe, self.graph_facts())
+        saved.check_resumable(self.recipe, self.graph_facts(), self.train_count())
         # All of it is checked before any of it is used.
         network, best_state = saved.states(self.network)
         optimizer = saved.optimizer(self.optimizer.state_dict(), list(self.network.parameters()))
@@ -182,7 +192,7 @@ class Trainer:
         self._forget_captured()  # the optimizer's state is about to move in memory
         self.network.load_state_dict(network)
         self.optimizer.load_state_dict(optimizer)
-        self.epoch, self.history = saved.epoch, saved.history
+        self.epoch, self.within_epoch, self.history = saved.epoch, saved.within_epoch, saved.history
         self.best, self.best_state = saved.best, best_state
         self.saved_in[CHECKPOINT] = {"epoch": saved.epoch, "sha256": saved.sha256}
 
