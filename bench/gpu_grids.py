@@ -303,12 +303,12 @@ def random_cells(program, count, seed, device="cuda"):
     ]
 
 
-def random_early_cells(program, count, seed):
+def random_early_cells(program, count, seed, device="cuda"):
     """Shapes, types and data of random problems, stopped early: beside the exact selection, and beside the paper's own
     passes."""
     draw = random.Random(seed)
     cells = []
-    for cell in random_cells(program, count, seed):
+    for cell in random_cells(program, count, seed, device):
         early = Cell("", cell.rows, cell.cols, cell.k, cell.dtype, data=cell.data, max_iter=draw.randint(1, 12))
         name = "random_early_long" if early.cols > 2048 else "random_early"
         cells.append(replace(early, set=name).against(max_iter=0))

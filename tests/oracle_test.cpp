@@ -354,7 +354,6 @@ TEST(Runners, CoverEveryInstructionSetOfThisBuild) {
     if (!rtopk::build_info().highway) continue;
     expected.insert("cpu " + target + ", in parts");
     for (const rtopk::Family family : families_of(rtopk::DeviceKind::cpu)) {
-      if (family == rtopk::Family::cpu_bisection) continue;  // the runner without a family has it
       expected.insert("cpu " + target + ", " + rtopk::name(family));
     }
   }

@@ -106,15 +106,23 @@ TEST(Plans, OfTheReferenceSayReference) {
   EXPECT_EQ(plan.threads, 1);
 }
 
-TEST(Plans, OfThePapersSearchBisect) {
+TEST(Plans, OfThePapersSearchBisectWherePassesAreCheap) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  const auto family_of = [](std::int64_t cols, std::int32_t max_iter, double epsilon = 0) {
+    Problem problem = some_problem();
+    problem.cols = cols;
+    problem.max_iter = max_iter;
+    problem.epsilon = epsilon;
+    return plan_of(problem).family;
+  };
+  EXPECT_EQ(family_of(256, 5), rtopk::Family::cpu_bisection);
+  EXPECT_EQ(family_of(4096, 40), rtopk::Family::cpu_bisection);
+  EXPECT_EQ(family_of(65536, 2), rtopk::Family::cpu_bisection);
+  // What many passes over long rows would select is derived from the exact selection.
+  EXPECT_EQ(family_of(65536, 12), rtopk::Family::cpu_stream);
+  EXPECT_EQ(family_of(1 << 20, 2), rtopk::Family::cpu_stream);
+  EXPECT_EQ(family_of(65536, 0, 1e-3), rtopk::Family::cpu_stream);
   Problem problem = some_problem();
-  problem.max_iter = 5;
-  EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
-  problem = some_problem();
-  problem.epsilon = 1e-3;
-  EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
-  problem = some_problem();
   problem.search = rtopk::Search::bisection;
   EXPECT_EQ(plan_of(problem).family, rtopk::Family::cpu_bisection);
   EXPECT_NE(plan_of(some_problem()).family, rtopk::Family::cpu_bisection);
@@ -224,6 +232,8 @@ TEST(Plans, TakeTheFamilyThatIsAskedFor) {
   EXPECT_EQ(refusal(problem, Family::cpu_lanes),
             "family is cpu_lanes; accepted for this problem on a CPU: cpu_row, cpu_stream or reference");
   problem.max_iter = 3;
+  EXPECT_EQ(refusal(problem, Family::cpu_row), "");
+  problem.search = rtopk::Search::bisection;
   EXPECT_EQ(refusal(problem, Family::cpu_row),
             "family is cpu_row; accepted for this problem on a CPU: cpu_bisection or reference");
 }

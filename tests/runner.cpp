@@ -145,7 +145,6 @@ std::vector<std::unique_ptr<Runner>> make_host_runners() {
       all.push_back(std::make_unique<CpuRunner>(name, target, std::nullopt));
       all.push_back(std::make_unique<CpuRunner>(name, target, std::nullopt, 3));
       for (const rtopk::Family family : families_of(rtopk::DeviceKind::cpu)) {
-        if (family == rtopk::Family::cpu_bisection) continue;  // make_plan picks it for every problem that it takes
         all.push_back(std::make_unique<CpuRunner>(name, target, family));
       }
     }

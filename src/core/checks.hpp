@@ -50,9 +50,26 @@ Status check_workspace(const Problem& problem, std::size_t bytes) noexcept;
   return problem.max_iter > 0 || problem.epsilon > 0;
 }
 
+/// True if a problem asks for the paper's search itself, pass for pass.
+[[nodiscard]] constexpr bool makes_passes(const Problem& problem) noexcept {
+  return problem.search == Search::bisection;
+}
+
 /// True if a problem asks for the paper's search, or for what that selects.
 [[nodiscard]] constexpr bool bisects(const Problem& problem) noexcept {
-  return stops_early(problem) || problem.search == Search::bisection;
+  return stops_early(problem) || makes_passes(problem);
+}
+
+/// The exact selection that an early-stopped one follows from: values and columns, in index order.
+[[nodiscard]] constexpr Problem exact_pairs(const Problem& problem) noexcept {
+  Problem exact = problem;
+  exact.max_iter = 0;
+  exact.epsilon = 0;
+  exact.order = Order::by_index;
+  exact.form = Form::pairs;
+  exact.index_type = IndexType::i64;
+  exact.values = exact.indices = true;
+  return exact;
 }
 
 [[nodiscard]] constexpr bool writes_values(const Problem& problem) noexcept {

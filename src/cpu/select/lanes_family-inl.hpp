@@ -173,7 +173,13 @@ struct LaneGroup {
 
 template <class T, Direction direction>
 class LanesFamily {
+  static constexpr bool packs = sizeof(core::KeyOf<T>) < 8;
+  using Lane = std::conditional_t<sizeof(core::KeyOf<T>) == 2, std::int32_t, std::int64_t>;
+  using Group = LaneGroup<Lane>;
+
  public:
+  static constexpr std::size_t kRows = Group::kRows;  ///< That are sorted at once.
+
   LanesFamily(const Plan& plan, const Output& output, Scratch& scratch)
       : problem_(plan.problem),
         output_(output),
@@ -205,10 +211,6 @@ class LanesFamily {
 
  private:
   using Key = core::KeyOf<T>;
-  static constexpr bool packs = sizeof(Key) < 8;
-  using Lane = std::conditional_t<sizeof(Key) == 2, std::int32_t, std::int64_t>;
-  using Group = LaneGroup<Lane>;
-  static constexpr std::size_t kRows = Group::kRows;
 
   using DBlock = typename Transposition<Key>::D;
   static constexpr std::size_t kBlock = Transposition<Key>::kBlock;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -51,6 +52,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/stream_family-inl.hpp"
 
+#include "cpu/select/early_stop-inl.hpp"
+
 #include "cpu/select/bisection_family-inl.hpp"
 
 /// Selects from a batch of rows, one row at a time unless the family takes several.
@@ -66,15 +69,47 @@ HWY_INLINE void SelectBatch(LanesFamily<T, direction>& family, const T* rows, st
   family.Select(rows, stride, number, count);
 }
 
-template <class Family, class T>
+/// Rows whose exact selections are there at a time, if their searches stop early: few, so that the cache still has the rows.
+template <class Family>
+inline constexpr std::int64_t kRowsStoppedAtOnce = 1;
+template <class T, Direction direction>
+inline constexpr std::int64_t kRowsStoppedAtOnce<LanesFamily<T, direction>> =
+    static_cast<std::int64_t>(LanesFamily<T, direction>::kRows);
+
+template <class Family, class T, Direction direction>
 void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                 Scratch& scratch) {
-  Family family(plan, output, scratch);
-  Tile<T> tile(plan.problem, scratch);
+  const Problem& problem = plan.problem;
+  const bool derives = core::stops_early(problem) && plan.family != rtopk::Family::cpu_bisection;
+  constexpr std::int64_t kAtOnce = kRowsStoppedAtOnce<Family>;
+  Plan exact = plan;
+  Output best;
+  if (derives) {
+    exact.problem = core::tight(core::exact_pairs(problem), kAtOnce);
+    best.values = scratch.take<T>(kAtOnce * problem.k);
+    best.indices = scratch.take<std::int64_t>(kAtOnce * problem.k);
+  }
+  Family family(exact, derives ? best : output, scratch);
+  std::optional<EarlyStop<T, direction>> early;
+  if (derives) early.emplace(problem, output, scratch);
+  Tile<T> tile(problem, scratch);
   if (input == nullptr) return;  // only measuring the scratch memory
-  ForEachBatch(plan.problem, static_cast<const T*>(input), begin, end, tile,
+  ForEachBatch(problem, static_cast<const T*>(input), begin, end, tile,
                [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
-                 SelectBatch(family, rows, stride, number, count);
+                 const std::int64_t at_once = derives ? kAtOnce : count;
+                 for (std::int64_t first = 0; first < count; first += at_once) {
+                   const T* const from = rows + first * stride;
+                   const std::int64_t now = std::min(at_once, count - first);
+                   if (derives) {
+                     exact.problem.rows = now;
+                     if (problem.passes) best.passes = output.passes + number + first;
+                   }
+                   SelectBatch(family, from, stride, derives ? 0 : number, now);
+                   if (derives) {
+                     early->Write(from, stride, number + first, now, static_cast<std::int64_t*>(best.indices),
+                                  static_cast<T*>(best.values));
+                   }
+                 }
                });
 }
 
@@ -83,7 +118,9 @@ void Run(const Plan& plan, const void* input, const Output& output, std::int64_t
          Scratch& scratch) {
   core::with_direction(plan.problem.direction, [&](auto tag) {
     constexpr Direction direction = decltype(tag)::value;
-    const auto run = [&]<class Family>(Family*) { SelectRows<Family, T>(plan, input, output, begin, end, scratch); };
+    const auto run = [&]<class Family>(Family*) {
+      SelectRows<Family, T, direction>(plan, input, output, begin, end, scratch);
+    };
     if (plan.family == Family::cpu_lanes) return run(static_cast<LanesFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_best) return run(static_cast<BestFamily<T, direction>*>(nullptr));
     if (plan.family == Family::cpu_bisection) return run(static_cast<BisectionFamily<T, direction>*>(nullptr));

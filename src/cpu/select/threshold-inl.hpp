@@ -326,21 +326,24 @@ class Listing {
     return ListPositions<sparse>(words_, Words(begin, end), positions_);
   }
 
+  /// The same, but of the elements below `sure` takes only the first `ties`, and subtracts them from `ties`.
+  template <class View>
+  std::size_t FillUp(const Row<View>& row, typename View::Key key, typename View::Key sure, std::size_t begin,
+                     std::size_t end, std::int64_t& ties) {
+    row.Mark(sure, begin, end, words_);
+    AddTies(MarkTies(row, key, begin, end, ties));
+    return ListPositions<false>(words_, Words(begin, end), positions_);
+  }
+
   /// The same, but takes only the first `ties` elements equal to `key`, and subtracts them from `ties`.
   template <class View>
   std::size_t FillWithTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
                            std::int64_t& ties) {
-    const std::size_t words = Words(begin, end);
-    if (key == View::highest_key) {
-      std::fill_n(words_, words, std::uint64_t{0});
-    } else {
-      row.Mark(static_cast<typename View::Key>(key + 1), begin, end, words_);
-    }
-    AddTies(MarkTies(row, key, begin, end, ties));
-    return ListPositions<false>(words_, words, positions_);
+    if (key == View::highest_key) return FillTies(row, key, begin, end, ties);
+    return FillUp(row, key, static_cast<typename View::Key>(key + 1), begin, end, ties);
   }
 
-  /// The same, where no element is above `key`.
+  /// The same, where no element is above `key`, or where those that are count as equal.
   template <class View>
   std::size_t FillTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,
                        std::int64_t& ties) {
@@ -375,7 +378,7 @@ class Listing {
  private:
   static std::size_t Words(std::size_t begin, std::size_t end) { return (end - begin + 63) / 64; }
 
-  /// Marks the first `ties` elements equal to `key`, given the marks of those above it, and subtracts them from
+  /// Marks the first `ties` elements that reach `key` and are not marked yet as above it, and subtracts them from
   /// `ties`. Stops when it has enough. Returns the number of words read.
   template <class View>
   std::size_t MarkTies(const Row<View>& row, typename View::Key key, std::size_t begin, std::size_t end,

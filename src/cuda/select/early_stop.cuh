@@ -18,25 +18,7 @@ namespace rtopk::cuda {
 template <class Arithmetic>
 __device__ core::Selection<Arithmetic> early_stop_of(const SelectArguments& args, Arithmetic least, Arithmetic greatest,
                                                      Arithmetic kth) {
-  if (args.max_iter > 0) {
-    // A search whose interval cannot shrink any more stays where it is: all passes can be made.
-    Arithmetic low = least;
-    Arithmetic high = greatest;
-    bool up = true;
-#pragma unroll 1
-    for (int i = 0; i < args.max_iter; ++i) {
-      const Arithmetic middle = core::midpoint(low, high);
-      up = kth >= middle;
-      low = up ? middle : low;
-      high = up ? high : middle;
-    }
-    return {low, high, up || args.rule != Rule::threshold_first, 0, 0};
-  }
-  // With a k of 1, two elements are "more" and none is "fewer".
-  core::Bisection<Arithmetic, int> search(least, greatest, 1, args.max_iter, args.rule, args.epsilon);
-#pragma unroll 1
-  while (search.next()) search.record(kth >= search.middle() ? 2 : 0);
-  return search.selection();
+  return core::selection_of_kth(least, greatest, kth, args.max_iter, args.rule, args.epsilon);
 }
 
 /// The least and the greatest element of a row, as directed keys.

@@ -116,7 +116,7 @@ void pick_family(const Traits& traits, Plan& plan) {
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   if (core::is_general(problem)) return pick_general_family(traits, plan);
   if (core::bisects(problem)) {
-    const bool passes = makes_passes(problem);
+    const bool passes = core::makes_passes(problem);
     const bool planned = (!passes && prefers_tournament(problem) && takes(Family::cuda_tournament)) ||
                          takes(Family::cuda_warp) || (!passes && takes(Family::cuda_block));
     if (!planned) takes(Family::cuda_scan);

@@ -161,7 +161,7 @@ Status check_search(Family family, const Problem& problem, const char* argument)
       break;
     case Family::cuda_tournament:
     case Family::cuda_block:
-      if (exact || !makes_passes(problem)) return {};
+      if (exact || !core::makes_passes(problem)) return {};
       break;
     case Family::cuda_filter:
     case Family::cuda_cluster:
@@ -173,8 +173,8 @@ Status check_search(Family family, const Problem& problem, const char* argument)
   return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this search on a GPU: %s", argument,
                       name(family),
                       exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
-                      : makes_passes(problem) ? "cuda_warp or cuda_scan"
-                                              : "cuda_warp, cuda_tournament, cuda_block or cuda_scan");
+                      : core::makes_passes(problem) ? "cuda_warp or cuda_scan"
+                                                    : "cuda_warp, cuda_tournament, cuda_block or cuda_scan");
 }
 
 Status beyond_limits(Family family, const Problem& problem) noexcept {

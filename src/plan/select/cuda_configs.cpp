@@ -342,10 +342,8 @@ bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t rows, std::int
 
 }  // namespace
 
-bool makes_passes(const Problem& problem) noexcept { return problem.search == Search::bisection; }
-
 bool warp_makes_passes(const Problem& problem) noexcept {
-  if (!core::bisects(problem) || makes_passes(problem)) return makes_passes(problem);
+  if (!core::bisects(problem) || core::makes_passes(problem)) return core::makes_passes(problem);
   // Results in the order of their values are sorted by the kernel that derives them. Rows off alignment would be copied
   // in small pieces.
   if (problem.order == Order::by_value || problem.max_iter == 0 || !has_aligned_rows(problem)) return false;

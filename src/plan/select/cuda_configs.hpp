@@ -13,10 +13,6 @@ namespace rtopk::cuda {
 inline constexpr std::int64_t kMaxGridBlocks = 0x7fffffff;  ///< Of one launch.
 inline constexpr std::int64_t kReservedBytes = 1024;        ///< Of each block's shared memory, for the system.
 
-/// True if the paper's passes are asked for, one by one. Otherwise an early-stopped selection may be derived from the
-/// exact one.
-[[nodiscard]] bool makes_passes(const Problem& problem) noexcept;
-
 /// True if cuda_warp makes the passes of an early-stopped search. Otherwise it derives the result.
 [[nodiscard]] bool warp_makes_passes(const Problem& problem) noexcept;
 
