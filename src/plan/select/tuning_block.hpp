@@ -104,6 +104,11 @@ struct BlockConfig {
   static constexpr std::int64_t part_cols(std::int64_t cols, std::int64_t parts) {
     return parts == 1 ? cols : core::ceil_div(cols, parts * kVector) * kVector;
   }
+  /// The same for a general row. A short one stays in one part: others might end in its last vector, and copy what lies
+  /// behind the row.
+  static constexpr std::int64_t general_part_cols(std::int64_t cols, std::int64_t parts) {
+    return cols < parts * parts * kVector ? cols : part_cols(cols, parts);
+  }
 
   /// Threads that have all of so many vectors.
   static constexpr std::int64_t threads(std::int64_t number_of_vectors, int chunks) {

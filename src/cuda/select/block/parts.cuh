@@ -233,7 +233,7 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunk
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
   row.template set<T, true>(args, rules, number, [](BlockArguments& own) {
     sample_again<T>(own);
-    own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::part_cols(own.cols, own.parts));
+    own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::general_part_cols(own.cols, own.parts));
   });
   if (row.shape.k > 0) PartSelect<T, kChunks, kTask>(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);
