@@ -172,6 +172,22 @@ def test_results_between_the_grids_are_the_measured_ones():
         assert target.endswith("met" if measured["met"] else "missed"), text
 
 
+def test_early_stops_on_a_cpu_are_the_measured_ones():
+    measured = {}
+    for cell in json.loads((ROOT / "bench/results/early-cpu.json").read_text())["cells"]:
+        shape, k, dtype, _ = cell["problem"].split()
+        ratio = cell["times"]["early"] / cell["times"]["exact"]
+        measured.setdefault((shape, k.removeprefix("k="), dtype), []).append(f"{ratio:.2f}")
+    section = (ROOT / "docs/results.md").read_text().split("### Stopped early", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| (\d+) x (\d+), (\d+) \| (.*) \| (.*) \|$", section, re.MULTILINE)
+    stated = {
+        (f"{row[0]}x{row[1]}", row[2], dtype): row[3 + number].split(", ")
+        for row in rows
+        for number, dtype in enumerate(("f32", "bf16"))
+    }
+    assert stated == measured
+
+
 def test_few_long_rows_are_the_measured_ones():
     cells = json.loads((ROOT / "bench/results/indexer-h200.json").read_text())["cells"]
     ratios = {
