@@ -223,27 +223,26 @@ class Bisection {
 };
 
 /// The selection of a bisection that stops early, without its passes: at least k elements are at or above a middle exactly
-/// where that is at most the kth value. All values of the row must be finite. `count_sure` and `passes` of the result are
-/// not set.
-template <class Real>
-[[nodiscard]] RTOPK_HD Selection<Real> selection_of_kth(Real least, Real greatest, Real kth, std::int32_t max_iter,
-                                                        Rule rule, double epsilon) {
-  if (max_iter > 0) {
+/// where that is at most the kth value. All values of the row must be finite. `options` has max_iter, rule and epsilon.
+/// `count_sure` and `passes` of the result are not set.
+template <class Options, class Real>
+[[nodiscard]] RTOPK_HD Selection<Real> selection_of_kth(const Options& options, Real least, Real greatest, Real kth) {
+  if (options.max_iter > 0) {
     // A search whose interval cannot shrink any more stays where it is: all passes can be made.
     Real low = least;
     Real high = greatest;
     bool up = true;
     RTOPK_ROLLED
-    for (std::int32_t i = 0; i < max_iter; ++i) {
+    for (int i = 0; i < options.max_iter; ++i) {
       const Real middle = midpoint(low, high);
       up = kth >= middle;
       low = up ? middle : low;
       high = up ? high : middle;
     }
-    return {low, high, up || rule != Rule::threshold_first, 0, 0};
+    return {low, high, up || options.rule != Rule::threshold_first, 0, 0};
   }
   // With a k of 1, two elements are "more" and none is "fewer".
-  Bisection<Real, int> search(least, greatest, 1, max_iter, rule, epsilon);
+  Bisection<Real, int> search(least, greatest, 1, options.max_iter, options.rule, options.epsilon);
   RTOPK_ROLLED
   while (search.next()) search.record(kth >= search.middle() ? 2 : 0);
   return search.selection();

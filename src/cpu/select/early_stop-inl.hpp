@@ -132,8 +132,7 @@ class EarlyStop {
   void Add(const T* row, const Extent<Key>& extent, const std::int64_t* columns, const T* values) {
     const auto real = [](Key key) { return RealOf<T, direction>(key); };
     const Key kth = MeasureExtent<T, direction>(values, problem_.k).least;
-    Selection selection = core::selection_of_kth(real(extent.least), real(extent.greatest), real(kth),
-                                                 problem_.max_iter, problem_.rule, problem_.epsilon);
+    Selection selection = core::selection_of_kth(problem_, real(extent.least), real(extent.greatest), real(kth));
     if (selection.fill_only) {
       FillUp(row, selection);
       return;

@@ -14,13 +14,6 @@ namespace rtopk::cuda {
   return args.max_iter > 0 || args.epsilon > 0;
 }
 
-/// For a row of finite values. `count_sure` of the result is not set.
-template <class Arithmetic>
-__device__ core::Selection<Arithmetic> early_stop_of(const SelectArguments& args, Arithmetic least, Arithmetic greatest,
-                                                     Arithmetic kth) {
-  return core::selection_of_kth(least, greatest, kth, args.max_iter, args.rule, args.epsilon);
-}
-
 /// The least and the greatest element of a row, as directed keys.
 template <class Key>
 struct RowExtent {
@@ -45,7 +38,7 @@ __device__ KeyRange<WideKey<T>> early_ties_of(const SelectArguments& args, const
         core::value_of<T>(core::directed<T, direction>(static_cast<Key>(key))));
   };
   const core::Selection<core::ArithmeticOf<T>> selection =
-      early_stop_of(args, value_of(extent.least), value_of(extent.greatest), value_of(kth));
+      core::selection_of_kth(args, value_of(extent.least), value_of(extent.greatest), value_of(kth));
   const WideKey<T> low = core::directed_threshold_key<T, direction>(selection.fill);
   const WideKey<T> above = core::directed_threshold_key<T, direction>(selection.sure);
   return {low, selection.fill_only ? WideKey<T>{core::max_key<T>} : static_cast<WideKey<T>>(above - 1)};

@@ -155,7 +155,7 @@ class TournamentSelect {
     const Tile tile(args, stage, first_row);
     const auto greatest = E::arithmetic(greatest_word, args.smallest);
     const auto least = E::arithmetic(find_least<kPlain>(tile), args.smallest);
-    const auto selection = early_stop_of(args, least, greatest, E::arithmetic(kth, args.smallest));
+    const auto selection = core::selection_of_kth(args, least, greatest, E::arithmetic(kth, args.smallest));
     unsigned sets[2][kMasks];
     const Word thresholds[2] = {E::reaching(selection.sure, args.smallest), E::reaching(selection.fill, args.smallest)};
     tile.template mark<kPlain>(sets, [&](const auto& x, int set) { return E::at_least(x, thresholds[set]); });

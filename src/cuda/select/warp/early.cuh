@@ -38,8 +38,8 @@ __device__ Marks<Row::kElements> stopped_early(const Row& row, const Marks<Row::
     least = E::lesser_or_nan(least, __shfl_xor_sync(kFullWarp, least, distance));
     greatest = E::greater_or_nan(greatest, __shfl_xor_sync(kFullWarp, greatest, distance));
   }
-  const auto selection = early_stop_of(row.args, E::arithmetic(least, smallest), E::arithmetic(greatest, smallest),
-                                       E::arithmetic(kth, smallest));
+  const auto selection = core::selection_of_kth(row.args, E::arithmetic(least, smallest),
+                                                E::arithmetic(greatest, smallest), E::arithmetic(kth, smallest));
   const M sure = M::either(selection.fill_only, M::none(), lane.marks(Lane::reaching(selection.sure, smallest)));
   const M fill = lane.marks(Lane::reaching(selection.fill, smallest)).without(sure);
   const M early = sure | first_in_index_order<Group::kLanes, true>(fill, row.k() - Group::sum(sure.count()));
