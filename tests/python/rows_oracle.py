@@ -2,7 +2,8 @@
 
 import torch
 
-from oracle import looked_up, sorted_topk
+import rtopk
+from oracle import looked_up, same_bits, sorted_topk
 
 _GREATEST = torch.iinfo(torch.int32)
 
@@ -80,3 +81,14 @@ class Expected:
         places = torch.where(self.places < 0, x.shape[-1], self.places)
         wider = torch.zeros(len(x), x.shape[-1] + 1, dtype=torch.bool, device=x.device)
         return wider.scatter(1, places, True)[:, :-1]
+
+
+def expect(result, expected, index_dtype=torch.int64):
+    assert same_bits(result.values, expected.values)
+    assert result.indices.dtype == index_dtype and torch.equal(result.indices.long(), expected.indices)
+    if isinstance(result, rtopk.TopKThreshold):
+        assert same_bits(result.threshold, expected.threshold)
+
+
+def numbers(values, dtype=torch.int64, device="cpu"):
+    return torch.tensor(values, dtype=dtype, device=device)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 # Tests of what comes out, not of how it comes about, which is what the names change.
 BRIEF = (
-    ["test_topk.py", "test_forms.py", "test_writing.py", "test_rows.py", "test_serving.py"],
+    ["test_topk.py", "test_forms.py", "test_writing.py", "test_rows.py", "test_segments.py", "test_serving.py"],
     "with_ties or nan_infinities or test_errors or test_forms or test_out or test_thresholds",
 )
 # Gradients of every kind, vmap, a compiled call, and layers: for one name of each public way. Most names have the same.
