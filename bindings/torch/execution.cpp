@@ -34,8 +34,8 @@ Device device_of(const Tensor& tensor) {
   if (tensor.is_cpu()) return {};
   if (!build_info().cuda) {
     refuse(
-        "the tensor is on a GPU, and this rtopk was built without CUDA; install it where nvcc is found (pip install "
-        "--force-reinstall --no-deps rtopk), or bring the tensor to the CPU");
+        "the tensor is on a GPU, and this rtopk was built without CUDA; for GPUs take the package that has it (pip "
+        "uninstall rtopk; pip install rtopk-cu13), or bring the tensor to the CPU");
   }
   if (aoti_torch_get_current_cuda_stream == nullptr) {
     refuse("the tensor is on a GPU, and this torch was built without CUDA");
