@@ -25,9 +25,7 @@ class BlockRow {
     begin_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(from_) % 16 / sizeof(T));
     end_ = begin_ + cols;
     begins_outside_ = row == 0 && first == 0 && begin_ > 0;
-    // Of a short row, several parts may end in its last vector.
-    const int behind_row = begin_ + static_cast<int>(args.cols) - first;
-    ends_outside_ = row == args.rows - 1 && (end_ + kVector - 1) / kVector * kVector > behind_row;
+    ends_outside_ = row == args.rows - 1 && first + cols == static_cast<int>(args.cols) && end_ % kVector != 0;
   }
 
   [[nodiscard]] __device__ int begin() const { return begin_; }
