@@ -123,7 +123,7 @@ class CpuRunner final : public Runner {
  private:
   [[nodiscard]] bool takes_parts(const rtopk::Problem& problem) const {
     const bool exact = problem.max_iter == 0 && problem.epsilon == 0 && problem.search == rtopk::Search::fast;
-    return exact && !is_general(problem) && problem.form == rtopk::Form::pairs && !problem.passes &&
+    return exact && problem.ragged == rtopk::Ragged{} && problem.form == rtopk::Form::pairs && !problem.passes &&
            problem.element_stride <= 1 && problem.rows > 0 && parts_ <= problem.cols / problem.k;
   }
 

@@ -68,19 +68,24 @@ void run_whole_rows(const Plan& plan, const void* input, const RowArrays& arrays
   run_tasks(executor, tasks_for(plan.threads, plan.problem.rows, plan.rows_per_block), run_task, &job);
 }
 
-/// Writes the columns of the chosen candidates.
+/// Writes the indices of the chosen candidates.
 template <class Index>
-void write_columns(const Plan& plan, const std::int64_t* places, const std::int64_t* chosen, Index* indices) {
+void write_indices(const Plan& plan, const RowArrays& arrays, const std::int64_t* places, const std::int64_t* chosen,
+                   Index* indices) {
   const Problem& problem = plan.problem;
   const std::int64_t part = problem.cols / plan.parts;
   const std::int64_t listed = plan.parts * problem.k;
   const std::int64_t candidates = listed + problem.cols % plan.parts;
-  for (std::int64_t i = 0; i < problem.rows * problem.k; ++i) {
-    const std::int64_t candidate = chosen[i];
-    const std::int64_t column = candidate < listed
-                                    ? candidate / problem.k * part + places[i / problem.k * candidates + candidate]
-                                    : plan.parts * part + candidate - listed;
-    indices[i] = static_cast<Index>(column);
+  const IndexMap whole = core::whole_map(problem);
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    const core::RowMap map = core::RowMap::of(whole, arrays, false, row);
+    for (std::int64_t i = row * problem.k; i < (row + 1) * problem.k; ++i) {
+      const std::int64_t candidate = chosen[i];
+      const std::int64_t column = candidate < listed
+                                      ? candidate / problem.k * part + places[row * candidates + candidate]
+                                      : plan.parts * part + candidate - listed;
+      indices[i] = static_cast<Index>(map.index(0, column));
+    }
   }
 }
 
@@ -114,13 +119,13 @@ void run_split_rows(const Plan& plan, const void* input, const RowArrays& arrays
     std::memcpy(values + (first + listed) * size, elements + (static_cast<std::size_t>(problem.cols) - left) * size,
                 left * size);
   }
-  run_whole_rows(of_candidates, values, arrays, Output{.values = output.values, .indices = chosen},
-                 workspace + layout.scratch, executor);
+  const Output best{.values = output.values, .indices = chosen, .thresholds = output.thresholds};
+  run_whole_rows(of_candidates, values, arrays, best, workspace + layout.scratch, executor);
   if (!problem.indices) return;
   if (problem.index_type == IndexType::i32) {
-    write_columns(plan, places, chosen, static_cast<std::int32_t*>(output.indices));
+    write_indices(plan, arrays, places, chosen, static_cast<std::int32_t*>(output.indices));
   } else {
-    write_columns(plan, places, chosen, static_cast<std::int64_t*>(output.indices));
+    write_indices(plan, arrays, places, chosen, static_cast<std::int64_t*>(output.indices));
   }
 }
 

@@ -270,8 +270,8 @@ Status check_plan(const Plan& plan, const Kernels& kernels) noexcept {
   if (plan.parts != 0) {
     if (plan.family == Family::reference || !can_split(plan.problem, plan.parts)) {
       return core::status(StatusCode::invalid_argument,
-                          "plan.parts is %lld; accepted: 0 or, for exact pairs without passes whose elements are "
-                          "adjacent, 2 to cols / k",
+                          "plan.parts is %lld; accepted: 0 or, for exact pairs without passes of whole rows "
+                          "whose elements are adjacent, 2 to cols / k",
                           static_cast<long long>(plan.parts));
     }
     selects.problem = parts_of_row(plan.problem, plan.parts);

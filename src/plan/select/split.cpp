@@ -11,7 +11,7 @@ namespace rtopk::cpu {
 bool can_split(const Problem& problem, std::int64_t parts) noexcept {
   // The passes of a row would depend on the number of its parts, which depends on the number of threads.
   return parts >= 2 && parts <= problem.cols / problem.k && problem.form == Form::pairs && !problem.passes &&
-         !core::bisects(problem) && core::elements_are_adjacent(problem) && !core::is_general(problem);
+         !core::bisects(problem) && core::elements_are_adjacent(problem) && !core::is_ragged(problem);
 }
 
 Problem parts_of_row(const Problem& problem, std::int64_t parts) noexcept {
@@ -20,6 +20,8 @@ Problem parts_of_row(const Problem& problem, std::int64_t parts) noexcept {
   result.order = Order::unsorted;
   result.index_type = IndexType::i64;
   result.values = result.indices = true;
+  result.thresholds = false;
+  result.index_map = {};
   return result;
 }
 
@@ -28,6 +30,7 @@ Problem candidates_of_rows(const Problem& problem, std::int64_t parts) noexcept 
   result.cols = parts * problem.k + problem.cols % parts;
   result.index_type = IndexType::i64;
   result.indices = true;
+  result.index_map = {};
   return result;
 }
 
