@@ -151,7 +151,6 @@ def test_bad_files(refused, tmp_path):
     refused(*matrix, "--offsets", tmp_path / "four.npy", says="--offsets needs a flat input")
     refused(*flat, "--offsets", tmp_path / "none.npy", says="--offsets")
     refused(*flat, "--offsets", tmp_path / "four.npy", "--row-k", tmp_path / "four.npy", says="one for each segment")
-    refused(*flat, "--offsets", tmp_path / "four.npy", "--device", "cuda", says="--offsets")
     refused(*flat, "--offsets", tmp_path / "four.npy", "--form", "dense", says="form")
     refused(*matrix, "--lengths", tmp_path / "four.npy", "--form", "cbsr", says="form")
     both = ["--offsets", tmp_path / "four.npy", "--lengths", tmp_path / "four.npy"]

@@ -87,8 +87,9 @@ void add_row_flags(CLI::App& app, RowFlags& flags) {
       add("--lengths", flags.lengths, "How many elements each row has; what comes behind them is not selected");
   CLI::Option* starts = add("--starts", flags.starts, "The column in which each row begins");
   add("--offsets", flags.offsets,
-      "The input is flat, and row i is its elements from number i of this file to number i + 1 (CPU only). Indices are "
-      "then places in the input")
+      "The input is flat, and row i is its elements from number i of this file to number i + 1. Indices are then "
+      "places "
+      "in the input")
       ->excludes(lengths)
       ->excludes(starts);
   add("--row-k", flags.row_k, "How many elements to select from each row, at most -k");

@@ -173,14 +173,7 @@ int select(const SelectOptions& options) {
     fail("--thresholds and --output are both '{}'; accepted: two files", options.output);
   }
   RowFiles row_files(options.rows);
-  MachineFlags flags = options.machine;
-  if (row_files.is_flat()) {
-    if (flags.device && flags.device->kind != DeviceKind::cpu) {
-      fail("--offsets is given and --device is {}; accepted with --offsets: cpu", device_text(*flags.device));
-    }
-    flags.device = Device{};
-  }
-  const Machine machine = resolve(flags);
+  const Machine machine = resolve(options.machine);
   const Traits& traits = machine.traits;
   const Provenance provenance = provenance_of(options);
   ThreadPool pool(provenance.random || machine.is_gpu() ? machine.cpu_threads : 1);

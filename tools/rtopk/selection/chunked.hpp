@@ -30,8 +30,8 @@ struct ChunkedRun {
 };
 
 /// `problem` describes the whole matrix, `traits` are those of its device. `chunk_rows`: rows in a chunk; 0: as
-/// suits the device. `files` are those of general rows, if they are. Segments of a flat input, which only the CPU takes,
-/// are one chunk. Throws Failure, or whatever `take` throws.
+/// suits the device. `files` are those of general rows, if they are. Segments of a flat input are one chunk. Throws
+/// Failure, or whatever `take` throws.
 ChunkedRun select_in_chunks(MatrixSource& source, const Problem& problem, const Traits& traits, std::int64_t chunk_rows,
                             const TakeChunk& take, const RowFiles* files = nullptr);
 

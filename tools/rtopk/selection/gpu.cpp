@@ -33,6 +33,31 @@ constexpr std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
 constexpr std::int64_t max_slots = 3;
 constexpr double usable_share_of_free_memory = 0.9;  // leaves room for the runtime and for rounded sizes
 
+/// What the rows of a chunk are read from.
+struct Input {
+  MatrixSource& source;
+  std::vector<RowFiles::Array> arrays;  ///< Those of general rows.
+  bool is_flat;                         ///< Rows are segments of it, and all of them are one chunk.
+
+  Input(MatrixSource& matrix, const RowFiles* files)
+      : source(matrix),
+        arrays(files == nullptr ? std::vector<RowFiles::Array>{} : files->arrays()),
+        is_flat(files != nullptr && files->is_flat()) {}
+
+  [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept {
+    return static_cast<std::size_t>(is_flat ? 1 : rows) * source.row_bytes();
+  }
+  [[nodiscard]] std::size_t bytes(const RowFiles::Array& array, std::int64_t rows) const noexcept {
+    return is_flat ? array.bytes : static_cast<std::size_t>(rows) * array.row_bytes;
+  }
+  /// Of all that `rows` rows need but the workspace.
+  [[nodiscard]] std::uint64_t bytes_of(const Problem& problem, std::int64_t rows) const {
+    std::uint64_t all = bytes(rows) + static_cast<std::uint64_t>(rows) * result_bytes_per_row(problem);
+    for (const RowFiles::Array& array : arrays) all += bytes(array, rows);
+    return all;
+  }
+};
+
 /// How the rows are cut into chunks, and what a slot needs.
 struct Cut {
   Plan whole;  ///< The plan of every chunk but the last.
@@ -48,13 +73,13 @@ struct Cut {
   }
 };
 
-Cut cut_into(std::int64_t chunk_rows, const Problem& problem, const Traits& traits, std::uint64_t bytes_per_row,
+Cut cut_into(std::int64_t chunk_rows, const Problem& problem, const Traits& traits, const Input& input,
              std::uint64_t free_bytes) {
   Cut cut;
   cut.whole = plan_for_rows(problem, traits, chunk_rows);
   cut.chunks = ceil_div(problem.rows, chunk_rows);
   cut.last = plan_for_rows(problem, traits, problem.rows - (cut.chunks - 1) * chunk_rows);
-  cut.slot_bytes = static_cast<std::uint64_t>(chunk_rows) * bytes_per_row + cut.workspace_bytes();
+  cut.slot_bytes = input.bytes_of(problem, chunk_rows) + cut.workspace_bytes();
   const auto fit =
       static_cast<std::uint64_t>(static_cast<double>(free_bytes) * usable_share_of_free_memory) / cut.slot_bytes;
   cut.slots = std::min({max_slots, cut.chunks, static_cast<std::int64_t>(std::min<std::uint64_t>(fit, max_slots))});
@@ -62,37 +87,37 @@ Cut cut_into(std::int64_t chunk_rows, const Problem& problem, const Traits& trai
 }
 
 /// Uses `asked_rows` if it is not 0. Otherwise a chunk has chunk_bytes, or less if two chunks do not fit on the GPU.
-Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& traits, std::uint64_t row_bytes,
-               const std::vector<RowFiles::Array>& arrays) {
-  std::uint64_t bytes_per_row = row_bytes + result_bytes_per_row(problem);
-  for (const RowFiles::Array& array : arrays) bytes_per_row += array.row_bytes;
+Cut choose_cut(std::int64_t asked_rows, const Problem& problem, const Traits& traits, const Input& input) {
   const std::uint64_t free_bytes = gpu::free_memory();
-  const auto good_rows = static_cast<std::int64_t>(chunk_bytes / bytes_per_row);
+  if (input.is_flat) asked_rows = problem.rows;
+  const auto good_rows = static_cast<std::int64_t>(chunk_bytes / input.bytes_of(problem, 1));
   std::int64_t rows = std::clamp<std::int64_t>(asked_rows > 0 ? asked_rows : good_rows, 1, problem.rows);
-  Cut cut = cut_into(rows, problem, traits, bytes_per_row, free_bytes);
+  Cut cut = cut_into(rows, problem, traits, input, free_bytes);
   while (asked_rows == 0 && rows > 1 && cut.slots < std::min<std::int64_t>(2, cut.chunks)) {
     rows /= 2;
-    cut = cut_into(rows, problem, traits, bytes_per_row, free_bytes);
+    cut = cut_into(rows, problem, traits, input, free_bytes);
   }
   if (cut.slots == 0) {
     fail("not enough memory on {}: {} {} {}, {} are free; accepted: {}", device_text(problem.device), rows,
          rows == 1 ? "row at a time needs" : "rows at a time need", bytes_text(static_cast<double>(cut.slot_bytes)),
          bytes_text(static_cast<double>(free_bytes)),
-         rows > 1 ? "a smaller --chunk-rows" : "--device cpu, or shorter rows");
+         input.is_flat ? "--device cpu"
+         : rows > 1    ? "a smaller --chunk-rows"
+                       : "--device cpu, or shorter rows");
   }
   return cut;
 }
 
 /// The memory and the stream that one chunk uses.
 struct Slot {
-  Slot(const Problem& problem, const Cut& cut, std::uint64_t row_bytes, const std::vector<RowFiles::Array>& of_rows)
-      : host_input(gpu::pinned_bytes(static_cast<std::size_t>(cut.chunk_rows()) * row_bytes)),
-        device_input(gpu::device_bytes(static_cast<std::size_t>(cut.chunk_rows()) * row_bytes)),
+  Slot(const Problem& problem, const Cut& cut, const Input& input)
+      : host_input(gpu::pinned_bytes(input.bytes(cut.chunk_rows()))),
+        device_input(gpu::device_bytes(input.bytes(cut.chunk_rows()))),
         workspace(gpu::device_bytes(cut.workspace_bytes())),
         host_results(problem, cut.chunk_rows(), gpu::pinned_bytes),
         device_results(problem, cut.chunk_rows(), gpu::device_bytes) {
-    for (const RowFiles::Array& array : of_rows) {
-      arrays.push_back(gpu::device_bytes(static_cast<std::size_t>(cut.chunk_rows()) * array.row_bytes));
+    for (const RowFiles::Array& array : input.arrays) {
+      arrays.push_back(gpu::device_bytes(input.bytes(array, cut.chunk_rows())));
     }
   }
 
@@ -160,16 +185,15 @@ class Turns {
 
 /// Reads a chunk into its slot and queues all of its work on the GPU. `untried`: this is the first chunk with this
 /// plan. Its kernel runs once more beforehand, since the first launch loads the kernel's code, which must not be timed.
-void send_off(Slot& slot, const Plan& plan, bool untried, MatrixSource& source,
-              const std::vector<RowFiles::Array>& of_rows, std::int64_t first) {
+void send_off(Slot& slot, const Plan& plan, bool untried, const Input& input, std::int64_t first) {
   const std::int64_t rows = plan.problem.rows;
-  source.read(first, rows, slot.host_input.get());
-  slot.stream.copy(slot.device_input.get(), slot.host_input.get(), static_cast<std::size_t>(rows) * source.row_bytes());
+  input.source.read(first, input.is_flat ? 1 : rows, slot.host_input.get());
+  slot.stream.copy(slot.device_input.get(), slot.host_input.get(), input.bytes(rows));
   RowArrays arrays;
-  for (std::size_t i = 0; i < of_rows.size(); ++i) {
-    const RowFiles::Array& array = of_rows[i];
+  for (std::size_t i = 0; i < input.arrays.size(); ++i) {
+    const RowFiles::Array& array = input.arrays[i];
     slot.stream.copy(slot.arrays[i].get(), array.data + static_cast<std::size_t>(first) * array.row_bytes,
-                     static_cast<std::size_t>(rows) * array.row_bytes);
+                     input.bytes(array, rows));
     arrays.*array.member = slot.arrays[i].get();
   }
   const auto select = [&] {
@@ -194,11 +218,11 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
   if (problem.rows == 0) return {.plan = plan_for_rows(problem, traits, 0)};
   const int ordinal = problem.device.ordinal;
   gpu::use(ordinal);
-  const std::vector<RowFiles::Array> of_rows = files == nullptr ? std::vector<RowFiles::Array>{} : files->arrays();
-  const Cut cut = choose_cut(chunk_rows, problem, traits, source.row_bytes(), of_rows);
+  const Input input(source, files);
+  const Cut cut = choose_cut(chunk_rows, problem, traits, input);
   std::vector<std::unique_ptr<Slot>> slots;
   for (std::int64_t i = 0; i < cut.slots; ++i) {
-    slots.push_back(std::make_unique<Slot>(problem, cut, source.row_bytes(), of_rows));
+    slots.push_back(std::make_unique<Slot>(problem, cut, input));
   }
   const auto slot_of = [&](std::int64_t chunk) -> Slot& { return *slots[static_cast<std::size_t>(chunk % cut.slots)]; };
   const auto plan_of = [&](std::int64_t chunk) -> const Plan& {
@@ -212,7 +236,7 @@ ChunkedRun select_on_gpu(MatrixSource& source, const Problem& problem, const Tra
       gpu::use(ordinal);
       for (std::int64_t chunk = 0; chunk < cut.chunks && turns.wait_until_free(chunk); ++chunk) {
         const bool untried = chunk == 0 || chunk + 1 == cut.chunks;
-        send_off(slot_of(chunk), plan_of(chunk), untried, source, of_rows, chunk * cut.chunk_rows());
+        send_off(slot_of(chunk), plan_of(chunk), untried, input, chunk * cut.chunk_rows());
         turns.one_was_queued();
       }
     } catch (...) {

@@ -84,7 +84,9 @@ void RowFiles::describe(Problem& problem) {
   const auto add = [&](const Numbers& numbers, ArrayType& type, const void* RowArrays::*member, std::int64_t per_row) {
     if (numbers.file == nullptr) return;
     type = numbers.type;
-    arrays_.push_back({member, numbers.data, static_cast<std::size_t>(per_row) * size_of(numbers.type)});
+    const std::size_t size = size_of(numbers.type);
+    arrays_.push_back({member, numbers.data, static_cast<std::size_t>(per_row) * size,
+                       static_cast<std::size_t>(numbers.count) * size});
   };
   for (const Numbers* numbers : {&lengths_, &starts_, &row_k_}) {
     if (numbers->file != nullptr) require_count(*numbers, problem.rows, is_flat_ ? "segment" : "row");

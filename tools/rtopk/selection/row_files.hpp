@@ -37,8 +37,9 @@ class RowFiles {
     const void* RowArrays::*member;
     const std::byte* data;
     std::size_t row_bytes;
+    std::size_t bytes;  ///< Of all rows. With offsets, which are one more than rows, all are read at once.
   };
-  /// Those that describe() has put into a problem. With offsets, all rows are read at once.
+  /// Those that describe() has put into a problem.
   [[nodiscard]] const std::vector<Array>& arrays() const noexcept { return arrays_; }
 
   /// The arrays of the rows from `first` on.
