@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times general rows beside plain ones: lengths, page tables, magnitudes, segments, and very different lengths.
+"""Times general rows beside plain ones: lengths, page tables, magnitudes, segments, very different and very long rows.
 
     python bench/compare_rows.py --json bench/results/rows-h200.json
     python bench/compare_rows.py --quick
@@ -10,8 +10,10 @@ Each time stands beside that of the plain call which it is compared with, in the
     random      lengths drawn between k and the columns        beside a plain call with as many elements and rows
     pages       places in a paged cache, indices alone         beside `full` with indices alone: microseconds more
     magnitude   the largest absolute values                    beside the plain call
+    threshold   `full`, with the kth value of each row         beside `full`
     segments    of a flat array, lengths within a quarter      beside a matrix of as many elements and rows
     mixed       one long row among short ones                  beside the long one alone plus the short ones alone
+    long        rows of millions, such as gradients: full, magnitude and threshold
     flashinfer  FlashInfer's page tables and shifted indices   beside the same of rtopk: FlashInfer's time / rtopk's
 
 Before anything is timed, some rows of every result are compared with a stable sort. The floor is a copy that moves the
@@ -63,12 +65,14 @@ class Call:
         self.values = torch.empty(rows, k, dtype=matrix.dtype, device="cuda")
         self.indices = torch.empty(rows, k, dtype=torch.int32, device="cuda")
         self.workspace = torch.empty(max(self.plan.workspace_bytes, 1), dtype=torch.uint8, device="cuda")
+        self.thresholds = torch.empty(rows, dtype=matrix.dtype, device="cuda") if "thresholds" in options else None
         self.run = self.plan.bound(
             matrix.data_ptr(),
             self.values.data_ptr() if options.get("values", True) else None,
             self.indices.data_ptr(),
             workspace=self.workspace.data_ptr(),
             stream=torch.cuda.current_stream().cuda_stream,
+            thresholds=None if self.thresholds is None else self.thresholds.data_ptr(),
             **{name: array.data_ptr() for name, array in arrays.items()},
         )
 
@@ -94,6 +98,8 @@ class Call:
                 or (self.indices[i, len(places) :] != -1).any()
             ):
                 sys.exit(f"row {i} is wrong: {self.plan.text}")
+            if self.thresholds is not None and not torch.equal(self.thresholds[i], row[places[-1]]):
+                sys.exit(f"the threshold of row {i} is wrong: {self.plan.text}")
 
 
 def copy_of(total_bytes):
@@ -127,8 +133,9 @@ def indexer_case(library, peer, rows, cols, k, dtype, repeats):
             library, matrix, rows, cols, k, {"lengths": full, "map": places.map}, values=False, **places.options
         ),
         "magnitude": Call(library, matrix, rows, cols, k, magnitude=1),
+        "threshold": Call(library, matrix, rows, cols, k, {"lengths": full}, thresholds=1),
     }
-    for name in ("plain", "full", "full_indices"):
+    for name in ("plain", "full", "full_indices", "threshold"):
         calls[name].check(lambda i: matrix[i], k)
     calls["random"].check(lambda i: matrix[i, : lengths[i]], k)
     calls["magnitude"].check(lambda i: matrix[i], k, by=torch.abs)
@@ -153,6 +160,7 @@ def indexer_case(library, peer, rows, cols, k, dtype, repeats):
         "random": times["random"] / times["plain_short"],
         "pages_more_us": times["pages"] - times["full_indices"],
         "magnitude": times["magnitude"] / times["plain"],
+        "threshold": times["threshold"] / times["full"],
         **beside.record(times, "pages"),
     }
 
@@ -231,6 +239,36 @@ def mixed_case(library, _peer, few, short, cols, k, dtype, repeats):
     }
 
 
+def long_case(library, _peer, rows, cols, k, dtype, repeats):
+    """Rows that many blocks share."""
+    matrix = torch.randn(rows, cols, device="cuda").to(DTYPES[dtype])
+    full = torch.full((rows,), cols, dtype=torch.int32, device="cuda")
+    calls = {
+        "plain": Call(library, matrix, rows, cols, k),
+        "full": Call(library, matrix, rows, cols, k, {"lengths": full}),
+        "magnitude": Call(library, matrix, rows, cols, k, magnitude=1),
+        "threshold": Call(library, matrix, rows, cols, k, {"lengths": full}, thresholds=1),
+    }
+    for name, call in calls.items():
+        call.check(lambda i: matrix[i], k, by=torch.abs if name == "magnitude" else torch.clone)
+    floor = copy_of(rows * (cols * matrix.element_size() + k * (matrix.element_size() + 4)))
+    times = timed({"floor": floor} | {name: call.run for name, call in calls.items()}, repeats)
+    return {
+        "case": "long",
+        "rows": rows,
+        "cols": cols,
+        "k": k,
+        "dtype": dtype,
+        "family": calls["plain"].family,
+        "general_family": calls["full"].family,
+        "us": times,
+        "plain_to_floor": times["plain"] / times["floor"],
+        "full": times["full"] / times["plain"],
+        "magnitude": times["magnitude"] / times["plain"],
+        "threshold": times["threshold"] / times["full"],
+    }
+
+
 def cases(quick):
     ks = (1024,) if quick else (512, 1024, 2048)
     shapes = [(1, 131072), (8, 65536), (64, 32768), (256, 131072), (4096, 16384), (4096, 65536)]
@@ -247,6 +285,8 @@ def cases(quick):
         ):
             yield segments_case, (rows, mean, k, dtype)
         yield mixed_case, (255, 1000, 131072, 512, dtype)
+        for rows, cols, k in ((1, 25_600_000, 256_000), (1, 4_000_000, 4000), (12, 2_000_000, 20_000)):
+            yield long_case, (rows, cols, k, dtype)
         for rows, cols in ((64, 32768), (256, 131072)):
             for k in (2048,) if quick else (512, 2048):
                 for data in hard_rows.DATA:
@@ -254,7 +294,7 @@ def cases(quick):
                         yield hard_case, (rows, cols, k, dtype, data, mapping)
 
 
-CASES = {"indexer": indexer_case, "segments": segments_case, "mixed": mixed_case, "hard": hard_case}
+CASES = {"indexer": indexer_case, "segments": segments_case, "mixed": mixed_case, "long": long_case, "hard": hard_case}
 
 
 def line_of(record):
@@ -264,7 +304,7 @@ def line_of(record):
     text += f" {us.get('floor', 0):8.1f} {us.get('plain', 0):8.1f}"
     if record["case"] == "hard":
         text += f"  {record['data']} {record['form']} rtopk us {us['rtopk']:.1f}"
-    for name in ("full", "random", "pages_more_us", "magnitude", "segments", "mixed", *VARIANTS):
+    for name in ("full", "random", "pages_more_us", "magnitude", "threshold", "segments", "mixed", *VARIANTS):
         if name in record:
             text += f"  {name} {record[name]:.2f}" + "*" * (name in record.get("package_takes_cub", ()))
     for name, counted in record.get("counts", {}).items():

@@ -344,6 +344,23 @@ TEST_P(GeneralRows, OneLongAmongManyShort) {
   }
 }
 
+// So long that several blocks of a GPU share a row of any type.
+TEST_P(GeneralRows, SharedByBlocks) {
+  Random random = random_for(64);
+  for (const Size& size : {Size{150000, 1}, {150000, 700}, {150001, 40000}, {150001, 150001}}) {
+    for (int turn = 0; turn < 3; ++turn) {
+      if (left_out(random)) continue;
+      rtopk::Problem problem = problem_of(random.between(1, 3), size);
+      problem.direction = random.pick(kDirections);
+      problem.passes = random.coin();
+      random.pick(shapes_for(size.cols)).apply(problem);
+      RowNumbers numbers;
+      generalise(problem, numbers, random);
+      if (!conforms(problem, input_for(problem, random), random_layout(random), numbers)) return;
+    }
+  }
+}
+
 TEST_P(GeneralRows, AnyNumberOfThreads) {
   Random random = random_for(62);
   for (const std::int64_t rows : {0, 1, 2, 7, 65, 300}) {

@@ -47,14 +47,14 @@ __device__ std::uint32_t add_digits(const Row& row, std::int64_t begin, std::int
 }
 
 /// How many of this thread's elements in the vectors [begin, end) are at or above `key`.
-template <class T>
-__device__ std::uint32_t count_at_least(const RowVectors<T>& row, std::int64_t begin, std::int64_t end, bool smallest,
+template <class T, class Row>
+__device__ std::uint32_t count_at_least(const Row& row, std::int64_t begin, std::int64_t end, bool smallest,
                                         core::KeyOf<T> key) {
   std::uint32_t counted = 0;
   for_loads<kRadixLoads<T>>(row, begin, end, [&](const auto& loaded) {
 #pragma unroll
     for (int i = 0; i < loaded.kElements; ++i) {
-      counted += loaded.has(i) && directed_key(loaded.element(i), smallest) >= key ? 1u : 0u;
+      counted += loaded.has(i) && directed_key(row.comparable(loaded.element(i)), smallest) >= key ? 1u : 0u;
     }
   });
   return counted;

@@ -18,6 +18,9 @@
 
 namespace rtopk::cuda {
 
+// Arguments have default values. Those in shared memory do without: set() writes every field.
+#pragma nv_diag_suppress 20054
+
 /// A row in shared memory: the arguments of a matrix that has this row alone, where it lies, and what its indices are.
 template <class Arguments>
 struct GeneralRow : Arguments {
@@ -109,38 +112,55 @@ struct FinishingThreads {
   }
 };
 
+/// A result that comes last in the order of selection: the least directed key, and the last place that has it.
+struct LastResult {
+  unsigned long long key;
+  unsigned long long place;
+};
+
+/// The last of the results get(begin), ... before `end`, in shared memory: all threads of the block call this. What none
+/// can lose against if there are none.
+template <class Get>
+__device__ const LastResult& last_of(std::int64_t begin, std::int64_t end, Get&& get) {
+  __shared__ LastResult last;
+  __syncthreads();  // a former use is done
+  if (threadIdx.x == 0) last = {~0ull, 0};
+  __syncthreads();
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) atomicMin(&last.key, get(i).key);
+  __syncthreads();
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    const LastResult result = get(i);
+    if (result.key == last.key) atomicMax(&last.place, result.place);
+  }
+  __syncthreads();
+  return last;
+}
+
+/// Those of a row's results, which are written, as last_of() takes them.
+template <class T>
+struct WrittenResults {
+  const SelectArguments& all;
+  const T* row;
+  ResultRow<T> results;
+
+  __device__ LastResult operator()(std::int64_t i) const {
+    const std::int64_t place = results.index(i);
+    return {directed_key(compared(row[place], all.magnitude), all.smallest), static_cast<unsigned long long>(place)};
+  }
+};
+
 /// The kth value of a row whose results are written: by one block, all of whose threads call this.
 template <class T>
 __device__ void write_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
                                 const core::RowShape& shape) {
-  __shared__ unsigned long long least;
-  __shared__ unsigned long long last;
   auto* to = static_cast<core::KeyOf<T>*>(rules.thresholds) + number;
   if (shape.is_short) {
     if (threadIdx.x == 0) *to = static_cast<core::KeyOf<T>>(rules.losing_bits);
     return;
   }
   const T* row = GeneralRow<SelectArguments>::row_of<T>(all, rules, number, shape);
-  const ResultRow<T> result(all, number);
-  if (threadIdx.x == 0) {
-    least = ~0ull;
-    last = 0;
-  }
-  __syncthreads();
-  // First the least key, then the last place that has it.
-  const auto for_results = [&](auto&& f) {
-    for (std::int64_t i = threadIdx.x; i < shape.k; i += blockDim.x) {
-      const std::int64_t place = result.index(i);
-      f(static_cast<unsigned long long>(directed_key(compared(row[place], all.magnitude), all.smallest)), place);
-    }
-  };
-  for_results([&](unsigned long long key, std::int64_t) { atomicMin(&least, key); });
-  __syncthreads();
-  for_results([&](unsigned long long key, std::int64_t place) {
-    if (key == least) atomicMax(&last, static_cast<unsigned long long>(place));
-  });
-  __syncthreads();
-  if (threadIdx.x == 0) *to = core::bits_of(row[last]);
+  const LastResult& last = last_of(0, shape.k, WrittenResults<T>{all, row, {all, number}});
+  if (threadIdx.x == 0) *to = core::bits_of(row[last.place]);
 }
 
 /// Finishes a row whose results are written, and visible to these threads.

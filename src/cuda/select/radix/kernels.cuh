@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/select/arguments.hpp"
 #include "cuda/select/block_sums.cuh"
@@ -72,7 +73,37 @@ struct RadixBatch {
   RadixState* states;
   unsigned long long* bins;
   RadixCount* counts;
+  LastResult* last;  ///< In the place of the counts, which are no longer needed then.
   std::uint32_t* slots;
+};
+
+/// In place of RowRules: the rows are those of the matrix.
+struct NoRules {};
+
+/// What a block knows about its row.
+template <class T, class Rules>
+struct RadixRow {
+  static constexpr bool kGeneral = std::is_same_v<Rules, RowRules>;
+  using Vectors = RowVectors<T, kGeneral>;
+  struct Nothing {};
+  using Shared = std::conditional_t<kGeneral, GeneralRow<SelectArguments>, Nothing>;
+
+  const SelectArguments& args;
+  std::int64_t number;  ///< The row's in these arguments.
+
+  /// All threads of the block call this.
+  static __device__ RadixRow of(const SelectArguments& all, const Rules& rules, const RadixBatch& batch,
+                                Shared& shared) {
+    const std::int64_t number = batch.first_row + blockIdx.x / batch.parts;
+    if constexpr (kGeneral) {
+      shared.template set<T, false>(all, rules, number, [](SelectArguments&) {});
+      return {shared, 0};
+    } else {
+      return {all, number};
+    }
+  }
+  /// Nothing is selected from it.
+  [[nodiscard]] __device__ bool is_empty() const { return kGeneral && args.k == 0; }
 };
 
 /// The part of a row that a block has, in vectors.
@@ -82,8 +113,8 @@ struct RadixPart {
   std::int64_t begin;
   std::int64_t end;
 
-  template <class T>
-  static __device__ RadixPart of(const RowVectors<T>& vectors, std::int64_t row, int part, int parts) {
+  template <class Vectors>
+  static __device__ RadixPart of(const Vectors& vectors, std::int64_t row, int part, int parts) {
     const std::int64_t size = vectors.size();
     const std::int64_t each = ((size + parts - 1) / parts + 31) / 32 * 32;
     const std::int64_t begin = min(part * each, size);
@@ -91,28 +122,48 @@ struct RadixPart {
   }
 };
 
-template <class T, RadixPass kPass>
+/// True in the last block of a row that calls this: it sees what all have written before. All threads of the block call
+/// this.
+inline __device__ bool is_last_of_row(RadixState& state, std::int32_t parts) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicAdd(&state.ticket, 1u) == static_cast<std::uint32_t>(parts - 1);
+  __syncthreads();
+  if (is_last) __threadfence();
+  return is_last;
+}
+
+template <class T, RadixPass kPass, class Rules>
 __global__ void __launch_bounds__(kRadixThreadsShared)
-    radix_pass_kernel(const __grid_constant__ SelectArguments args, const __grid_constant__ RadixBatch batch) {
+    radix_pass_kernel(const __grid_constant__ SelectArguments all, const __grid_constant__ Rules rules,
+                      const __grid_constant__ RadixBatch batch) {
   using Key = core::KeyOf<T>;
   using Digits = RadixDigits<sizeof(Key)>;
+  using Row = RadixRow<T, Rules>;
   __shared__ BlockScratch scratch;
   __shared__ std::uint32_t bins[Digits::kBins];
-  __shared__ bool is_last_block;
+  __shared__ typename Row::Shared shared_row;
 
   const std::int64_t in_batch = blockIdx.x / batch.parts;
   RadixState& state = batch.states[in_batch];
+  const Row own = Row::of(all, rules, batch, shared_row);
+  const SelectArguments& args = own.args;
+  if (own.is_empty()) {
+    if (kPass == RadixPass::first && blockIdx.x % batch.parts == 0 && threadIdx.x == 0) state = {.done = 1};
+    return;
+  }
   RadixState before{};
   before.needed = args.k;
   if constexpr (kPass != RadixPass::first) before = state;
   if (kPass == RadixPass::middle && before.done != 0) return;
 
-  const RowVectors<T> row(args, batch.first_row + in_batch);
+  const typename Row::Vectors row(args, own.number);
   const RadixPart part = RadixPart::of(row, in_batch, static_cast<int>(blockIdx.x % batch.parts), batch.parts);
   RadixCount& count = batch.counts[in_batch * batch.parts + part.part];
   const auto prefix = static_cast<Key>(before.prefix);
   if (kPass == RadixPass::last && before.done != 0) {
-    const std::uint32_t mine = count_at_least(row, part.begin, part.end, args.smallest, prefix);
+    const std::uint32_t mine = count_at_least<T>(row, part.begin, part.end, args.smallest, prefix);
     const std::int64_t counted = block_sum(mine, scratch);
     if (threadIdx.x == 0) count = {0, counted};
     return;
@@ -131,27 +182,22 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
   }
   __syncthreads();
 
-  unsigned long long* all = batch.bins + in_batch * Digits::kBins;
+  unsigned long long* sums = batch.bins + in_batch * Digits::kBins;
   for (int i = static_cast<int>(threadIdx.x); i < number; i += static_cast<int>(blockDim.x)) {
     const std::uint32_t counted = bins[i];
-    if (counted != 0) atomicAdd(&all[i], static_cast<unsigned long long>(counted));
+    if (counted != 0) atomicAdd(&sums[i], static_cast<unsigned long long>(counted));
     if constexpr (kPass == RadixPass::last) {
       batch.slots[(in_batch * batch.parts + part.part) * Digits::kLastBins + i] = counted;
     }
   }
 
-  // The last block of the row to get here sees what all have added.
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) is_last_block = atomicAdd(&state.ticket, 1u) == static_cast<std::uint32_t>(batch.parts - 1);
-  __syncthreads();
-  if (!is_last_block) return;
-  __threadfence();
+  if (!is_last_of_row(state, batch.parts)) return;
   // Bypasses the cache of this multiprocessor, which does not see what other blocks have added.
-  const RadixDigit found = find_digit([all](int digit) { return __ldcg(&all[digit]); }, number, before.needed, scratch);
+  const RadixDigit found =
+      find_digit([sums](int digit) { return __ldcg(&sums[digit]); }, number, before.needed, scratch);
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < number; i += static_cast<int>(blockDim.x))
-    all[i] = 0;  // for the next pass
+    sums[i] = 0;  // for the next pass
   if (threadIdx.x == 0) {
     RadixState after = before;
     after.prefix |= static_cast<std::uint64_t>(found.digit) << shift;
@@ -183,24 +229,29 @@ __global__ void __launch_bounds__(128) radix_count_kernel(const __grid_constant_
   }
 }
 
-template <class T>
+template <class T, class Rules>
 __global__ void __launch_bounds__(kRadixThreadsShared, 2)
-    radix_write_kernel(const __grid_constant__ SelectArguments args, const __grid_constant__ RadixBatch batch) {
+    radix_write_kernel(const __grid_constant__ SelectArguments all, const __grid_constant__ Rules rules,
+                       const __grid_constant__ RadixBatch batch) {
   using Key = core::KeyOf<T>;
   using Digits = RadixDigits<sizeof(Key)>;
+  using Row = RadixRow<T, Rules>;
   extern __shared__ __align__(16) char shared[];
   __shared__ BlockScratch scratch;
   __shared__ std::uint32_t totals[2][32];
+  __shared__ typename Row::Shared shared_row;
 
+  const Row own = Row::of(all, rules, batch, shared_row);
+  if (own.is_empty()) return;
+  const SelectArguments& args = own.args;
   const int in_batch = static_cast<int>(blockIdx.x) / batch.parts;
-  const std::int64_t number = batch.first_row + in_batch;
-  const RowVectors<T> row(args, number);
+  const typename Row::Vectors row(args, own.number);
   const RadixPart part = RadixPart::of(row, in_batch, static_cast<int>(blockIdx.x % batch.parts), batch.parts);
   const RadixState& state = batch.states[in_batch];
   const auto prefix = static_cast<Key>(state.prefix);
   const auto kth = state.passes < Digits::kPasses ? Threshold<Key>::first_at_least(prefix, args.k)
                                                   : Threshold<Key>::with_ties(prefix, state.needed);
-  if (args.passes != nullptr && part.part == 0 && threadIdx.x == 0) args.passes[number] = state.passes;
+  if (args.passes != nullptr && part.part == 0 && threadIdx.x == 0) args.passes[own.number] = state.passes;
 
   const RadixCount* counts = batch.counts + in_batch * batch.parts;
   std::int64_t sure = 0;
@@ -213,8 +264,54 @@ __global__ void __launch_bounds__(kRadixThreadsShared, 2)
   const RadixCount mine = counts[part.part];
   const bool has_results = mine.sure > 0 || (mine.fill > 0 && sums.b < kth.quota);
   if (!has_results && (args.form == Form::pairs || args.form == Form::cbsr)) return;
-  RowWriter<T>(args, number, row, kth, {totals, reinterpret_cast<std::uint16_t*>(shared)})
+  RowWriter<T, typename Row::Vectors>(args, own.number, row, kth, {totals, reinterpret_cast<std::uint16_t*>(shared)})
       .write(part.begin, part.end, sums.a, sums.b);
+}
+
+/// The thresholds of general rows whose results are written: every block looks for the last of its share of them.
+template <class T>
+__global__ void __launch_bounds__(kRadixThreadsShared)
+    radix_threshold_kernel(const __grid_constant__ SelectArguments all, const __grid_constant__ RowRules rules,
+                           const __grid_constant__ RadixBatch batch) {
+  __shared__ GeneralRow<SelectArguments> own;
+  const std::int64_t in_batch = blockIdx.x / batch.parts;
+  const std::int64_t number = batch.first_row + in_batch;
+  const auto part = static_cast<int>(blockIdx.x % batch.parts);
+  RadixRow<T, RowRules>::of(all, rules, batch, own);
+  const std::int64_t k = own.shape.k;
+  auto* to = static_cast<core::KeyOf<T>*>(rules.thresholds) + number;
+  if (own.shape.is_short) {
+    if (part == 0 && threadIdx.x == 0) *to = static_cast<core::KeyOf<T>>(rules.losing_bits);
+    return;
+  }
+  const auto* row = static_cast<const T*>(own.input);
+  const std::int64_t each = (k + batch.parts - 1) / batch.parts;
+  const LastResult& mine = last_of(part * each, min((part + 1) * each, k), WrittenResults<T>{all, row, {all, number}});
+  LastResult* of_parts = batch.last + in_batch * batch.parts;
+  if (threadIdx.x == 0) of_parts[part] = mine;
+  RadixState& state = batch.states[in_batch];
+  if (!is_last_of_row(state, batch.parts)) return;
+  const LastResult& last = last_of(0, batch.parts, [of_parts](std::int64_t i) {
+    return LastResult{__ldcg(&of_parts[i].key), __ldcg(&of_parts[i].place)};
+  });
+  if (threadIdx.x == 0) {
+    state.ticket = 0;
+    *to = core::bits_of(row[last.place]);
+  }
+}
+
+/// Finishes general rows whose results are written.
+template <class T>
+__global__ void __launch_bounds__(kRadixThreadsShared)
+    radix_finish_kernel(const __grid_constant__ SelectArguments all, const __grid_constant__ RowRules rules,
+                        const __grid_constant__ RadixBatch batch) {
+  __shared__ GeneralRow<SelectArguments> own;
+  RadixRow<T, RowRules>::of(all, rules, batch, own);
+  if (!has_to_finish(all, rules, own)) return;
+  const auto threads = static_cast<int>(blockDim.x);
+  const auto part = static_cast<int>(blockIdx.x % batch.parts);
+  finish_row<T>(all, rules, batch.first_row + blockIdx.x / batch.parts, own,
+                {part * threads + static_cast<int>(threadIdx.x), batch.parts * threads});
 }
 
 }  // namespace rtopk::cuda
