@@ -78,9 +78,10 @@ template <class T, int kThreadsOfBlock>
 struct ClusterConfig {
   static constexpr int kThreads = kThreadsOfBlock;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  /// At least so many fit, as far as registers are concerned.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(T) == 8 ? 1 : 1280 / kThreads;
-  static constexpr int kGeneralBlocksPerMultiprocessor = sizeof(T) == 8 ? 1 : 1024 / kThreads;  ///< General rows.
+  /// At least so many fit, as far as registers are concerned. `plain`: exact selections of full rows.
+  static constexpr int blocks_per_multiprocessor(bool plain) {
+    return sizeof(T) == 8 ? 1 : (plain ? 1280 : 1024) / kThreads;
+  }
   // A part is copied to shared memory in tiles, ahead of its use.
   static constexpr int kLoads = 3;                 ///< Vectors of a thread in a tile.
   static constexpr int kTile = kThreads * kLoads;  ///< Vectors.

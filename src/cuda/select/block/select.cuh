@@ -75,8 +75,8 @@ class BlockSelect {
  private:
   using Warp = LaneGroup<32>;
   static constexpr bool kEarly = kTask == BlockTask::stop_early;
-  /// Lines of candidates in registers; of longer lists, the row is marked again. As many as there are registers for.
-  static constexpr int kLines = kChunks == 1 ? 9 : sizeof(T) != 2 ? 12 : kTask == BlockTask::select ? 9 : 6;
+  /// Of longer lists, the row is marked again.
+  static constexpr int kLines = Config::candidate_lines(kChunks, kTask == BlockTask::select);
   using Candidates = ListedKeys<T, typename MarkedRow<T, kChunks, kTask>::KeyOf, kLines>;
   static constexpr Key kTop = core::max_key<T>;
   static constexpr bool kMagnitude = kTask == BlockTask::select_by_magnitude;

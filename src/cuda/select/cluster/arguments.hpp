@@ -17,6 +17,6 @@ struct ClusterArguments : SelectArguments {
 };
 
 /// What a kernel is compiled for: code that is not needed would cost registers.
-enum class ClusterTask { select, select_general, select_by_magnitude };
+enum class ClusterTask { select, stop_early, select_general, select_by_magnitude };
 
 }  // namespace rtopk::cuda

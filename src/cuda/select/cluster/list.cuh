@@ -73,6 +73,23 @@ struct CandidateList {
     return first < 0 ? -1 : first + up_to_here - number;
   }
 
+  /// Keeps those of the first `number` elements for which keeps(raw) holds, in their order, and returns how many these
+  /// are. All threads of the block call this after a barrier.
+  template <class F>
+  __device__ int keep(int number, F keeps, BlockSums& sums) const {
+    int kept = 0;
+#pragma unroll 1
+    for (int first = 0; first < number; first += static_cast<int>(blockDim.x)) {
+      const int i = first + static_cast<int>(threadIdx.x);
+      const Entry entry = entries[min(i, number - 1)];
+      const bool stays = i < number && keeps(entry.raw);
+      const BlockSums::Sums places = sums.before(stays ? 1 : 0);  // a barrier: all have read
+      if (stays) entries[kept + places.before] = entry;
+      kept += places.total;
+    }
+    return kept;
+  }
+
   /// All threads of the block call this after a barrier; ends with one. At least k elements are stored. Not inlined, so
   /// that it costs reading no registers.
   static __device__ void prune(CandidateList list, State& state, PartSearchMemory<Key>& memory,
@@ -95,16 +112,8 @@ struct CandidateList {
     // Many are equal to the threshold if too little room is left.
     const bool is_strict = reach > list.capacity - kClusterMinRoom;
     const Key least = is_strict ? range.low + 1 : range.low;
-    int kept = 0;
-#pragma unroll 1
-    for (int first = 0; first < stored; first += static_cast<int>(blockDim.x)) {
-      const int i = first + static_cast<int>(threadIdx.x);
-      const Entry entry = list.entries[min(i, stored - 1)];
-      const bool keeps = i < stored && key_of(entry.raw, smallest) >= least;
-      const BlockSums::Sums places = sums.before(keeps ? 1 : 0);  // a barrier: all have read
-      if (keeps) list.entries[kept + places.before] = entry;
-      kept += places.total;
-    }
+    const int kept = list.keep(
+        stored, [&](T raw) { return key_of(raw, smallest) >= least; }, sums);
     search.prepare();
     __syncthreads();
     if (threadIdx.x == 0) {

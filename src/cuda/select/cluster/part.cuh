@@ -82,6 +82,10 @@ class PartTiles {
 
   /// This thread's elements of a tile, those of its first line first.
   [[nodiscard]] __device__ const T* elements(Tile tile) const { return reinterpret_cast<const T*>(slots_ + tile.at); }
+  /// Those of a line, as `elements` begin.
+  [[nodiscard]] static __device__ uint4 vector(const T* elements, int line) {
+    return *reinterpret_cast<const uint4*>(elements + line * kLineElements);
+  }
   /// The column of the first one, counted from the part's first column.
   [[nodiscard]] __device__ int column(Tile tile) const { return first_col_ + tile.first * Config::kVector; }
   [[nodiscard]] __device__ bool exists(Tile tile, int line) const { return exists(tile.first, line); }

@@ -8,6 +8,9 @@
 // If many elements are equal to the threshold, these are counted instead, and those above it are listed. If one of them
 // is the kth value, the part is read again, as far as needed.
 //
+// A search that stops early also needs the extremes of the row, and perhaps elements that are no candidates: those it
+// reads from the beginning of the part until there are enough.
+//
 // The first tiles of the part are copied while the sample is drawn. Rarely used code is kept short: a kernel that runs
 // once must fetch its code too.
 #pragma once
@@ -20,6 +23,7 @@
 #include "cuda/select/cluster/sample.cuh"
 #include "cuda/select/cluster/sums.cuh"
 #include "cuda/select/cluster/tile_marks.cuh"
+#include "cuda/select/extremes.cuh"
 #include "cuda/select/general_row.cuh"
 #include "cuda/select/part_search.cuh"
 #include "cuda/select/result_row.cuh"
@@ -40,6 +44,8 @@ struct ClusterState {
   Key usual_high;            ///< Few elements exceed it.
   int ties;                  ///< Listed elements equal to the kth value.
   SampleGroups<Key> sample;  ///< Later, ties.
+  RowExtent<Key> extent;     ///< Of this part, if the search stops early;
+  KeyRange<Key> early_ties;  ///< then this, too.
 };
 
 template <class T, int kThreads, ClusterTask kTask>
@@ -47,7 +53,8 @@ class ClusterSelect {
  public:
   using Config = ClusterConfig<T, kThreads>;
   using Key = WideKey<T>;
-  static constexpr bool kGeneral = kTask != ClusterTask::select;
+  static constexpr bool kEarly = kTask == ClusterTask::stop_early;
+  static constexpr bool kGeneral = kTask == ClusterTask::select_general || kTask == ClusterTask::select_by_magnitude;
   static constexpr bool kMagnitude = kTask == ClusterTask::select_by_magnitude;
   using Arguments = std::conditional_t<kGeneral, GeneralRow<ClusterArguments>, ClusterArguments>;
   using State = ClusterState<T>;
@@ -94,6 +101,8 @@ class ClusterSelect {
   using Search = PartSearch<Key, ClusterArguments, SearchedBy::one_or_several>;
   using Share = typename Search::Share;
   using Marks = TileMarks<T, Config::kLoads, kMagnitude>;
+  struct Nothing {};
+  using Extent = std::conditional_t<kEarly, ExtremesOf<T>, Nothing>;
   static constexpr Key kTop = core::max_key<T>;
   static constexpr int kDropped = -1;
 
@@ -114,7 +123,10 @@ class ClusterSelect {
   __device__ void first_threshold() {
     const RowVectors<T> row(args_, this->row());
     const ClusterPart<T> part = ClusterPart<T>::of(row, args_.cols, block(), log_of(args_.parts));
-    if (threadIdx.x == 0) state_.part = part;
+    if (threadIdx.x == 0) {
+      state_.part = part;
+      if constexpr (kEarly) state_.extent = {kTop, 0};
+    }
     const RowSample<T> sample(args_);
     sample.draw(row, state_.sample);
     Tiles(part, memory_of_tiles()).fetch_first();
@@ -136,32 +148,79 @@ class ClusterSelect {
     ColumnMarks marks(memory_of_tiles(), state_.part.cols);  // the tiles are not needed any more
     marks.clear();
     const bool many_equal = range.low == range.high;
-    const Share share =
-        many_equal ? search.share_of_many(counts_of(range.low)) : search.share_of_few(candidates(), range, 0);
-    search.leave();
+    Share share;
+    if (!many_equal) share = search.share_of_few(candidates(), range, 0);
     const Key kth = many_equal ? range.low : search.kth();
+    if constexpr (kEarly) {
+      const RowExtent<Key> row = extent();
+      if (row.template is_finite<T>(args_.smallest)) {
+        if (warp_number() == 0) state_.early_ties = early_ties<T>(args_, row, kth);
+        __syncthreads();
+        return finish_early(search, marks, state_.early_ties);
+      }
+    }
+    if (many_equal) share = search.share_of_many(counts_of({kth, kth}));
+    search.leave();
     int listed = state_.list.listed;
     if (state_.list.equal > 0 && kth == state_.list.threshold) {
       if (share.quota > 0) {
-        list_ties(kth, listed, share.quota);
+        list_first({kth, kth}, listed, share.quota);
         listed += share.quota;
         marks.clear();
         __syncthreads();
       }
     } else if (!share.all) {
-      drop_ties(marks, kth, listed, share.quota);
+      drop_ties(marks, {kth, kth}, listed, share.quota);
     }
-    if (writes_rows()) {
-      scatter(kth, listed);
+    write_results(marks, kth, listed, share.first_result);
+  }
+
+  /// Of the whole row.
+  [[nodiscard]] __device__ RowExtent<Key> extent() const {
+    const bool reads = lane_number() < args_.parts;
+    const RowExtent<Key> there = reads ? *of_block(&state_.extent, lane_number()) : RowExtent<Key>{kTop, 0};
+    return {Warp::least(there.least), Warp::greatest(there.greatest)};
+  }
+
+  /// The same for a search that stops early: what is above `ties` is selected, and of `ties` the first elements.
+  __device__ void finish_early(Search& search, ColumnMarks& marks, const KeyRange<Key>& ties) {
+    const ListState<Key>& list = state_.list;
+    const bool all_listed = ties.low > list.threshold || (ties.low == list.threshold && list.is_strict == 0);
+    int listed = list.listed;
+    RangeCounts here;
+    if (all_listed) {
+      here = counts_of(ties);
     } else {
-      write(marks, kth, listed, share.first_result);
+      // Lists the ties anew: as many as this part could need, because what the other parts have is not known yet.
+      listed = list_.keep(
+          listed, [&](T raw) { return key_of(raw) > ties.high; }, sums_);
+      here = {listed + list_first(ties, listed, static_cast<int>(args_.k) - listed), listed};
+      marks.clear();
+    }
+    const Share share = search.share_of_many(here);
+    search.leave();
+    if (!all_listed) {
+      listed += share.quota;
+    } else if (!share.all) {
+      drop_ties(marks, ties, listed, share.quota);
+    }
+    write_results(marks, ties.low, listed, share.first_result);
+  }
+
+  __device__ void write_results(ColumnMarks& marks, Key least, int listed, int first_result) {
+    if (writes_rows()) {
+      scatter(least, listed);
+    } else {
+      write(marks, least, listed, first_result);
     }
   }
 
   __device__ void list() {
     ListState<Key>& list = state_.list;
+    Extent own;
     if (state_.part.has_ends()) {
       state_.part.for_ends([&](T raw, int column) {
+        if constexpr (kEarly) own.add(raw);
         const Key key = key_of(raw);
         if (list.is_strict != 0 && key == list.threshold) {
           atomicAdd(&list.equal, 1);
@@ -174,16 +233,17 @@ class ClusterSelect {
     Tile tile;
 #pragma unroll 1
     while (true) {
-      tile = list_until_full(tile);
+      tile = list_until_full(tile, own);
       __syncthreads();
       if (list.is_full == 0) break;
       List::prune(list_, list, state_.search, state_.sums, static_cast<int>(args_.k), args_.smallest);
     }
     Tiles::wait_for_all();
+    if constexpr (kEarly) widen<T>(state_.extent, own, args_.smallest);
   }
 
   /// Lists from a tile on, to the end or until the list is full. Returns the first tile that is not listed.
-  __device__ Tile list_until_full(Tile tile) {
+  __device__ Tile list_until_full(Tile tile, Extent& own) {
     ListState<Key>& list = state_.list;
     const Tiles tiles = this->tiles();
     const bool is_strict = list.is_strict != 0;
@@ -196,20 +256,15 @@ class ClusterSelect {
     while (tiles.has(tile)) {
       Tiles::wait();
       const T* elements = tiles.elements(tile);
-      const auto vector = [&](int line) {
-        return *reinterpret_cast<const uint4*>(elements + line * Tiles::kLineElements);
-      };
-      unsigned own = Marks::kAll;
-      if (!tiles.is_whole(tile)) {
+      const unsigned marks = marks_of(tiles, tile, listed);
+      if constexpr (kEarly) {
 #pragma unroll
-        for (int line = 0; line < Config::kLoads; ++line) own &= tiles.exists(tile, line) ? ~0u : ~Marks::of_line(line);
+        for (int line = 0; line < Config::kLoads; ++line) {
+          if (tiles.is_whole(tile) || tiles.exists(tile, line)) own.add(Tiles::vector(elements, line));
+        }
       }
-      const unsigned marks = listed.marks(Marks::at_most(vector, listed.bound())) & own;
       if (!push(marks, elements, tiles.column(tile))) break;
-      if (is_strict) {
-        const MarkingThreshold<T> reached = threshold_of(false);
-        equal += __popc(reached.marks(Marks::at_most(vector, reached.bound())) & own & ~marks);
-      }
+      if (is_strict) equal += __popc(marks_of(tiles, tile, threshold_of(false)) & ~marks);
       tile = tiles.next(tile);
     }
     if (is_strict) {
@@ -217,6 +272,20 @@ class ClusterSelect {
       if (lane_number() == 0) atomicAdd(&list.equal, equal);
     }
     return tile;
+  }
+
+  /// Marks this thread's elements of a tile that reach a threshold.
+  static __device__ unsigned marks_of(const Tiles& tiles, Tile tile, const MarkingThreshold<T>& threshold) {
+    const T* elements = tiles.elements(tile);
+    unsigned there = Marks::kAll;
+    if (!tiles.is_whole(tile)) {
+#pragma unroll
+      for (int line = 0; line < Config::kLoads; ++line) {
+        there &= tiles.exists(tile, line) ? ~0u : ~Marks::of_line(line);
+      }
+    }
+    const auto vector = [&](int line) { return Tiles::vector(elements, line); };
+    return threshold.marks(Marks::at_most(vector, threshold.bound())) & there;
   }
 
   /// Lists marked elements, or none if there is no room. Reads them from memory, because registers cannot be indexed.
@@ -234,42 +303,47 @@ class ClusterSelect {
     return true;
   }
 
-  /// Counts of the elements of this part that reach a key, and of those above it.
-  __device__ RangeCounts counts_of(Key key) {
+  /// Counts of the elements of this part that reach a range, and of those above it. It begins at or above the list's
+  /// threshold.
+  __device__ RangeCounts counts_of(const KeyRange<Key>& range) {
     int reach = 0;
     int above = 0;
     candidates().for_each([&](Key other) {
-      reach += other >= key ? 1 : 0;
-      above += other > key ? 1 : 0;
+      reach += other >= range.low ? 1 : 0;
+      above += other > range.high ? 1 : 0;
     });
-    return {sums_.total(reach) + (key == state_.list.threshold ? state_.list.equal : 0), sums_.total(above)};
+    return {sums_.total(reach) + (range.low == state_.list.threshold ? state_.list.equal : 0), sums_.total(above)};
   }
 
   [[nodiscard]] __device__ bool is_chosen(int i, Key least) const {
     return key_of(list_.entries[i].raw) >= least && list_.entries[i].column != kDropped;
   }
 
-  /// Appends to the list the first `quota` elements of the part that have a key. Reads the part once more, as far as
-  /// needed.
-  __device__ void list_ties(Key key, int listed, int quota) {
+  /// Appends to the list the first elements of the part that are in a range, up to `most`. Reads the part once more, as
+  /// far as needed. Returns how many there are. The list has `listed` elements before.
+  __device__ int list_first(const KeyRange<Key>& range, int listed, int most) {
     const ClusterPart<T> part = state_.part;
     const Tiles tiles = this->tiles();
     tiles.fetch_first();
     int found = 0;
+    const auto belongs = [&](T raw) {
+      const Key key = key_of(raw);
+      return key >= range.low && key <= range.high;
+    };
     // Each thread has one vector or one element; they are in the order of the threads.
     const auto list_line = [&](int number, const T* elements, int column) {
-      int equal = 0;
+      int ties = 0;
 #pragma unroll 1
-      for (int j = 0; j < number; ++j) equal += key_of(elements[j]) == key ? 1 : 0;
-      const BlockSums::Sums sums = sums_.before(equal);
+      for (int j = 0; j < number; ++j) ties += belongs(elements[j]) ? 1 : 0;
+      const BlockSums::Sums sums = sums_.before(ties);
       int at = found + sums.before;
       found += sums.total;
 #pragma unroll 1
-      for (int j = 0; equal > 0 && at < quota; ++j) {
-        if (key_of(elements[j]) != key) continue;
+      for (int j = 0; ties > 0 && at < most; ++j) {
+        if (!belongs(elements[j])) continue;
         list_.put(listed + at, elements[j], column + j);
         ++at;
-        --equal;
+        --ties;
       }
     };
     const auto list_ends = [&](int first, int last) {
@@ -277,31 +351,49 @@ class ClusterSelect {
       list_line(column < last ? 1 : 0, part.elements + column, column);
     };
     list_ends(0, part.head);
+    if (kEarly && threadIdx.x == 0) state_.list.listed = listed + min(found, most);  // where push() goes on
 #pragma unroll 1
-    for (Tile tile; tiles.has(tile) && found < quota; tile = tiles.next(tile)) {
+    for (Tile tile; tiles.has(tile) && found < most; tile = tiles.next(tile)) {
       Tiles::wait();
+      const T* elements = tiles.elements(tile);
+      if constexpr (kEarly) {  // for others there are not enough registers, and ties are rare
+        const auto marks_from = [&](Key key, bool next) {
+          return marks_of(tiles, tile, {static_cast<core::KeyOf<T>>(key), next, args_.smallest});
+        };
+        const unsigned marks = marks_from(range.low, false) & ~marks_from(range.high, true);
+        const int number = sums_.total(__popc(marks));
+        if (found + number <= most) {
+          push(marks, elements, tiles.column(tile));  // in any order: all of them are listed
+          found += number;
+          continue;
+        }
+      }
 #pragma unroll 1
       for (int line = 0; line < Config::kLoads; ++line) {
         const int first = line * Tiles::kLineElements;
-        list_line(tiles.exists(tile, line) ? Config::kVector : 0, tiles.elements(tile) + first,
-                  tiles.column(tile) + first);
+        list_line(tiles.exists(tile, line) ? Config::kVector : 0, elements + first, tiles.column(tile) + first);
       }
     }
     Tiles::wait_for_all();
     list_ends(part.head + part.whole * Config::kVector, part.cols);
     __syncthreads();
+    return min(found, most);
   }
 
-  /// Drops all but the first `quota` of the ties from the list. The marks are clear before and after.
-  __device__ void drop_ties(ColumnMarks& marks, Key kth, int listed, int quota) {
+  /// Drops all but the first `quota` of the elements in a range from the list. The marks are clear before and after.
+  __device__ void drop_ties(ColumnMarks& marks, const KeyRange<Key>& range, int listed, int quota) {
     constexpr int kFew = kClusterNumbers;
     Key* of_ties = state_.sample.greatest;  // columns
     Key* places = state_.sample.least;      // in the list
+    const auto is_tie = [&](int i) {
+      const Key key = key_of(list_.entries[i].raw);
+      return key >= range.low && key <= range.high;
+    };
     if (threadIdx.x == 0) state_.ties = 0;
     __syncthreads();
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (key_of(list_.entries[i].raw) != kth) continue;
+      if (!is_tie(i)) continue;
       const int tie = atomicAdd(&state_.ties, 1);
       if (tie < kFew) {
         of_ties[tie] = static_cast<Key>(list_.entries[i].column);
@@ -321,13 +413,13 @@ class ClusterSelect {
     }
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (key_of(list_.entries[i].raw) == kth) marks.set(list_.entries[i].column);
+      if (is_tie(i)) marks.set(list_.entries[i].column);
     }
     marks.count(sums_);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
       typename List::Entry& entry = list_.entries[i];
-      if (key_of(entry.raw) == kth && marks.rank(entry.column) >= quota) entry.column = kDropped;
+      if (is_tie(i) && marks.rank(entry.column) >= quota) entry.column = kDropped;
     }
     __syncthreads();
     marks.clear();
@@ -395,15 +487,16 @@ class ClusterSelect {
   BlockSums sums_;
 };
 
-template <class T, int kThreads>
-__global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kBlocksPerMultiprocessor))
+template <class T, int kThreads, ClusterTask kTask>
+__global__ void __launch_bounds__(kThreads,
+                                  (ClusterConfig<T, kThreads>::blocks_per_multiprocessor(kTask == ClusterTask::select)))
     cluster_kernel(const __grid_constant__ ClusterArguments args) {
   extern __shared__ __align__(16) char shared[];
-  ClusterSelect<T, kThreads, ClusterTask::select>(args, shared).run();
+  ClusterSelect<T, kThreads, kTask>(args, shared).run();
 }
 
 template <class T, int kThreads, ClusterTask kTask>
-__global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::kGeneralBlocksPerMultiprocessor))
+__global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::blocks_per_multiprocessor(false)))
     general_cluster_kernel(const __grid_constant__ ClusterArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<ClusterArguments> row;
