@@ -19,9 +19,11 @@ constexpr std::int64_t kGeneralRowBytes = 1024;  // of a block's shared memory, 
 
 /// True if cuda_tournament is the fastest where it takes the problem. It merges lists of 16 if several lanes share a
 /// row: then it takes longer than cuda_warp's search of aligned rows. Measured, f32, times the floor, cuda_warp and
-/// cuda_tournament: 128 columns, k 16, dense: 1.18, 1.64; 200 columns, k 10: 1.47, 2.20.
+/// cuda_tournament: 128 columns, k 16, dense: 1.18, 1.64; 200 columns, k 10: 1.47, 2.20; k 7, dense: 1.04, 1.39.
 bool prefers_tournament(const Problem& problem) {
-  return problem.k <= 8 || problem.cols <= 64 || size_of(problem.dtype) != 4 || !has_aligned_rows(problem);
+  if (size_of(problem.dtype) != 4 || !has_aligned_rows(problem) || problem.cols <= 64) return true;
+  const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
+  return problem.k <= 8 && !(writes_rows && problem.cols > 128);
 }
 
 /// True if cuda_block is the fastest: two of its blocks fit on a multiprocessor, so that one selects while the other
@@ -39,9 +41,12 @@ bool prefers_block(const Traits& traits, const Problem& problem) {
 /// it is better read than kept in shared memory. Measured, times the floor, cuda_cluster and cuda_block: 700 rows of
 /// 150000, f32, k 512: 1.27, 2.46; k 4096: 1.78, 2.91; bf16, k 512: 1.55, 2.70; k 9375: 6.2, 3.8; 64 rows of 131072,
 /// f32, k 512: 1.89, 2.67; 64 rows of 32768: 2.91, 2.55; 23 rows of 158464: 1.98, 1.72; 1500 rows of 30001, f32, k 512:
-/// 1.73, 1.94; 8686 rows of 25468, bf16, k 167: 2.02, 1.64.
+/// 1.73, 1.94; 8686 rows of 25468, bf16, k 167: 2.02, 1.64; 32 rows of 131072, k 1024: f32 2.31, 2.65, bf16 2.62, 3.04; 8 rows
+/// of 65536: 2.94, 3.10; 1 row of 131072: 3.49, 2.67; 4 rows of 289951, bf16, k 206: 2.18, 2.62.
 bool prefers_cluster(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBytesOfMultiprocessor = 112 << 10;
+  constexpr std::int64_t kVeryLong = 1 << 17;
+  constexpr std::int64_t kLongest = 1 << 18;  // parts of these leave no room for a second block
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t min_cols = element == 2 ? 32768 : 24576;
   if (problem.cols < min_cols || problem.cols > kClusterMaxCols) return false;
@@ -50,8 +55,9 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
   const bool sorts = problem.order == Order::by_value && problem.k <= kBlockMaxSorted && element < 8;
   if ((writes_rows || sorts) && prefers_block(traits, problem)) return false;
-  return problem.rows >= traits.multiprocessors / 2 - 2 &&
-         problem.rows >= kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
+  const std::int64_t wanted_rows = kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
+  return problem.cols >= kLongest || (problem.cols >= kVeryLong && 2 * problem.rows >= wanted_rows) ||
+         problem.rows >= std::max<std::int64_t>(wanted_rows, traits.multiprocessors / 2 - 2);
 }
 
 /// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.
@@ -76,7 +82,7 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
   // Measured, times the floor, cuda_filter against cuda_block: f32, 65536x4096, k 64: 1.13, 1.57; k 512: 1.25, 1.82;
   // 32768x16384, k 256: 1.08, 1.55; f16, 65536x8192, k 64: 1.19, 1.98. With 8 rows for each warp, f32, 22369x3000, k 5:
   // 1.55, 1.61. If k is small, a warp needs fewer rows: f32, 12707x12368, k 395: 1.21, 1.70; bf16, 13938x22160, k 127:
-  // 1.24, 1.74. Else: bf16, 19543x9280, k 1125: 3.80, 2.56. With two rows each, data that misleads costs too much: f32,
+  // 1.24, 1.74; f64, 5116x7483, k 53: 1.55, 3.05. Else: bf16, 19543x9280, k 1125: 3.80, 2.56. With two rows each, data that misleads costs too much: f32,
   // 4096x16384, k 1024, normal data 2.0, two humps 4.0.
   constexpr std::int64_t kManyRowsPerWarp = 10;
   constexpr std::int64_t kFewRowsPerWarp = 5;
@@ -84,9 +90,8 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
       8192;  // longer dense rows and masks are written by a warp as fast as by a block
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
   const std::int64_t warps = config.blocks_per_multiprocessor * kFilterWarpsPerBlock * traits.multiprocessors;
-  const bool small_k = has_16_bits
-                           ? problem.cols >= 8192 && problem.k <= problem.cols / 64
-                           : problem.cols >= 6144 && problem.k <= problem.cols / 16 && problem.dtype != DType::f64;
+  const bool small_k = has_16_bits ? problem.cols >= 8192 && problem.k <= problem.cols / 64
+                                   : problem.cols >= 6144 && problem.k <= problem.cols / 16;
   const bool enough_rows = problem.rows >= (small_k ? kFewRowsPerWarp : kManyRowsPerWarp) * warps &&
                            (small_k || problem.k <= problem.cols / (has_16_bits ? 16 : 8));
   return has_aligned_rows(problem) && enough_rows && !(writes_rows && problem.cols <= kMaxDenseCols);
@@ -117,8 +122,10 @@ void pick_family(const Traits& traits, Plan& plan) {
   if (core::is_general(problem)) return pick_general_family(traits, plan);
   if (core::bisects(problem)) {
     const bool passes = core::makes_passes(problem);
-    const bool planned = (!passes && prefers_tournament(problem) && takes(Family::cuda_tournament)) ||
-                         takes(Family::cuda_warp) || (!passes && takes(Family::cuda_block));
+    const bool planned =
+        (!passes && prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
+        (!passes && prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
+        (!passes && takes(Family::cuda_block)) || (!passes && has_small_share(problem) && takes(Family::cuda_cluster));
     if (!planned) takes(Family::cuda_scan);
     return;
   }

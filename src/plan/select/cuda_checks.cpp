@@ -122,9 +122,6 @@ Status check_config(const Plan& plan) {
   if (plan.family == Family::cuda_radix && (plan.parts < 1 || plan.parts > plan.blocks)) {
     return core::invalid("plan.parts", plan.parts, "1 to plan.blocks");
   }
-  if (plan.family == Family::cuda_radix && core::is_general(problem) && plan.parts != 1) {
-    return core::invalid("plan.parts", plan.parts, "1 for these rows");
-  }
   if (plan.family == Family::cuda_radix && plan.parts < core::ceil_div(problem.cols, kRadixMaxPart)) {
     return core::invalid("plan.parts", plan.parts, "one for every 2^30 columns");
   }
@@ -161,20 +158,20 @@ Status check_search(Family family, const Problem& problem, const char* argument)
       break;
     case Family::cuda_tournament:
     case Family::cuda_block:
+    case Family::cuda_cluster:
       if (exact || !core::makes_passes(problem)) return {};
       break;
     case Family::cuda_filter:
-    case Family::cuda_cluster:
     case Family::cuda_radix:
       if (exact) return {};
       break;
     default: break;
   }
-  return core::status(StatusCode::invalid_argument, "%s is %s; accepted for this search on a GPU: %s", argument,
-                      name(family),
-                      exact ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
-                      : core::makes_passes(problem) ? "cuda_warp or cuda_scan"
-                                                    : "cuda_warp, cuda_tournament, cuda_block or cuda_scan");
+  return core::status(
+      StatusCode::invalid_argument, "%s is %s; accepted for this search on a GPU: %s", argument, name(family),
+      exact                         ? "cuda_warp, cuda_tournament, cuda_block, cuda_filter, cuda_cluster or cuda_radix"
+      : core::makes_passes(problem) ? "cuda_warp or cuda_scan"
+                                    : "cuda_warp, cuda_tournament, cuda_block, cuda_cluster or cuda_scan");
 }
 
 Status beyond_limits(Family family, const Problem& problem) noexcept {

@@ -60,10 +60,33 @@ bool set_warp_config(std::int64_t batch, std::int64_t max_shared_bytes, Plan& pl
 
 /// Lanes list their results one after the other, and each sorts its own. With many results 8 lanes of 32 elements are
 /// faster than 4 of 64 (256 columns, bf16, k 128: 1.19 against 1.42 times the floor; k 32: 1.63 against 1.47).
-bool has_many_results(const Problem& problem, int lanes) {
+template <class T, int G, int R>
+bool has_too_many_results(const Problem& problem) {
   constexpr std::int64_t kMaxResultsPerLane = 16;
-  return problem.k > kMaxResultsPerLane * lanes || problem.form == Form::dense || problem.form == Form::mask ||
+  if (G != 4 || R * static_cast<int>(sizeof(T)) <= 64) return false;
+  return problem.k > kMaxResultsPerLane * G || problem.form == Form::dense || problem.form == Form::mask ||
          problem.order == Order::by_value;
+}
+
+/// Elements that the lanes of an aligned row have room for: in an exact selection, and in one that makes passes, for which
+/// not all configs are compiled. 0: no config takes the row.
+struct AlignedRoom {
+  std::int64_t exact = 0;
+  std::int64_t passes = 0;
+};
+
+AlignedRoom aligned_room(const Problem& problem) {
+  AlignedRoom room;
+  core::with_element_type(problem.dtype, [&]<class T>(T*) {
+    for_aligned_variants<T>([&]<int G, int R>() {
+      using Config = AlignedConfig<T, G, R>;
+      if (!Config::takes(problem.cols) || has_too_many_results<T, G, R>(problem)) return false;
+      if (room.exact == 0) room.exact = Config::kCols;
+      if (Config::kBisects) room.passes = Config::kCols;
+      return Config::kBisects;
+    });
+  });
+  return room;
 }
 
 /// 16-bit rows at odd addresses that are longer are cuda_block's, if cuda_warp has no layout for them.
@@ -72,7 +95,7 @@ constexpr std::int64_t kMinColsOfBlock = 1024;
 template <class T>
 bool plan_unaligned_rows(const Traits& traits, Plan& plan) {
   return for_unaligned_variants<T>([&]<int G, int R>() {
-    if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(plan.problem, G)) return false;
+    if (has_too_many_results<T, G, R>(plan.problem)) return false;
     const std::int64_t tiles = core::ceil_div(plan.problem.rows, std::int64_t{32 / G});
     return set_warp_config<UnalignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
                                                            traits.shared_bytes_per_block, plan);
@@ -103,7 +126,7 @@ bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
     }
     return for_aligned_variants<T>([&]<int G, int R>() {
       if (passes && !AlignedConfig<T, G, R>::kBisects) return false;
-      if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
+      if (has_too_many_results<T, G, R>(problem)) return false;
       const std::int64_t tiles = core::ceil_div(problem.rows, std::int64_t{32 / G});
       return set_warp_config<AlignedConfig<T, G, R>, G, R>(tiles_per_warp(tiles, traits.multiprocessors),
                                                            traits.shared_bytes_per_block, plan);
@@ -203,11 +226,13 @@ void set_block_config(const BlockLayout& layout, std::int64_t parts, Plan& plan)
 
 /// A block for each row, or several. `wanted`: accept slow configs too.
 ///
-/// Few rows: the fewest blocks that keep two on every multiprocessor nearly all the time, so that enough copies are in
-/// flight; if no number does, the one that comes nearest. Many rows: the number of blocks with which most bytes are kept
-/// at a time. More blocks must be clearly better, because blocks that share a row wait for each other. Measured, times
-/// the floor, 4096 rows of 65536, f32, k 1024: 2 parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts,
-/// 164 KB: 3.6.
+/// Few rows: one block, if it keeps the row and its candidates. Measured, times the floor, 1 block and 4: f32, 64 rows of
+/// 32768, k 512: 2.18, 2.34; k 2048: 2.26, 2.58; 30 rows of 37502, k 154: 1.63, 1.81; bf16, 73 rows of 35278, k 112: 1.42,
+/// 1.87; but 64 rows of 32768, k 2048, whose candidates are not kept: 3.47, 2.73. Else the fewest blocks that keep two on
+/// every multiprocessor nearly all the time, so that enough copies are in flight; if no number does, the one that comes
+/// nearest. Many rows: the number of blocks with which most bytes are kept at a time. More blocks must be clearly better,
+/// because blocks that share a row wait for each other. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2
+/// parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
 bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   constexpr std::int64_t kBlocks = 2;
   const std::int64_t min_part_cols = wanted ? 1 : 4096;
@@ -237,7 +262,7 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
     best = score;
     planned = true;
     set_block_config(layout, parts, plan);
-    if (!keeps_many && 7 * busy >= 6) break;
+    if (!keeps_many && (7 * busy >= 6 || (parts == 1 && layout.keeps_candidates))) break;
   }
   return planned;
 }
@@ -254,10 +279,14 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   if (problem.cols > kClusterMaxCols || rows > kMaxGridBlocks) return false;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const auto part_of = [&](std::int64_t parts) { return cluster_part_cols(problem.cols, parts, element); };
-  // Two blocks for nearly every multiprocessor. More would only wait for each other.
+  // Up to two blocks for every multiprocessor: more would wait for each other. Measured, times the floor, 1, 2 and 4 parts:
+  // 106 rows of 310656, f32, k 1400: 1.56, 1.46, 2.04; 247 of 98699, bf16, k 1120: 1.88, 2.47, 2.67. And no more than leave
+  // a part a small share of results: 32 rows of 131072, f32, k 2048, 4 and 8 parts: 2.55, 3.47.
+  constexpr std::int64_t kMaxShare = 16;
   std::int64_t parts = 1;
   while (traits.compute_capability >= 90 && parts < kMaxParts && part_of(2 * parts) >= kMinPartCols &&
-         (10 * rows * parts < std::int64_t{19} * traits.multiprocessors || part_of(parts) > kClusterMaxPartCols)) {
+         ((rows * parts <= traits.multiprocessors && problem.k <= part_of(2 * parts) / kMaxShare) ||
+          part_of(parts) > kClusterMaxPartCols)) {
     parts *= 2;
   }
   const std::int64_t part = part_of(parts);
@@ -316,8 +345,7 @@ void plan_scan(Plan& plan) {
 template <int kBytes>
 void plan_radix(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
-  const std::int64_t parts =
-      core::is_general(problem) ? 1 : radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors);
+  const std::int64_t parts = radix_parts<kBytes>(problem.rows, problem.cols, traits.multiprocessors);
   const RadixLaunch config = radix_launch<kBytes>(problem.rows, problem.cols, parts, traits.multiprocessors);
   plan.family = Family::cuda_radix;
   plan.parts = config.parts;
@@ -347,11 +375,20 @@ bool warp_makes_passes(const Problem& problem) noexcept {
   // Results in the order of their values are sorted by the kernel that derives them. Rows off alignment would be copied
   // in small pieces.
   if (problem.order == Order::by_value || problem.max_iter == 0 || !has_aligned_rows(problem)) return false;
-  // A pass takes less than what follows the exact search. Measured, times the exact selection, passes with max_iter 5, 6,
-  // 7, 8, and derived: f32, 256 columns, k 32: 1.13, 1.21, 1.30, 1.39, and 1.39; 1024 columns: 1.21, 1.30, 1.39, 1.48, and
-  // 1.27; bf16, 256 columns: 1.23, 1.31, 1.39, 1.47, and 1.47.
-  const int most = size_of(problem.dtype) == 8 ? 10 : size_of(problem.dtype) == 2 ? 7 : 6;
-  return problem.max_iter <= most;
+  // A pass takes less than what follows the exact search, unless it needs a config with more room. Measured, times the
+  // exact selection, passes with max_iter 2, 4, 6, 8, and derived: f32, k 64: 256 columns: 1.04, 1.04, 1.09, 1.22, and 1.18;
+  // 1024: 1.10, 1.10, 1.27, 1.46, and 1.31; 896 (a seventh more room): 1.16, 1.28, 1.50, 1.71, and 1.32; 1152 (twice the
+  // room): 1.86, 2.00, 2.28, 2.57, and 1.53; bf16: 256: 1.19, 1.20, 1.29, 1.43, and 1.47; 1024: 1.41, 1.48, 1.74, 2.02,
+  // and 1.62; 448: 1.61, 1.61, 1.81, 2.02, and 1.53.
+  const AlignedRoom room = aligned_room(problem);
+  if (4 * room.passes > 5 * room.exact) return false;
+  const bool same_config = room.passes == room.exact;
+  const bool is_short = problem.cols <= 512;
+  switch (size_of(problem.dtype)) {
+    case 2: return problem.max_iter <= (!same_config ? 2 : is_short ? 7 : 4);
+    case 4: return problem.max_iter <= (same_config ? 6 : 4);
+    default: return problem.max_iter <= 10;
+  }
 }
 
 bool has_aligned_rows(const Problem& problem) noexcept {
@@ -451,7 +488,7 @@ bool use_unaligned_rows(Plan& plan) noexcept {
     return for_unaligned_variants<T>([&]<int G, int R>() {
       using Config = UnalignedConfig<T, G, R>;
       if (problem.order == Order::by_value && problem.k > Config::kSorted) return false;
-      if (G == 4 && R * static_cast<int>(sizeof(T)) > 64 && has_many_results(problem, G)) return false;
+      if (has_too_many_results<T, G, R>(problem)) return false;
       return set_warp_config<Config, G, R>(batch, static_cast<std::int64_t>(plan.shared_bytes), plan);
     });
   });

@@ -64,7 +64,8 @@ struct BlockLayout {
   std::int64_t list_capacity;  ///< Elements.
   std::int64_t shared_bytes;
   std::int32_t threads;
-  std::int32_t chunks;  ///< Of a thread. 0: the row is too short or too long.
+  std::int32_t chunks;    ///< Of a thread. 0: the row is too short or too long.
+  bool keeps_candidates;  ///< Nearly always, in registers; if not, the row is marked again.
 };
 
 /// `kGeneral`: for general rows. Their arguments take registers, so that there are fewer threads.
@@ -84,7 +85,13 @@ struct BlockConfig {
     return sizeof(T) == 8 ? 1 : chunks == 1 ? (stops_early ? 3 : 4) : 1024 / max_threads(chunks);
   }
 
-  /// The same for blocks that share a row.
+  /// Lines of 32 candidates that a warp keeps in registers: as many as there are registers for. `plain`: an exact selection
+  /// of full rows.
+  static constexpr int candidate_lines(int chunks, bool plain) {
+    return chunks == 1 ? 9 : sizeof(T) != 2 ? 12 : plain ? 9 : 6;
+  }
+
+  /// Of blocks that share a row.
   static constexpr int kPartThreadsOfOneChunk = 448;
   static constexpr int max_part_threads(int chunks) {
     return chunks == 1 ? kPartThreadsOfOneChunk : sizeof(T) == 4 ? (kGeneral ? 704 : 768) : 448;
@@ -138,6 +145,7 @@ struct BlockConfig {
     const std::int64_t of_part = std::min(candidates, std::max(candidates / parts * 3 / 2, kAlwaysRoomFor));
     const std::int64_t listed = std::max(k, parts == 1 ? candidates : of_part);
     layout.list_capacity = core::ceil_div(std::min(listed, elements), std::int64_t{8}) * 8;
+    layout.keeps_candidates = candidates <= std::int64_t{candidate_lines(chunks, !kGeneral)} * layout.threads;
     layout.shared_bytes =
         (parts == 1 ? kStateBytes : kPartStateBytes) + elements_bytes(part) + 2 * layout.list_capacity;
     return layout;
