@@ -167,6 +167,12 @@ def early_cells():
     long = [((16384, 3072), 64), ((20000, 5000), 300), ((4096, 16384), 512), ((1024, 65536), 64), ((64, 131072), 1024)]
     cells = [Cell("early", *shape, k, max_iter=n).against(max_iter=0) for shape, k in short for n in range(2, 9)]
     cells += [
+        Cell("early_widths", (1 << 26) // cols, cols, k, dtype, max_iter=n).against(max_iter=0)
+        for cols, k in ((160, 32), (320, 16), (448, 64), (768, 32), (1152, 64), (1536, 32), (2048, 64))
+        for dtype in ("f32", "bf16")
+        for n in (2, 4, 6, 8)
+    ]
+    cells += [
         Cell("early_long", *shape, k, dtype, max_iter=n).against(max_iter=0)
         for shape, k in long
         for dtype in ("f32", "bf16")
@@ -377,6 +383,7 @@ TARGETS = {
     "sorted": Target("sorted by value / unsorted", to="baseline", worst=1.15),
     "dense": Target("dense form / read and write of the matrix", worst=1.20),
     "early": Target("max_iter / exact", to="baseline", worst=1.25, noise=TIMING_NOISE),
+    "early_widths": Target("max_iter / exact, rows of 160 to 2048", to="baseline", worst=1.25, noise=TIMING_NOISE),
     "early_long": Target("max_iter / exact, rows of 3072 to 131,072", to="baseline", worst=1.25, noise=TIMING_NOISE),
     "early_passes": Target("max_iter / the paper's passes", to="baseline", worst=1.0, noise=TIMING_NOISE),
     "adversarial": Target("adversarial data / normal data", to="baseline", worst=2.0),
