@@ -247,7 +247,7 @@ TEST(CudaPlans, KeepRowsInSharedMemoryWhereTwoFit) {
           if (k == cols / 2 && cols == 98304 / element) continue;
           EXPECT_EQ(plan.workspace_bytes, 0u);
           // Of long rows it is enough to keep candidates, if these are few.
-          if (form == rtopk::Form::pairs && k <= cols / 100 && cols >= (element == 2 ? 32768 : 24576)) {
+          if (form == rtopk::Form::pairs && k <= cols / 100 && element > 2 && cols >= 24576) {
             EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << describe(problem);
             continue;
           }
@@ -392,7 +392,8 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
 TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},
-                                             {64, 32768, 1024, 4},
+                                             {64, 32768, 1024, 1},
+                                             {64, 50000, 1024, 4},
                                              {64, 131072, 16384, 8},
                                              {1342, 50000, 25000, 2},
                                              {64, 131072, 65536, 8}}) {
@@ -402,6 +403,11 @@ TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
     EXPECT_EQ(plan.blocks, rows * parts) << rtopk::to_string(plan);
     EXPECT_EQ(plan.workspace_bytes, 0u);
   }
+  // One block has room for the row, but not for its candidates in registers.
+  Problem narrow = problem_of(64, 32768, 2048);
+  narrow.dtype = rtopk::DType::bf16;
+  EXPECT_EQ(plan_of(narrow, h200).parts, 4);
+  EXPECT_EQ(plan_of(problem_of(2684, 100000, 25000), h200).family, rtopk::Family::cuda_radix);
   // Results of several blocks are sorted afterwards.
   Problem sorted = problem_of(1, 131072, 1024);
   sorted.order = rtopk::Order::by_value;

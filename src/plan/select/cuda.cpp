@@ -40,13 +40,12 @@ bool prefers_block(const Traits& traits, const Problem& problem) {
 /// True if cuda_cluster is the fastest: rows are long, a small share of each is selected, and the matrix is so large that
 /// it is better read than kept in shared memory. Measured, times the floor, cuda_cluster and cuda_block: 700 rows of
 /// 150000, f32, k 512: 1.27, 2.46; k 4096: 1.78, 2.91; bf16, k 512: 1.55, 2.70; k 9375: 6.2, 3.8; 64 rows of 131072,
-/// f32, k 512: 1.89, 2.67; 64 rows of 32768: 2.91, 2.55; 23 rows of 158464: 1.98, 1.72; 1500 rows of 30001, f32, k 512:
-/// 1.73, 1.94; 8686 rows of 25468, bf16, k 167: 2.02, 1.64; 32 rows of 131072, k 1024: f32 2.31, 2.65, bf16 2.62, 3.04; 8 rows
-/// of 65536: 2.94, 3.10; 1 row of 131072: 3.49, 2.67; 4 rows of 289951, bf16, k 206: 2.18, 2.62.
+/// f32, k 512: 1.89, 2.67; 64 rows of 32768: 2.91, 2.55; 1500 rows of 30001, f32, k 512: 1.73, 1.94; 8686 rows of 25468,
+/// bf16, k 167: 2.02, 1.64; 539 rows of 52865, f16, k 118: 1.88, 1.56; 32 rows of 131072, k 1024: f32 2.33, 2.71, bf16
+/// 2.60, 2.85; 23 rows of 158464, f32: 1.98, 1.72; 12 rows of 269317, f32, k 2151: 2.10, 1.74.
 bool prefers_cluster(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kBytesOfMultiprocessor = 112 << 10;
   constexpr std::int64_t kVeryLong = 1 << 17;
-  constexpr std::int64_t kLongest = 1 << 18;  // parts of these leave no room for a second block
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t min_cols = element == 2 ? 32768 : 24576;
   if (problem.cols < min_cols || problem.cols > kClusterMaxCols) return false;
@@ -54,10 +53,23 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
   // A block that keeps its row can write the whole of it, and sorts a few results by itself.
   const bool writes_rows = problem.form == Form::dense || problem.form == Form::mask;
   const bool sorts = problem.order == Order::by_value && problem.k <= kBlockMaxSorted && element < 8;
-  if ((writes_rows || sorts) && prefers_block(traits, problem)) return false;
-  const std::int64_t wanted_rows = kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
-  return problem.cols >= kLongest || (problem.cols >= kVeryLong && 2 * problem.rows >= wanted_rows) ||
-         problem.rows >= std::max<std::int64_t>(wanted_rows, traits.multiprocessors / 2 - 2);
+  const bool in_registers = element == 2 && block_layout(problem, 1).keeps_candidates;
+  if ((writes_rows || sorts || in_registers) && prefers_block(traits, problem)) return false;
+  if (problem.cols >= kVeryLong && problem.k <= problem.cols / (element == 2 ? 128 : 64)) {
+    return problem.rows >= traits.multiprocessors / 4 - 1;
+  }
+  return problem.rows >= traits.multiprocessors / 2 - 2 &&
+         problem.rows >= kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
+}
+
+/// True if cuda_radix is the fastest: a large share of many rows that at least four blocks would have to share. Measured,
+/// times the floor, cuda_radix and cuda_block, 2684 rows of 100000, f32: k 25000: 3.60, 4.06; k 50000: 2.76, 3.34; bf16:
+/// 5.38, 3.35; 3.94, 3.24.
+bool prefers_radix(const Traits& traits, const Problem& problem) {
+  constexpr std::int64_t kMinCols = 80000;
+  constexpr std::int64_t kMinShare = 8;
+  return problem.dtype != DType::f16 && problem.dtype != DType::bf16 && problem.rows >= traits.multiprocessors &&
+         problem.cols >= kMinCols && problem.k >= problem.cols / kMinShare;
 }
 
 /// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.
@@ -131,7 +143,8 @@ void pick_family(const Traits& traits, Plan& plan) {
   }
   const bool planned = (prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
                        (prefers_filter(traits, problem) && takes(Family::cuda_filter)) ||
-                       (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block) ||
+                       (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
+                       (prefers_radix(traits, problem) && takes(Family::cuda_radix)) || takes(Family::cuda_block) ||
                        (has_small_share(problem) && takes(Family::cuda_cluster));
   if (!planned) takes(Family::cuda_radix);
 }

@@ -226,15 +226,17 @@ void set_block_config(const BlockLayout& layout, std::int64_t parts, Plan& plan)
 
 /// A block for each row, or several. `wanted`: accept slow configs too.
 ///
-/// Few rows: one block, if it keeps the row and its candidates. Measured, times the floor, 1 block and 4: f32, 64 rows of
-/// 32768, k 512: 2.18, 2.34; k 2048: 2.26, 2.58; 30 rows of 37502, k 154: 1.63, 1.81; bf16, 73 rows of 35278, k 112: 1.42,
-/// 1.87; but 64 rows of 32768, k 2048, whose candidates are not kept: 3.47, 2.73. Else the fewest blocks that keep two on
+/// Few rows: one block, if it keeps the row and its candidates, and the row is not too long. Measured, times the floor, 1
+/// block and 4: f32, 64 rows of 32768, k 512: 1.95, 2.60; k 2048: 2.10, 2.61; 3 rows of 25322, k 123: 2.36, 2.94; 30 rows of
+/// 37502, k 154: 1.63, 1.81; 9 rows of 48813, k 1849: 3.23, 2.65; bf16, 73 rows of 35278, k 112: 1.42, 1.87; 5 rows of
+/// 40417, k 667: 2.95, 2.49; 64 rows of 32768, k 2048, whose candidates are not kept: 3.29, 2.66. Else the fewest blocks that keep two on
 /// every multiprocessor nearly all the time, so that enough copies are in flight; if no number does, the one that comes
 /// nearest. Many rows: the number of blocks with which most bytes are kept at a time. More blocks must be clearly better,
 /// because blocks that share a row wait for each other. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2
 /// parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
 bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   constexpr std::int64_t kBlocks = 2;
+  constexpr std::int64_t kMaxColsOfOne = 40000;
   const std::int64_t min_part_cols = wanted ? 1 : 4096;
   const Problem& problem = plan.problem;
   const std::int64_t rows = std::max(problem.rows, std::int64_t{1});
@@ -262,7 +264,8 @@ bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
     best = score;
     planned = true;
     set_block_config(layout, parts, plan);
-    if (!keeps_many && (7 * busy >= 6 || (parts == 1 && layout.keeps_candidates))) break;
+    const bool one_is_enough = parts == 1 && problem.cols <= kMaxColsOfOne && layout.keeps_candidates;
+    if (!keeps_many && (7 * busy >= 6 || one_is_enough)) break;
   }
   return planned;
 }

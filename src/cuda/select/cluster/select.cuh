@@ -194,16 +194,14 @@ class ClusterSelect {
       // Lists the ties anew: as many as this part could need, because what the other parts have is not known yet.
       listed = list_.keep(
           listed, [&](T raw) { return key_of(raw) > ties.high; }, sums_);
-      here = {listed + list_first(ties, listed, static_cast<int>(args_.k) - listed), listed};
+      here.above = listed;
+      listed += list_first(ties, listed, static_cast<int>(args_.k) - listed);
+      here.reach = listed;
       marks.clear();
     }
     const Share share = search.share_of_many(here);
     search.leave();
-    if (!all_listed) {
-      listed += share.quota;
-    } else if (!share.all) {
-      drop_ties(marks, ties, listed, share.quota);
-    }
+    if (!share.all) drop_ties(marks, ties, listed, share.quota);
     write_results(marks, ties.low, listed, share.first_result);
   }
 
