@@ -124,8 +124,15 @@ def _digest(path):
 
 
 def _commit(folder):
-    command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
-    try:
+    """Of the clone. A folder within another repository has none of its own."""
+
+    def git(*arguments):
+        command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() == Path(folder).resolve():
+            return git("rev-parse", "--short", "HEAD")
     except (OSError, subprocess.CalledProcessError):
-        return "of an unknown commit"
+        pass
+    return "of an unknown commit"

@@ -22,7 +22,7 @@ import grids  # noqa: E402
 import kernels  # noqa: E402
 import peers  # noqa: E402
 from gpu_grids import Cell  # noqa: E402
-from peers import compiled  # noqa: E402
+from peers import authors_kernel, compiled  # noqa: E402
 
 CELL, OTHER = Cell("paper", 40, 64, 8), Cell("paper", 41, 64, 8)
 NAMES = ["authors", "flashinfer", "quack", "cub", "jax", "cupy"]
@@ -508,3 +508,16 @@ def test_without_nvcc(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(peers.Missing, match="nvcc is not installed"):
         compiled.libraries("cub_rows.cu", [[]], "sm_90")
+
+
+def test_the_commit_of_a_clone_is_its_own(tmp_path):
+    (tmp_path / "inner").mkdir()
+
+    def git(*arguments):
+        settings = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        return subprocess.run(["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    assert authors_kernel._commit(tmp_path) == git("rev-parse", "--short", "HEAD").stdout.strip()
+    assert authors_kernel._commit(tmp_path / "inner") == "of an unknown commit"

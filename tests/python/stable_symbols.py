@@ -15,7 +15,7 @@ OWNERS = {
     "Highway": r"_ZN3hwy\w+",
     "librtopk, where it is shared": r"_ZNK?5rtopk\w+",
     "the C++ runtime": r"_Z(T[ISV])?(N[KRO]*)?(S[a-z]|9__gnu_cxx|10__cxxabiv1)\w*|_Z[nd][alw]\w*"
-    r"|__(cxa|gxx|once)_\w+|_Unwind_\w+",
+    r"|__(cxa|gxx|once)_\w+|_Unwind_\w+|_ZGTtn[aw]m|_ZGTtdlPv",  # the last: transactional memory, where it is static
     "the C library": r"(?!_Z|_?Py|cuda|cu[A-Z])\w+",
 }
 

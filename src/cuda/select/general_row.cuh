@@ -116,23 +116,27 @@ struct FinishingThreads {
 struct LastResult {
   unsigned long long key;
   unsigned long long place;
+
+  [[nodiscard]] __device__ LastResult or_later(const LastResult& other) const {
+    return other.key < key || (other.key == key && other.place > place) ? other : *this;
+  }
 };
 
-/// The last of the results get(begin), ... before `end`, in shared memory: all threads of the block call this. What none
-/// can lose against if there are none.
+/// The last of the results get(begin), ... before `end`: all threads of the block call this. What none can lose against
+/// if there are none.
 template <class Get>
-__device__ const LastResult& last_of(std::int64_t begin, std::int64_t end, Get&& get) {
-  __shared__ LastResult last;
-  __syncthreads();  // a former use is done
-  if (threadIdx.x == 0) last = {~0ull, 0};
-  __syncthreads();
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) atomicMin(&last.key, get(i).key);
-  __syncthreads();
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-    const LastResult result = get(i);
-    if (result.key == last.key) atomicMax(&last.place, result.place);
+__device__ LastResult last_of(std::int64_t begin, std::int64_t end, Get&& get) {
+  __shared__ LastResult of_warps[32];
+  LastResult last{~0ull, 0};
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) last = last.or_later(get(i));
+  for (int distance = 16; distance > 0; distance /= 2) {
+    last = last.or_later(
+        {__shfl_xor_sync(kFullWarp, last.key, distance), __shfl_xor_sync(kFullWarp, last.place, distance)});
   }
+  __syncthreads();  // a former use is done
+  if (lane_number() == 0) of_warps[warp_number()] = last;
   __syncthreads();
+  for (int warp = 0; warp < warps_of_block(); ++warp) last = last.or_later(of_warps[warp]);
   return last;
 }
 
@@ -149,17 +153,18 @@ struct WrittenResults {
   }
 };
 
-/// The kth value of a row whose results are written: by one block, all of whose threads call this.
+/// The kth value of a row whose results are written: by one block, all of whose threads call this. Not inlined, so that it
+/// costs the selection no registers.
 template <class T>
-__device__ void write_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                const core::RowShape& shape) {
+__device__ __noinline__ void write_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
+                                             const core::RowShape& shape) {
   auto* to = static_cast<core::KeyOf<T>*>(rules.thresholds) + number;
   if (shape.is_short) {
     if (threadIdx.x == 0) *to = static_cast<core::KeyOf<T>>(rules.losing_bits);
     return;
   }
   const T* row = GeneralRow<SelectArguments>::row_of<T>(all, rules, number, shape);
-  const LastResult& last = last_of(0, shape.k, WrittenResults<T>{all, row, {all, number}});
+  const LastResult last = last_of(0, shape.k, WrittenResults<T>{all, row, {all, number}});
   if (threadIdx.x == 0) *to = core::bits_of(row[last.place]);
 }
 

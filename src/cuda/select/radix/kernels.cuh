@@ -286,12 +286,12 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
   }
   const auto* row = static_cast<const T*>(own.input);
   const std::int64_t each = (k + batch.parts - 1) / batch.parts;
-  const LastResult& mine = last_of(part * each, min((part + 1) * each, k), WrittenResults<T>{all, row, {all, number}});
+  const LastResult mine = last_of(part * each, min((part + 1) * each, k), WrittenResults<T>{all, row, {all, number}});
   LastResult* of_parts = batch.last + in_batch * batch.parts;
   if (threadIdx.x == 0) of_parts[part] = mine;
   RadixState& state = batch.states[in_batch];
   if (!is_last_of_row(state, batch.parts)) return;
-  const LastResult& last = last_of(0, batch.parts, [of_parts](std::int64_t i) {
+  const LastResult last = last_of(0, batch.parts, [of_parts](std::int64_t i) {
     return LastResult{__ldcg(&of_parts[i].key), __ldcg(&of_parts[i].place)};
   });
   if (threadIdx.x == 0) {
