@@ -210,20 +210,22 @@ def general_rows(case, file="rows-h200.json"):
 
 
 RESULTS_OF_GENERAL_ROWS = {
-    "| rows x columns, {} | full lengths | random lengths | magnitude | pages |": (
+    "| rows x columns, {} | full lengths | random lengths | magnitude | threshold | pages |": (
         ("full", 2),
         ("random", 2),
         ("magnitude", 2),
+        ("threshold", 2),
         ("pages_more_us", 1),
     ),
     "| rows x columns, {} | any ties | lowest |": (("flashinfer", 2), ("flashinfer_lowest", 2)),
 }
+BESIDE_FLASHINFER = "rows-flashinfer-h200.json"
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("float32", "f32"), ("bfloat16", "bf16")])
 @pytest.mark.parametrize("header", RESULTS_OF_GENERAL_ROWS, ids=["beside plain ones", "beside FlashInfer"])
 def test_general_rows_are_the_measured_ones(header, name, dtype):
-    cells = general_rows("indexer")
+    cells = general_rows("indexer", BESIDE_FLASHINFER) if "ties" in header else general_rows("indexer")
     rows = table_after(DOCS / "results.md", header.format(name))
     assert len(rows) * 3 * 2 == len(cells)
     for shape, *columns in rows:
@@ -257,13 +259,26 @@ def test_segments_are_the_measured_ones():
     assert text in (DOCS / "results.md").read_text()
 
 
+def test_long_general_rows_are_the_measured_ones():
+    header = "| row x columns, k | type | plain, times the floor | full lengths | magnitude | threshold |"
+    rows = table_after(DOCS / "results.md", header)
+    cells = general_rows("long")
+    assert len(rows) == len(cells)
+    for shape, dtype, to_floor, *columns in rows:
+        sizes = tuple(int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", shape))
+        cell = cells[(*sizes, {"float32": "f32", "bfloat16": "bf16"}[dtype])]
+        assert to_floor == f"{cell['plain_to_floor']:.1f}", shape
+        assert columns == [f"{cell[part]:.2f}" for part in ("full", "magnitude", "threshold")], shape
+
+
 def test_counts_beside_flashinfer_are_the_measured_ones():
-    counts = [cell["counts"] for cell in general_rows("indexer").values()]
+    cells = general_rows("indexer", BESIDE_FLASHINFER).values()
+    counts = [cell["counts"] for cell in cells]
 
     def total(peer, of):
         return sum(count[peer][of] for count in counts)
 
-    checked = sum(cell["rows"] for cell in general_rows("indexer").values())
+    checked = sum(cell["rows"] for cell in cells)
     assert not any(total(peer, "wrong") for peer in counts[0])
     assert not any(total("rtopk", of) for of in counts[0]["rtopk"])
     assert total("flashinfer_lowest", "changed_sets") == 0

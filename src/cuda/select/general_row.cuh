@@ -128,7 +128,9 @@ template <class Get>
 __device__ LastResult last_of(std::int64_t begin, std::int64_t end, Get&& get) {
   __shared__ LastResult of_warps[32];
   LastResult last{~0ull, 0};
+#pragma unroll 1
   for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) last = last.or_later(get(i));
+#pragma unroll 1
   for (int distance = 16; distance > 0; distance /= 2) {
     last = last.or_later(
         {__shfl_xor_sync(kFullWarp, last.key, distance), __shfl_xor_sync(kFullWarp, last.place, distance)});
@@ -136,6 +138,7 @@ __device__ LastResult last_of(std::int64_t begin, std::int64_t end, Get&& get) {
   __syncthreads();  // a former use is done
   if (lane_number() == 0) of_warps[warp_number()] = last;
   __syncthreads();
+#pragma unroll 1
   for (int warp = 0; warp < warps_of_block(); ++warp) last = last.or_later(of_warps[warp]);
   return last;
 }
@@ -153,11 +156,10 @@ struct WrittenResults {
   }
 };
 
-/// The kth value of a row whose results are written: by one block, all of whose threads call this. Not inlined, so that it
-/// costs the selection no registers.
+/// The kth value of a row whose results are written: by one block, all of whose threads call this.
 template <class T>
-__device__ __noinline__ void write_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                             const core::RowShape& shape) {
+__device__ void write_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
+                                const core::RowShape& shape) {
   auto* to = static_cast<core::KeyOf<T>*>(rules.thresholds) + number;
   if (shape.is_short) {
     if (threadIdx.x == 0) *to = static_cast<core::KeyOf<T>>(rules.losing_bits);
