@@ -389,6 +389,22 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
   EXPECT_EQ(plan_of(problem_of(1, 1 << 27, 64), h200).family, rtopk::Family::cuda_radix);
 }
 
+// The list of candidates gets the room that is left, but not that of another block.
+TEST(CudaPlans, TwoBlocksOfLongRowsFit) {
+  constexpr std::int64_t kMultiprocessor = std::int64_t{228} * 1024;
+  constexpr std::int64_t kSystem = 1024;
+  constexpr std::int64_t kOwn = 1024;  // at most, of general rows
+  Problem problem = problem_of(256, 131072, 512);
+  for (const bool general : {false, true}) {
+    problem.magnitude = general;
+    const Plan plan = plan_of(problem, kGpus[2]);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
+    const std::int64_t block = static_cast<std::int64_t>(plan.shared_bytes) + kSystem + (general ? kOwn : 0);
+    EXPECT_LE(2 * block, kMultiprocessor) << rtopk::to_string(plan);
+    EXPECT_GT(3 * block, kMultiprocessor) << rtopk::to_string(plan);
+  }
+}
+
 TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},

@@ -15,8 +15,6 @@
 namespace rtopk::cuda {
 namespace {
 
-constexpr std::int64_t kGeneralRowBytes = 1024;  // of a block's shared memory, for its general row
-
 /// True if cuda_tournament is the fastest where it takes the problem. It merges lists of 16 if several lanes share a
 /// row: then it takes longer than cuda_warp's search of aligned rows. Measured, f32, times the floor, cuda_warp and
 /// cuda_tournament: 128 columns, k 16, dense: 1.18, 1.64; 200 columns, k 10: 1.47, 2.20; k 7, dense: 1.04, 1.39.

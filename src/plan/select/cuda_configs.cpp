@@ -296,9 +296,10 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   if (part > kClusterMaxPartCols || rows > kMaxGridBlocks / parts) return false;
   if (!wanted && part * element > kMaxPartBytesOfFew && 4 * rows * parts < traits.multiprocessors) return false;
 
-  const std::int64_t shared_bytes = traits.shared_bytes_per_block + kReservedBytes;  // of a multiprocessor
+  const std::int64_t reserved = kReservedBytes + (core::is_general(problem) ? kGeneralRowBytes : 0);
+  const std::int64_t shared_bytes = traits.shared_bytes_per_block + reserved;  // of a multiprocessor
   const auto fits = [&](int threads, std::int64_t blocks) {
-    return blocks * (cluster_shared_bytes(problem, parts, threads) + kReservedBytes) <= shared_bytes;
+    return blocks * (cluster_shared_bytes(problem, parts, threads) + reserved) <= shared_bytes;
   };
   const int threads = part > kLongPartCols || !fits(kClusterThreads, 2) ? kClusterMoreThreads : kClusterThreads;
   if (!fits(threads, 1)) return false;
@@ -310,7 +311,7 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   // A longer list where the room would stay empty: it is pruned less often. Not in clusters, of which fewer might then
   // fit at a time.
   const std::int64_t at_a_time = core::ceil_div(plan.blocks, std::int64_t{traits.multiprocessors});
-  const std::int64_t room = parts > 1 ? 0 : (shared_bytes / at_a_time - kReservedBytes) / 16 * 16;
+  const std::int64_t room = parts > 1 ? 0 : (shared_bytes / at_a_time - reserved) / 16 * 16;
   plan.shared_bytes = static_cast<std::size_t>(std::max(room, cluster_shared_bytes(problem, parts, threads)));
   return true;
 }

@@ -12,6 +12,7 @@ namespace rtopk::cuda {
 
 inline constexpr std::int64_t kMaxGridBlocks = 0x7fffffff;  ///< Of one launch.
 inline constexpr std::int64_t kReservedBytes = 1024;        ///< Of each block's shared memory, for the system.
+inline constexpr std::int64_t kGeneralRowBytes = 1024;      ///< And for its general row, if there is one.
 
 /// True if cuda_warp makes the passes of an early-stopped search. Otherwise it derives the result.
 [[nodiscard]] bool warp_makes_passes(const Problem& problem) noexcept;
