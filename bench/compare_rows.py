@@ -115,6 +115,24 @@ def timed(functions, repeats):
     return {name: time[0] for name, time in times.items()}
 
 
+def record_of(case, rows, cols, k, dtype, calls, times):
+    """What rows of one length have in common: `times` has "floor" and the names of `calls`."""
+    return {
+        "case": case,
+        "rows": rows,
+        "cols": cols,
+        "k": k,
+        "dtype": dtype,
+        "family": calls["plain"].family,
+        "general_family": calls["full"].family,
+        "us": times,
+        "plain_to_floor": times["plain"] / times["floor"],
+        "full": times["full"] / times["plain"],
+        "magnitude": times["magnitude"] / times["plain"],
+        "threshold": times["threshold"] / times["full"],
+    }
+
+
 def indexer_case(library, peer, rows, cols, k, dtype, repeats):
     """The rows of a sparse attention's indexer."""
     matrix = torch.randn(rows, cols, device="cuda").to(DTYPES[dtype])
@@ -146,21 +164,9 @@ def indexer_case(library, peer, rows, cols, k, dtype, repeats):
     floor = copy_of(rows * (cols * matrix.element_size() + k * (matrix.element_size() + 4)))
     ours = {name: call.run for name, call in calls.items()}
     times = timed({"floor": floor} | ours | beside.functions, repeats)
-    return {
-        "case": "indexer",
-        "rows": rows,
-        "cols": cols,
-        "k": k,
-        "dtype": dtype,
-        "family": calls["plain"].family,
-        "general_family": calls["full"].family,
-        "us": times,
-        "plain_to_floor": times["plain"] / times["floor"],
-        "full": times["full"] / times["plain"],
+    return record_of("indexer", rows, cols, k, dtype, calls, times) | {
         "random": times["random"] / times["plain_short"],
         "pages_more_us": times["pages"] - times["full_indices"],
-        "magnitude": times["magnitude"] / times["plain"],
-        "threshold": times["threshold"] / times["full"],
         **beside.record(times, "pages"),
     }
 
@@ -253,20 +259,7 @@ def long_case(library, _peer, rows, cols, k, dtype, repeats):
         call.check(lambda i: matrix[i], k, by=torch.abs if name == "magnitude" else torch.clone)
     floor = copy_of(rows * (cols * matrix.element_size() + k * (matrix.element_size() + 4)))
     times = timed({"floor": floor} | {name: call.run for name, call in calls.items()}, repeats)
-    return {
-        "case": "long",
-        "rows": rows,
-        "cols": cols,
-        "k": k,
-        "dtype": dtype,
-        "family": calls["plain"].family,
-        "general_family": calls["full"].family,
-        "us": times,
-        "plain_to_floor": times["plain"] / times["floor"],
-        "full": times["full"] / times["plain"],
-        "magnitude": times["magnitude"] / times["plain"],
-        "threshold": times["threshold"] / times["full"],
-    }
+    return record_of("long", rows, cols, k, dtype, calls, times)
 
 
 def cases(quick):

@@ -66,8 +66,8 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
 bool prefers_radix(const Traits& traits, const Problem& problem) {
   constexpr std::int64_t kMinCols = 80000;
   constexpr std::int64_t kMinShare = 8;
-  return problem.dtype != DType::f16 && problem.dtype != DType::bf16 && problem.rows >= traits.multiprocessors &&
-         problem.cols >= kMinCols && problem.k >= problem.cols / kMinShare;
+  return size_of(problem.dtype) == 4 && problem.rows >= traits.multiprocessors && problem.cols >= kMinCols &&
+         problem.k >= problem.cols / kMinShare;
 }
 
 /// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.
@@ -92,8 +92,8 @@ bool prefers_filter(const Traits& traits, const Problem& problem) {
   // Measured, times the floor, cuda_filter against cuda_block: f32, 65536x4096, k 64: 1.13, 1.57; k 512: 1.25, 1.82;
   // 32768x16384, k 256: 1.08, 1.55; f16, 65536x8192, k 64: 1.19, 1.98. With 8 rows for each warp, f32, 22369x3000, k 5:
   // 1.55, 1.61. If k is small, a warp needs fewer rows: f32, 12707x12368, k 395: 1.21, 1.70; bf16, 13938x22160, k 127:
-  // 1.24, 1.74; f64, 5116x7483, k 53: 1.55, 3.05. Else: bf16, 19543x9280, k 1125: 3.80, 2.56. With two rows each, data that misleads costs too much: f32,
-  // 4096x16384, k 1024, normal data 2.0, two humps 4.0.
+  // 1.24, 1.74; f64, 5116x7483, k 53: 1.55, 3.05. Else: bf16, 19543x9280, k 1125: 3.80, 2.56. With two rows each, data
+  // that misleads costs too much: f32, 4096x16384, k 1024, normal data 2.0, two humps 4.0.
   constexpr std::int64_t kManyRowsPerWarp = 10;
   constexpr std::int64_t kFewRowsPerWarp = 5;
   constexpr std::int64_t kMaxDenseCols =
@@ -131,11 +131,12 @@ void pick_family(const Traits& traits, Plan& plan) {
   const auto takes = [&](Family family) { return plan_family(traits, family, false, plan); };
   if (core::is_general(problem)) return pick_general_family(traits, plan);
   if (core::bisects(problem)) {
-    const bool passes = core::makes_passes(problem);
     const bool planned =
-        (!passes && prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
-        (!passes && prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) ||
-        (!passes && takes(Family::cuda_block)) || (!passes && has_small_share(problem) && takes(Family::cuda_cluster));
+        core::makes_passes(problem)
+            ? takes(Family::cuda_warp)
+            : (prefers_tournament(problem) && takes(Family::cuda_tournament)) || takes(Family::cuda_warp) ||
+                  (prefers_cluster(traits, problem) && takes(Family::cuda_cluster)) || takes(Family::cuda_block) ||
+                  (has_small_share(problem) && takes(Family::cuda_cluster));
     if (!planned) takes(Family::cuda_scan);
     return;
   }

@@ -226,14 +226,15 @@ void set_block_config(const BlockLayout& layout, std::int64_t parts, Plan& plan)
 
 /// A block for each row, or several. `wanted`: accept slow configs too.
 ///
-/// Few rows: one block, if it keeps the row and its candidates, and the row is not too long. Measured, times the floor, 1
-/// block and 4: f32, 64 rows of 32768, k 512: 1.95, 2.60; k 2048: 2.10, 2.61; 3 rows of 25322, k 123: 2.36, 2.94; 30 rows of
-/// 37502, k 154: 1.63, 1.81; 9 rows of 48813, k 1849: 3.23, 2.65; bf16, 73 rows of 35278, k 112: 1.42, 1.87; 5 rows of
-/// 40417, k 667: 2.95, 2.49; 64 rows of 32768, k 2048, whose candidates are not kept: 3.29, 2.66. Else the fewest blocks that keep two on
-/// every multiprocessor nearly all the time, so that enough copies are in flight; if no number does, the one that comes
-/// nearest. Many rows: the number of blocks with which most bytes are kept at a time. More blocks must be clearly better,
-/// because blocks that share a row wait for each other. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2
-/// parts, 131 KB on a multiprocessor: 2.4; 4 parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
+/// Few rows: one block, if it keeps the row and its candidates, and the row is not too long. Measured, times the
+/// floor, 1 block and 4: f32, 64 rows of 32768, k 512: 1.95, 2.60; k 2048: 2.10, 2.61; 3 rows of 25322, k 123:
+/// 2.36, 2.94; 30 rows of 37502, k 154: 1.63, 1.81; 9 rows of 48813, k 1849: 3.23, 2.65; bf16, 73 rows of 35278, k
+/// 112: 1.42, 1.87; 5 rows of 40417, k 667: 2.95, 2.49; 64 rows of 32768, k 2048, whose candidates are not kept:
+/// 3.29, 2.66. Else the fewest blocks that keep two on every multiprocessor nearly all the time, so that enough
+/// copies are in flight; if no number does, the one that comes nearest. Many rows: the number of blocks with which
+/// most bytes are kept at a time. More blocks must be clearly better, because blocks that share a row wait for each
+/// other. Measured, times the floor, 4096 rows of 65536, f32, k 1024: 2 parts, 131 KB on a multiprocessor: 2.4; 4
+/// parts, 197 KB: 2.1; 8 parts, 164 KB: 3.6.
 bool plan_block(const Traits& traits, bool wanted, Plan& plan) {
   constexpr std::int64_t kBlocks = 2;
   constexpr std::int64_t kMaxColsOfOne = 40000;
@@ -282,9 +283,9 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   if (problem.cols > kClusterMaxCols || rows > kMaxGridBlocks) return false;
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const auto part_of = [&](std::int64_t parts) { return cluster_part_cols(problem.cols, parts, element); };
-  // Up to two blocks for every multiprocessor: more would wait for each other. Measured, times the floor, 1, 2 and 4 parts:
-  // 106 rows of 310656, f32, k 1400: 1.56, 1.46, 2.04; 247 of 98699, bf16, k 1120: 1.88, 2.47, 2.67. And no more than leave
-  // a part a small share of results: 32 rows of 131072, f32, k 2048, 4 and 8 parts: 2.55, 3.47.
+  // Up to two blocks for every multiprocessor: more would wait for each other. Measured, times the floor, 1, 2 and
+  // 4 parts: 106 rows of 310656, f32, k 1400: 1.56, 1.46, 2.04; 247 of 98699, bf16, k 1120: 1.88, 2.47, 2.67. And
+  // no more than leave a part a small share of results: 32 rows of 131072, f32, k 2048, 4 and 8 parts: 2.55, 3.47.
   constexpr std::int64_t kMaxShare = 16;
   std::int64_t parts = 1;
   while (traits.compute_capability >= 90 && parts < kMaxParts && part_of(2 * parts) >= kMinPartCols &&
