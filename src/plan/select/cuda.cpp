@@ -60,14 +60,11 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
          problem.rows >= kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
 }
 
-/// True if cuda_radix is the fastest: a large share of many rows that at least four blocks would have to share. Measured,
-/// times the floor, cuda_radix and cuda_block, 2684 rows of 100000, f32: k 25000: 3.60, 4.06; k 50000: 2.76, 3.34; bf16:
-/// 5.38, 3.35; 3.94, 3.24.
+/// True if cuda_radix is the fastest: a block for each row reads it twice, where cuda_block would need several blocks that
+/// wait for each other.
 bool prefers_radix(const Traits& traits, const Problem& problem) {
-  constexpr std::int64_t kMinCols = 80000;
-  constexpr std::int64_t kMinShare = 8;
-  return size_of(problem.dtype) == 4 && problem.rows >= traits.multiprocessors && problem.cols >= kMinCols &&
-         problem.k >= problem.cols / kMinShare;
+  constexpr std::int64_t kMinCols = 16384;
+  return problem.cols > kMinCols && problem.rows >= traits.multiprocessors && !prefers_block(traits, problem);
 }
 
 /// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.

@@ -8,6 +8,7 @@
 #include "core/rows.hpp"
 #include "core/sizes.hpp"
 #include "plan/cuda.hpp"
+#include "plan/select/tuning_bracket.hpp"
 #include "plan/select/tuning_cluster.hpp"
 #include "plan/select/tuning_filter.hpp"
 #include "plan/select/tuning_radix.hpp"
@@ -346,7 +347,24 @@ void plan_scan(Plan& plan) {
   plan.shared_bytes = config.shared_bytes;
 }
 
-/// Finds the kth value digit by digit: any length, any k.
+/// Two reads of each row, by one block, if it has room for what lies around the kth value. Two blocks for each
+/// multiprocessor, or one with more threads.
+template <int kBytes>
+void plan_bracket(const Traits& traits, Plan& plan) {
+  const auto layout_for = [&](int threads) {
+    return BracketConfig<kBytes>::layout(plan.problem.cols, plan.problem.k, threads);
+  };
+  const std::int64_t bytes = layout_for(kBracketThreads).shared_bytes;
+  const bool two_fit = 2 * (bytes + kReservedBytes) <= traits.shared_bytes_per_block + kReservedBytes;
+  const int threads = two_fit ? kBracketThreads : kBracketMoreThreads;
+  const BracketLayout layout = layout_for(threads);
+  if (layout.capacity == 0 || layout.shared_bytes > traits.shared_bytes_per_block) return;
+  plan.threads = threads;
+  plan.lanes_per_row = threads;
+  plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+}
+
+/// Any length, any k. Finds the kth value digit by digit, unless a block has room for two reads.
 template <int kBytes>
 void plan_radix(const Traits& traits, Plan& plan) {
   const Problem& problem = plan.problem;
@@ -358,6 +376,7 @@ void plan_radix(const Traits& traits, Plan& plan) {
   plan.lanes_per_row = config.threads;
   plan.blocks = config.blocks;
   plan.shared_bytes = config.shared_bytes;
+  if (plan.parts == 1 && !core::is_general(problem)) plan_bracket<kBytes>(traits, plan);
 }
 
 template <int kBytes>

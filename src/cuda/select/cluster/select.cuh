@@ -22,7 +22,7 @@
 #include "cuda/select/cluster/part.cuh"
 #include "cuda/select/cluster/sample.cuh"
 #include "cuda/select/cluster/sums.cuh"
-#include "cuda/select/cluster/tile_marks.cuh"
+#include "cuda/select/tile_marks.cuh"
 #include "cuda/select/extremes.cuh"
 #include "cuda/select/general_row.cuh"
 #include "cuda/select/part_search.cuh"

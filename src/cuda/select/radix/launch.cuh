@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/select/launch.hpp"
+#include "cuda/select/radix/bracket.cuh"
 #include "cuda/select/radix/kernels.cuh"
 
 namespace rtopk::cuda {
@@ -66,12 +67,20 @@ cudaError_t launch_shared_rows(const Plan& plan, const SelectArguments& args, co
 
 template <class T>
 cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const RowRules* rules, const Grid& grid) {
-  static std::atomic<std::uint64_t> allowed[2];
+  static std::atomic<std::uint64_t> allowed[3];
   if (plan.parts > 1) {
     return rules != nullptr ? launch_shared_rows<T>(plan, args, *rules, grid)
                             : launch_shared_rows<T>(plan, args, NoRules{}, grid);
   }
   Grid alone = grid;
+  if (rules == nullptr && takes_bracket(plan)) {
+    const BracketLayout layout = BracketConfig<sizeof(T)>::layout(args.cols, args.k, plan.threads);
+    if (layout.capacity > 0 && static_cast<std::int64_t>(plan.shared_bytes) >= layout.shared_bytes) {
+      alone.blocks = args.rows;
+      alone.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+      return launch(&bracket_kernel<T>, allowed[2], alone, args, layout);
+    }
+  }
   alone.shared_bytes = RadixDigits<sizeof(T)>::kSharedBytes + WriterConfig<T>::shared_bytes(alone.threads);
   if (rules != nullptr) return launch(&general_radix_kernel<T>, allowed[1], alone, args, *rules);
   return launch(&radix_alone_kernel<T>, allowed[0], alone, args);

@@ -34,6 +34,7 @@ struct TileMarks {
     return __float_as_uint(sums[0] + sums[1]);
   }
   static __device__ unsigned of_line(int line) { return ((1u << kVector) - 1u) << (line * kVector); }
+  static __device__ unsigned of_element(int line, int place) { return 1u << (line * kVector + place); }
   /// The element that a bit stands for: its vector and its place in that.
   static __device__ unsigned line(unsigned bit) { return bit / kVector; }
   static __device__ unsigned place(unsigned bit) { return bit % kVector; }
@@ -62,6 +63,7 @@ struct PairMarks {
     return marks;
   }
   static __device__ unsigned of_line(int line) { return 0x000f000fu << (line * 4); }
+  static __device__ unsigned of_element(int line, int place) { return 1u << (line * 4 + place / 2 + 16 * (place % 2)); }
   static __device__ unsigned line(unsigned bit) { return bit % 16 / 4; }
   static __device__ unsigned place(unsigned bit) { return 2 * (bit % 4) + bit / 16; }
 };
