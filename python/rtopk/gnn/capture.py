@@ -22,12 +22,21 @@ def pays(device: torch.device, elements: int) -> bool:
 
 
 class CapturedStep:
-    """A step that is captured once and replayed by each call. The tensors that it uses must stay where they are."""
+    """A step that is captured once and replayed by each call. The tensors that it uses must stay where they are.
 
-    def __init__(self, step: Callable[[], torch.Tensor], device: torch.device) -> None:
+    Args:
+        step: what to capture.
+        device: where it runs.
+        pool: memory to share with other steps (torch.cuda.graph_pool_handle()), or None. Then a replay may overwrite
+            what others have left there.
+    """
+
+    def __init__(self, step: Callable[[], torch.Tensor], device: torch.device, pool=None) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        # By default torch would take a stream of whichever device was used first.
-        with torch.cuda.device(device), torch.cuda.graph(self._graph, stream=torch.cuda.Stream(device)):
+        # By default torch would take a stream of whichever device was used first, and an event that another thread
+        # asks about, such as one that pins the memory of a DataLoader, would end the capture.
+        options = {"pool": pool, "stream": torch.cuda.Stream(device), "capture_error_mode": "thread_local"}
+        with torch.cuda.device(device), torch.cuda.graph(self._graph, **options):
             self._result = step()
 
     def __call__(self) -> torch.Tensor:
