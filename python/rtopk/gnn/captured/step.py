@@ -50,6 +50,8 @@ class CapturedBatchStep:
             seeds is taken of what it returns.
         max_captures: sizes that come after so many others were captured are computed step by step. All captured steps
             share their memory, and each has some for a mini-batch and for gradients.
+        transform: what to make of the graph of each layer, such as
+            ``lambda graph: graph.with_self_loops(none_yet=True)``; it must not wait for a GPU. None: nothing.
         pad: whether to round sizes up; None: on a GPU alone.
 
     >>> network = rtopk.gnn.MaxKGNN("sage", 20, 64, 5, num_layers=2, k=8)
@@ -67,6 +69,7 @@ class CapturedBatchStep:
         loss: Callable = F.cross_entropy,
         *,
         max_captures: int = 16,
+        transform: Callable[[Graph], Graph] | None = None,
         pad: bool | None = None,
     ) -> None:
         _check_network(network)
@@ -76,6 +79,7 @@ class CapturedBatchStep:
         self.optimizer = optimizer
         self.loss = loss
         self.max_captures = max_captures
+        self.transform = transform
         self.pad = pad
         self._parameters = list(network.parameters())
         self._found_wrong: _Flag | None = None  # on a GPU, whether replayed steps have found wrong edges
@@ -157,6 +161,8 @@ class CapturedBatchStep:
         return self._train(inputs, graphs)
 
     def _train(self, inputs: BatchInputs, graphs: list[Graph]) -> torch.Tensor:
+        if self.transform is not None:
+            graphs = list(map(self.transform, graphs))
         self.network.zero_grad(set_to_none=True)
         loss = inputs.mean_loss(self.loss, self.network(inputs.x(), graphs))
         loss.backward()
