@@ -187,7 +187,7 @@ def test_int32_edges_and_small_types(device):
     step = CapturedBatchStep(half, sgd(half, lr=0.0), pad=True)
     for _ in range(3):
         x, *rest = data.batch(50)
-        close(of_step(step, (x.bfloat16(), *rest)), plain(half, (x.bfloat16(), *rest)), tolerance=2e-2)
+        close(of_step(step, (x.bfloat16(), *rest)), plain(half, (x.bfloat16(), *rest)), tolerance=5e-2)
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
@@ -418,7 +418,9 @@ def test_wrong_edges_in_a_replay_are_an_error_of_a_later_call():
     for _ in range(3):
         step(*batch)
     x, y, edge_index, *hops = batch
-    step(x, y, edge_index.flip(1), *hops)
+    wrong = edge_index.clone()
+    wrong[0, 5] = -1
+    step(x, y, wrong, *hops)
     torch.cuda.synchronize()
     with pytest.raises(ValueError, match="edge_index of an earlier call was wrong; accepted: NeighborLoader's order"):
         step(*batch)

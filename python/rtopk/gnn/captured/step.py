@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .._inputs import check_rows
-from ..capture import CapturedStep
+from ..capture import CapturedStep, SharedMemory
 from ..features import SparseFeatures
 from ..graph import Graph, check_edge_index
 from ..layers import MaxKGNN
@@ -89,7 +89,7 @@ class CapturedBatchStep:
         self._settings_captured = settings
         self._captured: dict[tuple, _CapturedSizes] = {}
         self._seen: set[tuple] = set()  # sizes that are captured when they come again
-        self._pool = None  # torch shares a pool only as long as something captured is in it
+        self._shared: SharedMemory | None = None
 
     def __call__(
         self,
@@ -139,10 +139,10 @@ class CapturedBatchStep:
 
     def _capture(self, batch: tuple, sizes: BatchSizes) -> _CapturedSizes:
         device = batch[0].device
-        if self._found_wrong is None:
+        if self._found_wrong is None or self._found_wrong.device != device:
             self._found_wrong = _Flag(device)
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
+        if self._shared is None:
+            self._shared = SharedMemory(device)
         inputs = _filled(batch, sizes)
 
         def step() -> torch.Tensor:
@@ -150,7 +150,7 @@ class CapturedBatchStep:
             self._found_wrong.add(wrong)
             return self._train(inputs, graphs)
 
-        captured = CapturedStep(step, device, self._pool)
+        captured = CapturedStep(step, device, self._shared)
         return _CapturedSizes(inputs, captured, self._parameters, [own.grad for own in self._parameters])
 
     def _step_by_step(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
@@ -231,6 +231,10 @@ class _Flag:
     def __init__(self, device: torch.device) -> None:
         self._on_device = torch.zeros((), dtype=torch.bool, device=device)
         self._on_host = torch.zeros((), dtype=torch.bool, pin_memory=True)
+
+    @property
+    def device(self) -> torch.device:
+        return self._on_device.device
 
     def add(self, flag: torch.Tensor) -> None:
         self._on_device.logical_or_(flag)
