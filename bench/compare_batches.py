@@ -10,13 +10,14 @@ dense MaxK (torch.topk and a mask) and the convolution as it comes: SAGEConv, GC
 ways in which it can be trimmed to what later layers need: `trim_to_layer`, which computes targets and outermost nodes,
 and the pair (x_src, x_dst), which computes targets alone. GCNConv takes no pairs. A ratio is against the faster of the
 two. rtopk gets the same edge_index, so that a step makes its graphs too; "graphs given" are those of rtopk's sampler.
+On a GPU, "rtopk, captured" is CapturedBatchStep: its step includes copying the mini-batch to where it is read from.
 
 On a CPU one thread computes, and its own time is counted, so that other programs do not matter.
 
 First all networks are checked: the same loss, and the same gradient of every parameter, to rounding. Sums in another
 order may round to another kth element; so the check is made twice, the second time with MaxK of PyTorch Geometric's
 network selecting what rtopk's selects. "selections" has the rows in which the two selections differ, layer by layer,
-and the greatest distance of a gradient before and after. Then come:
+and the greatest distance of a gradient before and after. Captured steps are checked against rtopk's. Then come:
 
 - steps: forward, loss, backward and Adam's update, in ms, on a graph like ogbn-products. Medians over mini-batches; the
   networks alternate.
@@ -45,13 +46,15 @@ from torch_geometric.utils import trim_to_layer
 
 from called_operators import operators
 from checkout import origin
-from rtopk.gnn import Graph, MaxKGNN, NeighborSampler, load
+from rtopk.gnn import CapturedBatchStep, Graph, MaxKGNN, NeighborSampler, load
 from rtopk.gnn.layers import MODELS, InputLinear
 from rtopk.gnn.rows import CompactRows, DenseMaxK, DenseRows
 from rtopk.gnn.training import find_device, score
 from whole_file import write_json
 
 K_SHARE = 8  # one in so many elements of a row is kept
+CAPTURED = "rtopk, captured"
+MOST_DISTANT = 5e-2  # of results that may have another kth element in a few rows of thousands: see `check_selections`
 
 # ---- The same network with PyTorch Geometric's convolutions ----
 
@@ -170,17 +173,28 @@ def greatest_distance(found, expected):
 
 def check(networks, batch):
     """The loss and all gradients of every network against those of the first: the greatest distance of each."""
-    # Another kth element in a few rows of thousands: see `check_selections`. GIN's sums grow from layer to layer, and
-    # so do these differences.
-    most = 5e-2
+    # GIN's sums grow from layer to layer, and so do these differences.
     parameters, expected, greatest = list(networks["ours"].parameters()), None, {}
     for name, call in networks["calls"].items():
         found = loss_and_gradients(call, parameters, batch)
         expected = found if expected is None else expected
         greatest[name] = greatest_distance(found, expected)
-        if not greatest[name] < most:
+        if not greatest[name] < MOST_DISTANT:
             sys.exit(f"{name}: results differ from those of {next(iter(networks['calls']))} by {greatest[name]:.2g}")
     return greatest
+
+
+def check_captured(networks, step, batch):
+    """The loss and all gradients of three steps against rtopk's: the first is not captured, the second is, and the
+    third is replayed. The greatest distance."""
+    parameters, distances = list(networks["ours"].parameters()), []
+    for _ in range(3):
+        expected = loss_and_gradients(networks["calls"]["rtopk"], parameters, batch)
+        found = [step(batch), *(parameter.grad for parameter in parameters)]
+        distances.append(greatest_distance(found, expected))
+    if not max(distances) < MOST_DISTANT:
+        sys.exit(f"{CAPTURED}: results differ from those of rtopk by {max(distances):.2g}")
+    return max(distances)
 
 
 def selections(modules, call, parameters, batch):
@@ -261,15 +275,27 @@ def optimizer_of(networks, device):
     return torch.optim.Adam(networks["ours"].parameters(), lr=1e-4, fused=device.type == "cuda")
 
 
-def time_steps(networks, batches, repeats, device):
+def captured_step_of(networks, lr):
+    """A step with captured graphs, a function of a mini-batch."""
+    parameters = networks["ours"].parameters()
+    step = CapturedBatchStep(networks["ours"], torch.optim.Adam(parameters, lr=lr, fused=True, capturable=True))
+    return lambda batch: step(batch.x, batch.y, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
+
+
+def time_steps(networks, captured_step, batches, repeats, device):
     """Median ms of a step by network. They alternate."""
-    optimizer = optimizer_of(networks, device)
-    times = {name: [] for name in networks["calls"]}
-    for turn in range(1 + repeats):  # the first one is to warm up
+    optimizer, warm_up = optimizer_of(networks, device), 2  # at the second time, steps are captured
+    steps = {
+        name: lambda batch, call=call: step_of(call, optimizer, batch)() for name, call in networks["calls"].items()
+    }
+    if captured_step is not None:
+        steps[CAPTURED] = captured_step
+    times = {name: [] for name in steps}
+    for turn in range(warm_up + repeats):
         for batch in batches:
-            for name, call in networks["calls"].items():
-                taken, _ = seconds(step_of(call, optimizer, batch), device)
-                if turn:
+            for name, step in steps.items():
+                taken, _ = seconds(lambda step=step, batch=batch: step(batch), device)
+                if turn >= warm_up:
                     times[name].append(taken * 1e3)
     return {name: statistics.median(taken) for name, taken in times.items()}
 
@@ -278,7 +304,7 @@ def time_steps(networks, batches, repeats, device):
 WAITS = set("_local_scalar_dense nonzero _unique2 unique_dim masked_select bincount".split())
 
 
-def count_calls(networks, batch, device):
+def count_calls(networks, captured_step, batch, device):
     """By network and phase of a step, what the host does."""
     count = count_on_gpu if device.type == "cuda" else count_on_cpu
     optimizer, facts = optimizer_of(networks, device), {}
@@ -287,6 +313,8 @@ def count_calls(networks, batch, device):
         facts[name], result = {}, None
         for phase, function in phases_of(call, optimizer, batch).items():
             facts[name][phase], result = count(function, result)
+    if captured_step is not None:
+        facts[CAPTURED] = {"step": count(captured_step, batch)[0]}
     return facts
 
 
@@ -372,7 +400,10 @@ def measure_steps(arguments, device, facts):
         networks = networks_of(model, dataset, arguments.hidden, len(arguments.sample), 0.0, device)
         distances = check(networks, batches[0])
         chosen = check_selections(networks, batches[0])
-        times = time_steps(networks, batches, arguments.repeats, device)
+        captured_step = captured_step_of(networks, 1e-4) if device.type == "cuda" else None
+        if captured_step is not None:
+            distances[CAPTURED] = check_captured(networks, captured_step, batches[0])
+        times = time_steps(networks, captured_step, batches, arguments.repeats, device)
         theirs = min(taken for name, taken in times.items() if name.startswith("PyG"))
         facts["steps"][model] = {
             "ms": times,
@@ -380,8 +411,10 @@ def measure_steps(arguments, device, facts):
             "distances": distances,
             "selections": chosen,
         }
+        if captured_step is not None:
+            facts["steps"][model]["captured_ratio"] = theirs / times[CAPTURED]
         if arguments.count_calls:
-            facts["steps"][model]["calls"] = count_calls(networks, batches[0], device)
+            facts["steps"][model]["calls"] = count_calls(networks, captured_step, batches[0], device)
         facts["layers"][model] = time_graphs(model, batches, arguments.hidden, arguments.repeats, device)
         print(f"{model}: " + ", ".join(f"{name} {taken:.2f} ms" for name, taken in times.items()), flush=True)
 
@@ -393,8 +426,11 @@ def trained(name, dataset, arguments, seed, device):
     """The test accuracy at the end, and the median ms of a step."""
     torch.manual_seed(seed)
     networks = networks_of("sage", dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
-    call = networks["calls"][name]
-    optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3, fused=device.type == "cuda")
+    if name == CAPTURED:
+        step = captured_step_of(networks, 3e-3)
+    else:
+        optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3, fused=device.type == "cuda")
+        step = lambda batch: step_of(networks["calls"][name], optimizer, batch)()  # noqa: E731
     sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
     order, times = torch.Generator().manual_seed(seed), []
     for _ in range(arguments.epochs):
@@ -403,7 +439,7 @@ def trained(name, dataset, arguments, seed, device):
             batch = Batch(sampler.sample(seeds, generator), dataset, seeds)
             for module in ("ours", "trimmed", "paired"):
                 networks[module].train()
-            times.append(seconds(step_of(call, optimizer, batch), device)[0] * 1e3)
+            times.append(seconds(lambda batch=batch: step(batch), device)[0] * 1e3)
     with torch.no_grad():  # one way of scoring for all: the parameters are the same
         result = networks["ours"].eval()(dataset.features, dataset.graph)
     return float(score(result[dataset.test], dataset.labels[dataset.test])), statistics.median(times)
@@ -418,22 +454,29 @@ def measure_accuracy(arguments, device, facts):
         "hidden": arguments.real_hidden,
         "seeds": [],
     }
+    ours = ["rtopk", CAPTURED] if device.type == "cuda" else ["rtopk"]
+    entries = facts["accuracy"]["seeds"]
     for seed in range(arguments.seeds):
         entry = {"seed": seed}
-        for name in ("PyG, pairs", "rtopk"):
+        for name in ("PyG, pairs", *ours):
             reached, step = trained(name, dataset, arguments, seed, device)
             entry[name] = {"test": reached, "step_ms": step}
-        facts["accuracy"]["seeds"].append(entry)
+        entries.append(entry)
         print(f"seed {seed}: " + ", ".join(
             f"{name} {of['test']:.4f} ({of['step_ms']:.1f} ms a step)" for name, of in list(entry.items())[1:]
         ), flush=True)  # fmt: skip
-    differences = [entry["rtopk"]["test"] - entry["PyG, pairs"]["test"] for entry in facts["accuracy"]["seeds"]]
-    facts["accuracy"] |= {
+    facts["accuracy"] |= beside_theirs(entries, "rtopk")
+    if CAPTURED in ours:
+        facts["accuracy"]["captured"] = beside_theirs(entries, CAPTURED)
+
+
+def beside_theirs(entries, name):
+    """Accuracy and steps of one of our networks beside PyTorch Geometric's, over seeds."""
+    differences = [entry[name]["test"] - entry["PyG, pairs"]["test"] for entry in entries]
+    return {
         "mean_difference": statistics.mean(differences),
         "standard_error": statistics.stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else None,
-        "step_ratio": statistics.median(
-            entry["PyG, pairs"]["step_ms"] / entry["rtopk"]["step_ms"] for entry in facts["accuracy"]["seeds"]
-        ),
+        "step_ratio": statistics.median(entry["PyG, pairs"]["step_ms"] / entry[name]["step_ms"] for entry in entries),
     }
 
 
@@ -445,7 +488,10 @@ def table(facts):
     for model, cell in facts.get("steps", {}).items():
         lines.append(f"{model:5}" + "".join(f"{name:>22}" for name in cell["ms"]) + f"{'ratio':>8}")
         lines.append(
-            f"{'':5}" + "".join(f"{taken:19.2f} ms" for taken in cell["ms"].values()) + f"{cell['ratio']:7.2f}x"
+            f"{'':5}"
+            + "".join(f"{taken:19.2f} ms" for taken in cell["ms"].values())
+            + f"{cell['ratio']:7.2f}x"
+            + (f", captured {cell['captured_ratio']:.2f}x" if "captured_ratio" in cell else "")
         )
         chosen = cell["selections"]
         other = ", ".join(f"{layer['other']} of {layer['rows']:,}" for layer in chosen["layers"])
@@ -465,12 +511,14 @@ def table(facts):
                 f" {layer['graph_ms']:.2f} ms, layer {layer['layer_ms']:.2f} ms, forward and backward"
             )
     if accuracy := facts.get("accuracy"):
-        error = accuracy["standard_error"]
-        lines.append(
-            f"{accuracy['graph']}: test accuracy, rtopk less PyG: {accuracy['mean_difference']:+.4f}"
-            + (f" +- {error:.4f} (standard error)" if error is not None else "")
-            + f", step ratio {accuracy['step_ratio']:.2f}x"
-        )
+        for name, found in (("rtopk", accuracy), (CAPTURED, accuracy.get("captured"))):
+            if found is not None:
+                error = found["standard_error"]
+                lines.append(
+                    f"{accuracy['graph']}: test accuracy, {name} less PyG: {found['mean_difference']:+.4f}"
+                    + (f" +- {error:.4f} (standard error)" if error is not None else "")
+                    + f", step ratio {found['step_ratio']:.2f}x"
+                )
     return "\n".join(lines)
 
 

@@ -23,7 +23,8 @@ enum class OwnEdge : std::uint8_t {
 
 /// Row r of the result begins at row_starts[r] + r, and has one place more than before. Where self loops went away the
 /// row's last places are empty: column -1 and weight 0, which an aggregation skips. So the size of the result follows
-/// from the sizes alone.
+/// from the sizes alone. If row_starts[rows] is less than `edges`, as in a graph that is filled up to a size, the last
+/// places of the result belong to no row either, and are not written.
 ///
 /// A normalized edge from c to r has w / sqrt(total[r] total[c]), where total is the sum of the weights into a row, with
 /// the new edges. It is computed in f64 and rounded once. A factor whose total is 0 is 0. Columns that are no rows have

@@ -44,15 +44,18 @@ def test_accuracy_on_cora(cora, model, baseline, device):
     assert trainer.best["test"] > 0.83
 
 
+@pytest.mark.parametrize("capture", [False, True], ids=["", "capture"])
 @pytest.mark.parametrize("model", MODELS)
-def test_resumed_equals_uninterrupted(cora, model, tmp_path, device):
+def test_resumed_equals_uninterrupted(cora, model, capture, tmp_path, device):
+    """Also if steps are captured: that depends on the mini-batches before, and must not change a bit."""
+    settings = {"model": model, "capture": capture}
     torch.use_deterministic_algorithms(True)
     try:
-        whole = to_the_end(trainer_of(cora, device, model=model, epochs=4))
-        first = to_the_end(trainer_of(cora, device, model=model, epochs=2))
+        whole = to_the_end(trainer_of(cora, device, epochs=4, **settings))
+        first = to_the_end(trainer_of(cora, device, epochs=2, **settings))
         first.save(tmp_path / "checkpoint.pt")
         torch.manual_seed(1)
-        resumed = trainer_of(cora, device, model=model, epochs=4)
+        resumed = trainer_of(cora, device, epochs=4, **settings)
         resumed.resume(tmp_path / "checkpoint.pt")
         to_the_end(resumed)
     finally:
@@ -97,6 +100,36 @@ def test_epochs_differ_and_visit_every_training_node_once(cora):
         orders.append(torch.cat(seeds))
         trainer.step()
     assert orders[0].sort().values.equal(cora.train) and not orders[0].equal(orders[1])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("several", [False, True], ids=["a label", "labels"])
+def test_sizes_that_are_rounded_give_the_same_losses(cora, model, several, device):
+    """Without dropout, which draws other numbers then."""
+    if several:
+        features = cora.features.to_dense()
+        cora = make_dataset("signs", cora.graph, features, features[:, :5] > 0)
+    losses = []
+    for capture in (False, True):
+        trainer = trainer_of(cora, device, model=model, dropout=0.0, capture=capture)
+        assert (trainer.captured_step is not None) == capture
+        if capture:
+            trainer.captured_step.pad = True
+        losses.append([float(trainer.step()) for _ in range(3)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2 if device == "cuda" else 1e-5)
+
+
+def test_what_cannot_be_captured_is_not(cora):
+    loops = cora.with_graph(cora.graph.with_self_loops())
+    assert trainer_of(loops, model="sage", capture=True).captured_step is None
+    assert trainer_of(loops, model="gcn", capture=True).captured_step is not None
+    assert trainer_of(loops, model="sage", capture=True, self_loops=False).captured_step is not None
+    for changes, text in (
+        ({"capture": True, "sample": None, "batch": None}, "capture is true without sample; accepted: with sample"),
+        ({"capture": True, "baseline": "dense"}, "capture is true with a baseline; accepted: .* without a baseline"),
+    ):
+        with pytest.raises(TrainingError, match=text):
+            check_recipe(Recipe(**BRIEF | changes))
 
 
 @pytest.mark.parametrize("model, baseline", [*((model, None) for model in MODELS), ("gcn", "dense")])
@@ -181,13 +214,13 @@ def test_checkpoints_within_an_epoch_that_cannot_be(cora, tmp_path, value, text)
 
 def test_from_the_command_line(tmp_path, capsys):
     arguments = ["train", "--graph", CORA, "--model", "sage", "--hidden", "16", "--k", "4", "--layers", "2", "--epochs"]
-    arguments = [*map(str, arguments), "2", "--sample", "4,3", "--batch", "500", "--out", str(tmp_path)]
+    arguments = [*map(str, arguments), "2", "--sample", "4,3", "--batch", "500", "--capture", "--out", str(tmp_path)]
     assert cli.main([*arguments, "--device", "cpu"]) == 0
     assert "mini-batches of 500, sampled 4,3, 1 ranks" in capsys.readouterr().out
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["finished"] and result["ranks"] == 1
-    assert (result["recipe"]["sample"], result["recipe"]["batch"]) == ("4,3", 500)
-    other = [*arguments[:-4], "--batch", "400", *arguments[-2:]]
+    assert [result["recipe"][name] for name in ("sample", "batch", "capture")] == ["4,3", 500, True]
+    other = [*arguments[:-5], "--batch", "400", *arguments[-3:]]
     assert cli.main([*other, "--resume", "--device", "cpu"]) == 1
     assert "another run: its batch is 500, and this run's is 400" in capsys.readouterr().err
 

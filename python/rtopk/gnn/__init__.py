@@ -13,6 +13,7 @@ except ModuleNotFoundError as error:
         f"rtopk.gnn needs {error.name}, which is not installed: pip install {error.name}", name=error.name
     ) from error
 
+from .captured import CapturedBatchStep
 from .data import Dataset, GraphError, load
 from .features import SparseFeatures
 from .graph import Graph
@@ -21,6 +22,7 @@ from .rows import CompactMaxK, CompactRows
 from .sampling import MiniBatch, NeighborSampler, hops_of
 
 __all__ = [
+    "CapturedBatchStep",
     "CompactMaxK",
     "CompactRows",
     "Dataset",

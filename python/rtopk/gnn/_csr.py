@@ -12,10 +12,11 @@ from .._compact import selector_dtype
 def csr_matrices(row_starts, columns, values, num_columns: int) -> tuple[torch.Tensor, torch.Tensor]:
     """A sparse matrix and its transpose, for :func:`csr_product`."""
     transpose = torch.ops.rtopk.transpose_graph(row_starts, columns, values, num_columns)
-    return _csr_tensor(row_starts, columns, values, num_columns), _csr_tensor(*transpose, row_starts.numel() - 1)
+    return csr_tensor(row_starts, columns, values, num_columns), csr_tensor(*transpose, row_starts.numel() - 1)
 
 
-def _csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
+def csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
+    """A sparse matrix as torch has it. Does not wait for a GPU."""
     with warnings.catch_warnings():
         # torch says that CSR tensors are in beta; some versions also say that this one is not checked, as asked.
         warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)", category=UserWarning)

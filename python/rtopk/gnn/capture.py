@@ -21,13 +21,37 @@ def pays(device: torch.device, elements: int) -> bool:
     return device.type == "cuda" and elements <= _MAX_ELEMENTS
 
 
-class CapturedStep:
-    """A step that is captured once and replayed by each call. The tensors that it uses must stay where they are."""
+class SharedMemory:
+    """What captured steps share that never run at the same time: memory, and the stream of their captures, for which
+    libraries keep memory too. A replay may overwrite what another step has left. Torch shares memory only as long as
+    there is a step that was captured with it."""
 
-    def __init__(self, step: Callable[[], torch.Tensor], device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream(device)
+
+
+class CapturedStep:
+    """A step that is captured once and replayed by each call. The tensors that it uses must stay where they are.
+
+    Args:
+        step: what to capture.
+        device: where it runs.
+        shared: with other steps; None: nothing.
+    """
+
+    def __init__(
+        self, step: Callable[[], torch.Tensor], device: torch.device, shared: SharedMemory | None = None
+    ) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        # By default torch would take a stream of whichever device was used first.
-        with torch.cuda.device(device), torch.cuda.graph(self._graph, stream=torch.cuda.Stream(device)):
+        options = {
+            # By default torch would take a stream of whichever device was used first.
+            "stream": torch.cuda.Stream(device) if shared is None else shared.stream,
+            "pool": None if shared is None else shared.pool,
+            # Other threads, such as one that pins the memory of a DataLoader, may call CUDA meanwhile.
+            "capture_error_mode": "thread_local",
+        }
+        with torch.cuda.device(device), torch.cuda.graph(self._graph, **options):
             self._result = step()
 
     def __call__(self) -> torch.Tensor:

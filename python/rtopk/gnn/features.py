@@ -26,7 +26,7 @@ class SparseFeatures:
         self.shape = self.matrices[0].shape
 
     def __deepcopy__(self, memo) -> SparseFeatures:
-        return self._of(matrix.clone() for matrix in self.matrices)
+        return self.of_matrices(*(matrix.clone() for matrix in self.matrices))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -35,17 +35,23 @@ class SparseFeatures:
         return f"SparseFeatures({self.shape[0]}, {self.shape[1]}, entries={self.matrices[0].values().numel()})"
 
     @property
+    def dtype(self) -> torch.dtype:
+        return self.matrices[0].dtype
+
+    @property
     def device(self) -> torch.device:
         return self.matrices[0].device
 
     def to(self, device: torch.device | str) -> SparseFeatures:
-        moved = self._of(matrix.to(device) for matrix in self.matrices)
+        moved = self.of_matrices(*(matrix.to(device) for matrix in self.matrices))
         return self if moved.matrices[0] is self.matrices[0] else moved
 
-    def _of(self, matrices) -> SparseFeatures:
-        other = object.__new__(SparseFeatures)
-        other.matrices, other.shape = tuple(matrices), self.shape
-        return other
+    @classmethod
+    def of_matrices(cls, matrix: torch.Tensor, transpose: torch.Tensor) -> SparseFeatures:
+        """Of a sparse CSR tensor and its transpose, which are known to be valid."""
+        made = object.__new__(cls)
+        made.matrices, made.shape = (matrix, transpose), matrix.shape
+        return made
 
     def __getitem__(self, nodes: torch.Tensor) -> SparseFeatures:
         """The rows of some nodes, an int64 tensor on the device of the features."""
@@ -55,10 +61,7 @@ class SparseFeatures:
         places = ranges(starts[nodes].long(), lengths.long())
         row_starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(starts.dtype)
         columns, values = matrix.col_indices()[places], matrix.values()[places]
-        other = object.__new__(SparseFeatures)
-        other.matrices = csr_matrices(row_starts, columns, values, self.shape[1])
-        other.shape = other.matrices[0].shape
-        return other
+        return self.of_matrices(*csr_matrices(row_starts, columns, values, self.shape[1]))
 
     def to_dense(self) -> torch.Tensor:
         return self.matrices[0].to_dense()

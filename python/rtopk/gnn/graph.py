@@ -108,7 +108,7 @@ class Graph:
         starts = None
         if size is not None:
             num_sources, num_targets = checked_size(size, num_nodes)
-            starts = _starts(edge_index[1], num_targets)
+            starts = starts_of(edge_index[1], num_targets)
             cuts = [cut for cut in cuts if 0 <= cut <= num_targets]
         of_source, of_target, ascending, *starts_at_cuts = _read_edges(edge_index, starts, cuts)
         of_nodes = (min(of_source[0], of_target[0]), max(of_source[1], of_target[1]))
@@ -123,7 +123,7 @@ class Graph:
         check_weights("edge_weight", edge_weight, source)
         if size is None or not ascending:
             order = torch.argsort(target * num_sources + source, stable=True)
-            source, starts = source[order], _starts(target[order], num_targets)
+            source, starts = source[order], starts_of(target[order], num_targets)
             edge_weight, starts_at_cuts = None if edge_weight is None else edge_weight[order], ()
         graph = cls(starts, source, edge_weight, num_sources=num_sources, check=False)
         graph._known_starts = dict(zip(cuts, starts_at_cuts, strict=False))
@@ -399,13 +399,18 @@ def _check_names(what: str, ends: tuple[int, int], count: int) -> None:
         raise ValueError(f"edge_index names {what} {ends[0]} to {ends[1]}; accepted: 0 to {count - 1}")
 
 
-def _int64_edges(edge_index) -> torch.Tensor:
+def check_edge_index(edge_index) -> None:
+    """Raises a ValueError unless these are two rows of integers."""
     if not is_plain(edge_index):
         raise ValueError(f"edge_index is {described(edge_index)}; accepted: a tensor with two rows of integers")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in _INTEGERS:
         raise ValueError(
             f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; accepted: two rows of integers"
         )
+
+
+def _int64_edges(edge_index) -> torch.Tensor:
+    check_edge_index(edge_index)
     return edge_index.to(torch.int64)
 
 
@@ -421,7 +426,7 @@ def _read_edges(edge_index: torch.Tensor, starts: torch.Tensor | None, cuts: Seq
     return [(facts[0], facts[2]), (facts[1], facts[3]), bool(facts[4]), *facts[5:]]
 
 
-def _starts(ascending: torch.Tensor, num_rows: int) -> torch.Tensor:
+def starts_of(ascending: torch.Tensor, num_rows: int) -> torch.Tensor:
     """Where the edges of each row begin, from the ascending rows of all edges. Does not wait for a GPU."""
     rows = torch.arange(num_rows + 1, device=ascending.device)
     return torch.searchsorted(ascending.contiguous(), rows, out_int32=ascending.numel() < 2**31)

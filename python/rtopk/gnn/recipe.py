@@ -37,6 +37,7 @@ class Recipe:
     initialization: str = "torch"  # of the weights of linear maps: torch's own, or "xavier"
     sample: str | None = None  # neighbours that each hop picks, such as "15,10,5"; None: all nodes at once
     batch: int | None = None  # with sample: the nodes of a mini-batch on each rank
+    capture: bool = False  # with sample: steps as CUDA graphs, of mini-batches whose sizes are rounded up
 
     @property
     def fanouts(self) -> list[int]:
@@ -145,6 +146,9 @@ def check_recipe(recipe: Recipe) -> None:
     if recipe.initialization not in INITIALIZATIONS:
         raise TrainingError(f"initialization is {short(recipe.initialization)}; accepted: {', '.join(INITIALIZATIONS)}")
     _check_sample(recipe)
+    if recipe.capture and (recipe.sample is None or recipe.baseline is not None):
+        why = "without sample" if recipe.sample is None else "with a baseline"
+        raise TrainingError(f"capture is true {why}; accepted: with sample and without a baseline")
     if recipe.baseline is not None and recipe.max_iter is not None:
         raise TrainingError(f"max_iter is {recipe.max_iter} with a baseline; accepted: none, since torch.topk is exact")
 

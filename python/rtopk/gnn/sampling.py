@@ -41,7 +41,8 @@ class MiniBatch:
     def edge_index(self) -> torch.Tensor:
         """[2, edges], the sources and the targets of the edges, which ascend: PyTorch Geometric's form."""
         targets = torch.arange(self.row_starts.numel() - 1, device=self.nodes.device)
-        return torch.stack([self.columns, targets.repeat_interleave(self.row_starts.diff())])
+        counts = self.row_starts.diff()
+        return torch.stack([self.columns, targets.repeat_interleave(counts, output_size=len(self.columns))])
 
     def graphs(self, num_layers: int | None = None) -> list[Graph]:
         """The graph of each layer, which gathers from the targets of the layer before. The last one's targets are the

@@ -39,7 +39,7 @@ class RowsWithOwnEdges {
       return;
     }
     if (row == problem_.rows) {
-      new_starts_[row] = static_cast<Index>(problem_.edges + row);
+      new_starts_[row] = static_cast<Index>(clamped(starts_[row]) + row);
       return;
     }
     const Range range = range_of(row);

@@ -26,6 +26,14 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--batch", type=int, metavar="N", help="nodes of a mini-batch, on each rank under torchrun; default 1024"
     )
+    group.add_argument(
+        "--capture",
+        action="store_true",
+        default=None,
+        help="on a GPU of a single rank, replay steps as CUDA graphs, with sizes of mini-batches rounded up: the same"
+        " results to rounding, but dropout draws other numbers. Not for graphs with self loops of their own, unless the"
+        " model is gcn or none are asked for",
+    )
 
 
 def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:

@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+from ..captured import CapturedBatchStep
 from ..data import Dataset
+from ..graph import Graph
 from ..parts.group import Ranks, named_failure
 from ..recipe import Recipe
 from ..sampling import NeighborSampler
@@ -54,6 +56,17 @@ class SampledTrainer(Trainer):
         self.sampler = NeighborSampler(graph, recipe.fanouts)
         self._generator = torch.Generator(self.device)  # of the sampler
         self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
+        # A captured step can wait neither for other ranks nor for an answer whether a mini-batch has self loops.
+        captures = recipe.capture and ranks.world == 1 and (self._has_none or not self._adds_loops)
+        self.captured_step = self._make_captured_step() if captures else None
+
+    def _make_captured_step(self) -> CapturedBatchStep:
+        loss = F.binary_cross_entropy_with_logits if self.data.multilabel else F.cross_entropy
+        transform = self._with_self_loops if self._adds_loops else None
+        return CapturedBatchStep(self.network, self.optimizer, loss, transform=transform)
+
+    def _with_self_loops(self, graph: Graph) -> Graph:
+        return graph.with_self_loops(none_yet=self._has_none)
 
     def step(self, asked: Callable[[], bool] = lambda: False) -> torch.Tensor | None:
         """The mini-batches that are left of the epoch. Returns the mean loss of the training nodes; None if any rank
@@ -100,12 +113,15 @@ class SampledTrainer(Trainer):
         torch.manual_seed(self._seed("dropout", self._ranks.rank, done))
         self._generator.manual_seed(self._seed("sampling", self._ranks.rank, done))
         batch = self.sampler.sample(seeds, self._generator)
+        x, y = self.data.features[batch.nodes], self.data.labels[seeds]
+        if self.captured_step is not None:
+            hops = (batch.num_sampled_nodes, batch.num_sampled_edges)
+            return self.captured_step(x, y, batch.edge_index, *hops) * len(seeds)
         graphs = batch.graphs()
         if self._adds_loops:
-            graphs = [graph.with_self_loops(none_yet=self._has_none) for graph in graphs]
+            graphs = list(map(self._with_self_loops, graphs))
         self.optimizer.zero_grad(set_to_none=True)
-        result = self._trained(self.data.features[batch.nodes], graphs)
-        loss = self._summed_loss(result, self.data.labels[seeds])
+        loss = self._summed_loss(self._trained(x, graphs), y)
         # Gradients are averaged over the ranks: of sums that are scaled so, the average is the mean over the nodes.
         (loss * (self._ranks.world / nodes_of_step)).backward()
         self.optimizer.step()

@@ -1,0 +1,281 @@
+"""Training steps on mini-batches that are captured as CUDA graphs, one for each set of rounded sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .._inputs import check_rows
+from ..capture import CapturedStep, SharedMemory
+from ..features import SparseFeatures
+from ..graph import Graph, check_edge_index
+from ..layers import MaxKGNN
+from ..linear import rounds_factors
+from .inputs import BatchInputs
+from .sizes import BatchSizes
+
+# What graphs_of_layers() asks of an edge_index.
+_ACCEPTED_EDGES = (
+    "accepted: NeighborLoader's order, in which targets ascend, with as many edges to the nodes of each hop as"
+    " num_sampled_edges_per_hop says"
+)
+
+
+class CapturedBatchStep:
+    """A training step on mini-batches: graph, forward, loss, backward and update. On a GPU it is captured as a CUDA
+    graph and replayed, since launching the kernels of a mini-batch one by one takes longer than they run.
+
+    The numbers of nodes and edges up to each hop are rounded up, so that few different sizes occur. Sizes that come for
+    the first time are computed step by step, and captured when they come again. What is filled up reaches no result:
+    loss and gradients are those of the mini-batch, to rounding; dropout draws other random numbers. After a step, the
+    parameters have its gradients.
+
+    Copying the mini-batch into the captured memory does not wait for the GPU. So edges that are none of a mini-batch
+    are an error of a later call in replayed steps, and until then change the parameters in some way.
+
+    Changes of the optimizer's settings and of its state's place, of the place of the parameters, and of train() or
+    eval() are seen, and steps are captured again; a learning rate that changes often should be a tensor. Other changes
+    of the network, such as its dropout, have no effect on captured steps: make another CapturedBatchStep.
+
+    Where nothing can be captured, on a CPU or under autocast, every step is computed step by step.
+
+    Args:
+        network: what to train: not dense, its norms LayerNorm or Identity, so that rows do not depend on each other.
+        optimizer: on a GPU with capturable=True, or SGD.
+        loss: a function of results, labels and reduction="none", as torch.nn.functional has them. The mean over the
+            seeds is taken of what it returns.
+        max_captures: sizes that come after so many others were captured are computed step by step. All captured steps
+            share their memory, and each has some for a mini-batch and for gradients.
+        transform: what to make of the graph of each layer, such as
+            ``lambda graph: graph.with_self_loops(none_yet=True)``; it must not wait for a GPU. None: nothing.
+        pad: whether to round sizes up; None: on a GPU alone.
+
+    >>> network = rtopk.gnn.MaxKGNN("sage", 20, 64, 5, num_layers=2, k=8)
+    >>> step = rtopk.gnn.CapturedBatchStep(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    >>> edge_index = torch.tensor([[1, 2, 3, 0], [0, 0, 1, 2]])
+    >>> loss = step(torch.randn(4, 20), torch.tensor([3]), edge_index, [1, 2, 1], [2, 2])
+    >>> loss.shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self,
+        network: MaxKGNN,
+        optimizer: torch.optim.Optimizer,
+        loss: Callable = F.cross_entropy,
+        *,
+        max_captures: int = 16,
+        transform: Callable[[Graph], Graph] | None = None,
+        pad: bool | None = None,
+    ) -> None:
+        _check_network(network)
+        if max_captures < 0:
+            raise ValueError(f"max_captures is {max_captures}; accepted: 0 or more")
+        self.network = network
+        self.optimizer = optimizer
+        self.loss = loss
+        self.max_captures = max_captures
+        self.transform = transform
+        self.pad = pad
+        self._parameters = list(network.parameters())
+        self._found_wrong: _Flag | None = None  # on a GPU, whether replayed steps have found wrong edges
+        self._forget_captured()
+
+    def _forget_captured(self, settings: tuple | None = None) -> None:
+        self._settings_captured = settings
+        self._captured: dict[tuple, _CapturedSizes] = {}
+        self._seen: set[tuple] = set()  # sizes that are captured when they come again
+        self._shared: SharedMemory | None = None
+
+    def __call__(
+        self,
+        x: torch.Tensor | SparseFeatures,
+        y: torch.Tensor,
+        edge_index: torch.Tensor,
+        num_sampled_nodes_per_hop: Sequence[int],
+        num_sampled_edges_per_hop: Sequence[int],
+    ) -> torch.Tensor:
+        """
+        Args:
+            x: [nodes, in_channels], a tensor or SparseFeatures.
+            y: labels of the seeds, a row for each.
+            edge_index: [2, edges], integers, in the order of PyTorch Geometric's NeighborLoader.
+            num_sampled_nodes_per_hop: how many nodes each hop has added; first, how many seeds there are.
+            num_sampled_edges_per_hop: how many edges lead to the nodes of each hop from the next one. hops_of() gives
+                both.
+
+        Returns:
+            The mean loss of the seeds, a tensor without a gradient.
+        """
+        entries = x.matrices[0].values().numel() if isinstance(x, SparseFeatures) else 0
+        true = BatchSizes.of_hops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop, entries)
+        self._check(x, y, edge_index, true)
+        gpu = x.device.type == "cuda"
+        sizes = true.rounded() if (gpu if self.pad is None else self.pad) else true
+        batch = (x, y, edge_index, true)
+        if not gpu or torch.is_autocast_enabled("cuda"):
+            return self._step_by_step(batch, sizes)
+        if self._found_wrong is not None and self._found_wrong.taken():
+            raise ValueError(f"edge_index of an earlier call was wrong; {_ACCEPTED_EDGES}")
+        if (settings := self._settings()) != self._settings_captured:
+            _check_capturable(self.optimizer)
+            self._forget_captured(settings)
+        key = (sizes, type(x), x.dtype, y.dtype, y.shape[1:])
+        captured = self._captured.get(key)
+        if captured is not None:
+            captured.inputs.fill(*batch)
+        elif key in self._seen and len(self._captured) < self.max_captures:
+            captured = self._captured[key] = self._capture(batch, sizes)
+        else:
+            self._seen.add(key)
+            return self._step_by_step(batch, sizes)
+        loss = captured.replay()
+        self._found_wrong.read()
+        return loss
+
+    def _capture(self, batch: tuple, sizes: BatchSizes) -> _CapturedSizes:
+        device = batch[0].device
+        if self._found_wrong is None or self._found_wrong.device != device:
+            self._found_wrong = _Flag(device)
+        if self._shared is None:
+            self._shared = SharedMemory(device)
+        inputs = _filled(batch, sizes)
+
+        def step() -> torch.Tensor:
+            graphs, wrong = inputs.graphs()
+            self._found_wrong.add(wrong)
+            return self._train(inputs, graphs)
+
+        captured = CapturedStep(step, device, self._shared)
+        return _CapturedSizes(inputs, captured, self._parameters, [own.grad for own in self._parameters])
+
+    def _step_by_step(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
+        inputs = _filled(batch, sizes)
+        graphs, wrong = inputs.graphs()
+        if bool(wrong):
+            raise ValueError(f"edge_index is wrong; {_ACCEPTED_EDGES}")
+        return self._train(inputs, graphs)
+
+    def _train(self, inputs: BatchInputs, graphs: list[Graph]) -> torch.Tensor:
+        if self.transform is not None:
+            graphs = list(map(self.transform, graphs))
+        self.network.zero_grad(set_to_none=True)
+        loss = inputs.mean_loss(self.loss, self.network(inputs.x(), graphs))
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def _settings(self) -> tuple:
+        """What a captured step depends on, beside the mini-batch."""
+        groups = ([*group.items()] for group in self.optimizer.param_groups)
+        options = ((name, value) for group in groups for name, value in group if name != "params")
+        return (
+            self.network.training,
+            torch.are_deterministic_algorithms_enabled(),
+            rounds_factors(self._parameters[0].device),
+            id(self.optimizer.state),  # another object after load_state_dict()
+            *(parameter.data_ptr() for parameter in self._parameters),
+            # Tensors, such as a learning rate, are read by every replay.
+            *((name, id(value) if isinstance(value, torch.Tensor) else value) for name, value in options),
+        )
+
+    def _check(self, x, y, edge_index, true: BatchSizes) -> None:
+        """What can be said about a mini-batch without reading it."""
+        device = self._parameters[0].device
+        if len(true.edges) != self.network.num_layers:
+            raise ValueError(
+                f"num_sampled_edges_per_hop has {len(true.edges)} numbers; accepted: {self.network.num_layers}, one for"
+                " each layer"
+            )
+        if not isinstance(x, (torch.Tensor, SparseFeatures)):
+            raise TypeError(f"x is {type(x).__name__}; accepted: a tensor, or SparseFeatures")
+        if not isinstance(y, torch.Tensor) or y.dim() == 0 or len(y) != true.nodes[0]:
+            given = f"has shape {list(y.shape)}" if isinstance(y, torch.Tensor) else f"is {type(y).__name__}"
+            raise ValueError(f"y {given}; accepted: {true.nodes[0]} rows, one for each seed")
+        check_edge_index(edge_index)
+        for name, tensor in (("x", x), ("y", y), ("edge_index", edge_index)):
+            if tensor.device != device:
+                raise ValueError(f"{name} is on {tensor.device}; accepted: {device}, as the parameters of the network")
+        check_rows(x, true.nodes[-1], self.network.in_channels)
+        if isinstance(x, torch.Tensor) and x.requires_grad:
+            raise ValueError("x requires a gradient; accepted: x.detach(), since a step has none for it")
+        if edge_index.shape[1] != true.edges[-1]:
+            raise ValueError(
+                f"num_sampled_edges_per_hop adds up to {true.edges[-1]}; accepted: {edge_index.shape[1]}, the edges of"
+                " edge_index"
+            )
+
+
+class _CapturedSizes(NamedTuple):
+    """The step that is captured for some sizes."""
+
+    inputs: BatchInputs
+    step: CapturedStep
+    parameters: list[nn.Parameter]
+    gradients: list[torch.Tensor | None]  # where a replay writes them
+
+    def replay(self) -> torch.Tensor:
+        loss = self.step()
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            parameter.grad = gradient
+        return loss
+
+
+class _Flag:
+    """A flag that kernels set, and that the host looks at without waiting for them: so it sees it late."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_device = torch.zeros((), dtype=torch.bool, device=device)
+        self._on_host = torch.zeros((), dtype=torch.bool, pin_memory=True)
+
+    @property
+    def device(self) -> torch.device:
+        return self._on_device.device
+
+    def add(self, flag: torch.Tensor) -> None:
+        self._on_device.logical_or_(flag)
+
+    def read(self) -> None:
+        """Has the flag brought to the host."""
+        self._on_host.copy_(self._on_device, non_blocking=True)
+
+    def taken(self) -> bool:
+        """Whether the host knows of a set flag, which is cleared then."""
+        if not bool(self._on_host):
+            return False
+        self._on_device.zero_()
+        self._on_host.copy_(self._on_device)
+        return True
+
+
+def _filled(batch: tuple, sizes: BatchSizes) -> BatchInputs:
+    x, y, _, _ = batch
+    inputs = BatchInputs(x, y, sizes)
+    inputs.fill(*batch)
+    return inputs
+
+
+def _check_network(network) -> None:
+    if not isinstance(network, MaxKGNN):
+        raise TypeError(f"network is {type(network).__name__}; accepted: MaxKGNN, on one rank")
+    if network.dense:
+        raise ValueError("network has dense=True; accepted: dense=False")
+    for i, norm in enumerate(network.norms):
+        if not isinstance(norm, (nn.LayerNorm, nn.Identity)):
+            raise TypeError(
+                f"network.norms[{i}] is {type(norm).__name__}; accepted: LayerNorm or Identity, whose rows do not"
+                " depend on each other"
+            )
+
+
+def _check_capturable(optimizer: torch.optim.Optimizer) -> None:
+    if type(optimizer) is torch.optim.SGD or all(group.get("capturable") for group in optimizer.param_groups):
+        return
+    raise ValueError(
+        f"optimizer is {type(optimizer).__name__} without capturable=True, whose steps cannot be captured; accepted:"
+        " capturable=True, as Adam, AdamW, RMSprop and others have it, or SGD"
+    )
