@@ -191,10 +191,10 @@ __device__ void write_threshold(const RowRules& rules, std::int64_t number, std:
 }
 
 /// Looks for the threshold of a row whose results are written: by one block, all of whose threads call this.
-/// `is_sorted`: they are in the order of values.
+/// `is_sorted`: they are in the order of values. Not inlined: few rows need it, and it would cost the others registers.
 template <class T, class Arguments>
-__device__ void look_for_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                   const GeneralRow<Arguments>& row, bool is_sorted) {
+__device__ __noinline__ void look_for_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
+                                                const GeneralRow<Arguments>& row, bool is_sorted) {
   const auto* elements = static_cast<const T*>(row.input);
   const LastResult last = last_of(is_sorted ? row.k - 1 : 0, row.k, WrittenResults<T>{all, elements, {all, number}});
   if (threadIdx.x == 0) write_threshold<T>(rules, number, core::bits_of(elements[last.place]));
