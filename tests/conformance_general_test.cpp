@@ -246,6 +246,39 @@ TEST_P(GeneralRows, TiesAndInfinitiesWithIds) {
   }
 }
 
+// The kth value is a zero of either sign, one of many NaN, an infinity, or tied with its negative: of equal elements, the
+// last one selected is the threshold, with its own bits. Indices are mapped, or count from where the row starts.
+TEST_P(GeneralRows, ThresholdsWithBitsOfTheirOwn) {
+  Random random = random_for(65);
+  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.insert(sizes.end(), {{150000, 700}, {150001, 40000}});  // shared by blocks
+  for (const Pattern pattern :
+       {Pattern::normal, Pattern::two_values, Pattern::ties_at_border, Pattern::half_zeros, Pattern::signed_zeros,
+        Pattern::zeros_at_border, Pattern::denormals, Pattern::infinities, Pattern::infinities_at_border,
+        Pattern::minus_infinities, Pattern::all_nan, Pattern::nan_at_border, Pattern::nan_and_infinities}) {
+    for (const Size& size : sizes) {
+      for (const rtopk::Direction direction : kDirections) {
+        if (left_out(random) || (size.cols > 10000 && random.uniform() < 0.7)) continue;
+        rtopk::Problem problem = problem_of(5, size);
+        problem.direction = direction;
+        problem.magnitude = random.between(0, 3) == 0;
+        problem.thresholds = true;
+        any_pairs(problem, random);
+        RowNumbers numbers;
+        problem.ragged.starts = random.pick(kTypes);
+        problem.ragged.lengths = random.pick(kTypes);
+        numbers.starts = {0, 0, 1, 0, random.between(0, size.cols)};
+        numbers.lengths = {size.cols, size.cols - 1, size.cols, size.k, size.k - 1};
+        map_indices(problem, random.pick(enumerators<IndexKind>()), numbers, random);
+        // What a pattern has at the kth value, it has there for the smallest elements, too.
+        const std::int64_t k = direction == rtopk::Direction::largest ? size.k : size.cols - size.k + 1;
+        const Matrix matrix = make_matrix(GetParam(), problem.rows, size.cols, k, pattern, random);
+        if (!conforms(problem, matrix, random_layout(random), numbers)) return;
+      }
+    }
+  }
+}
+
 TEST_P(GeneralRows, MagnitudeOfEveryPattern) {
   Random random = random_for(58);
   for (int p = 0; p < kPatterns; ++p) {

@@ -136,6 +136,12 @@ template <class T>
   }
 }
 
+/// True if one value alone has this key: both zeros share one, and all NaNs.
+template <class T>
+[[nodiscard]] RTOPK_HD constexpr bool is_of_one_value(KeyOf<T> key) noexcept {
+  return !is_floating<T> || (key != key_of(T{}) && key != max_key<T>);
+}
+
 [[nodiscard]] RTOPK_HD constexpr float arithmetic_of(float value) noexcept { return value; }
 [[nodiscard]] RTOPK_HD constexpr double arithmetic_of(double value) noexcept { return value; }
 [[nodiscard]] RTOPK_HD constexpr float arithmetic_of(F16 value) noexcept { return float_from_f16(value.bits); }

@@ -3,6 +3,9 @@
 // Such a kernel makes arguments for a matrix that has its row alone, selects from that as from any matrix, and finishes
 // the row: the rest of a short row is filled. Some kernels write results as (value, place in the row) first; then places
 // become what the caller wants as indices when the row is finished.
+//
+// The threshold of a row is known from the key of its kth value, which most kernels find before they write. Where a key
+// does not tell all bits, results are places first, and the last of them is looked for.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +24,19 @@ namespace rtopk::cuda {
 // Arguments have default values. Those in shared memory do without: set() writes every field.
 #pragma nv_diag_suppress 20054
 
+/// What a block knows about the threshold of its row.
+enum class ThresholdIs : std::uint8_t { unwanted, unknown, known };
+
 /// A row in shared memory: the arguments of a matrix that has this row alone, where it lies, and what its indices are.
+/// `cols` and `k` are those of core::RowShape. Small, because rows that fit just so leave no room.
 template <class Arguments>
 struct GeneralRow : Arguments {
-  core::RowShape shape;
+  std::int64_t start;  ///< Of core::RowShape.
   core::RowMap map;
-  int log_page;  ///< Of the page size; negative if it is no power of two, or large.
-  bool maps;     ///< Indices are mapped as they are written.
+  mutable std::uint64_t threshold;  ///< Its bits, if they are known.
+  mutable ThresholdIs threshold_is;
+  mutable bool maps;  ///< Indices are mapped as they are written.
+  int log_page;       ///< Of the page size; negative if it is no power of two, or large.
 
   /// Sets the row `number`. `kMaps`: the kernel can map indices. `adjust(args)` sets what else depends on the length. All
   /// threads of the block call this.
@@ -48,9 +57,13 @@ struct GeneralRow : Arguments {
       }
       __syncwarp();
       if (lane_number() == 0) {
-        shape = own;
-        // A threshold is looked for among the places.
-        maps = kMaps && rules.finishes && rules.thresholds == nullptr &&
+        start = own.start;
+        threshold = rules.losing_bits;
+        threshold_is = !rules.finishes || rules.thresholds == nullptr ? ThresholdIs::unwanted
+                       : own.is_short                                 ? ThresholdIs::known
+                                                                      : ThresholdIs::unknown;
+        // By magnitude, the threshold is looked for among the places.
+        maps = kMaps && rules.finishes && !(all.magnitude && threshold_is == ThresholdIs::unknown) &&
                (own.start != 0 || rules.map.kind != IndexKind::column);
         args.input = row_of<T>(all, rules, number, own);
         args.rows = 1;
@@ -76,9 +89,25 @@ struct GeneralRow : Arguments {
     if (map.kind == IndexKind::pages) prefetch_pages();
   }
 
-  /// Places are written, and have to become indices.
-  __device__ bool has_places() const { return !maps && (shape.start != 0 || map.kind != IndexKind::column); }
+  /// Takes the directed key of the kth value, before results are written. All threads of the block call this, with a
+  /// barrier before they write. The arguments are constant but for what this sets.
+  template <class T>
+  __device__ void found(core::KeyOf<T> kth) const {
+    using Key = core::KeyOf<T>;
+    if (threadIdx.x != 0 || threshold_is != ThresholdIs::unknown || this->magnitude) return;
+    const Key key = this->smallest ? static_cast<Key>(core::max_key<T> - kth) : kth;
+    if (core::is_of_one_value<T>(key)) {
+      threshold = core::bits_of(core::value_of<T>(key));
+      threshold_is = ThresholdIs::known;
+    } else {
+      maps = false;
+    }
+  }
 
+  /// Places are written, and have to become indices.
+  __device__ bool has_places() const { return !maps && (start != 0 || map.kind != IndexKind::column); }
+
+ private:
   /// The first element of a row.
   template <class T>
   static __device__ const T* row_of(const SelectArguments& all, const RowRules& rules, std::int64_t number,
@@ -87,7 +116,6 @@ struct GeneralRow : Arguments {
     return static_cast<const T*>(all.input) + row + shape.start;
   }
 
- private:
   /// The row's page table will be needed at the end, at once.
   __device__ void prefetch_pages() const {
     constexpr int kLine = 128;
@@ -156,30 +184,31 @@ struct WrittenResults {
   }
 };
 
-/// The kth value of a row whose results are written: by one block, all of whose threads call this.
 template <class T>
-__device__ void write_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                const core::RowShape& shape) {
-  auto* to = static_cast<core::KeyOf<T>*>(rules.thresholds) + number;
-  if (shape.is_short) {
-    if (threadIdx.x == 0) *to = static_cast<core::KeyOf<T>>(rules.losing_bits);
-    return;
-  }
-  const T* row = GeneralRow<SelectArguments>::row_of<T>(all, rules, number, shape);
-  const LastResult last = last_of(0, shape.k, WrittenResults<T>{all, row, {all, number}});
-  if (threadIdx.x == 0) *to = core::bits_of(row[last.place]);
+__device__ void write_threshold(const RowRules& rules, std::int64_t number, std::uint64_t bits) {
+  using Key = core::KeyOf<T>;
+  static_cast<Key*>(rules.thresholds)[number] = static_cast<Key>(bits);
+}
+
+/// Looks for the threshold of a row whose results are written: by one block, all of whose threads call this.
+/// `is_sorted`: they are in the order of values. Not inlined: few rows need it, and it would cost the others registers.
+template <class T, class Arguments>
+__device__ __noinline__ void look_for_threshold(const SelectArguments& all, const RowRules& rules, std::int64_t number,
+                                                const GeneralRow<Arguments>& row, bool is_sorted) {
+  const auto* elements = static_cast<const T*>(row.input);
+  const LastResult last = last_of(is_sorted ? row.k - 1 : 0, row.k, WrittenResults<T>{all, elements, {all, number}});
+  if (threadIdx.x == 0) write_threshold<T>(rules, number, core::bits_of(elements[last.place]));
 }
 
 /// Finishes a row whose results are written, and visible to these threads.
 template <class T, class Arguments>
 __device__ void finish_row(const SelectArguments& all, const RowRules& rules, std::int64_t number,
                            const GeneralRow<Arguments>& row, FinishingThreads threads) {
-  const core::RowShape& shape = row.shape;
-  if (shape.k == 0 && all.passes != nullptr && threads.thread == 0) all.passes[number] = 0;
+  if (row.k == 0 && all.passes != nullptr && threads.thread == 0) all.passes[number] = 0;
   if (all.form == Form::dense || all.form == Form::mask) {
     // What the matrix has outside of the row is not selected.
     for (std::int64_t i = threads.thread; i < all.cols; i += threads.number) {
-      if (shape.k > 0 && i >= shape.start && i < shape.start + shape.length) continue;
+      if (row.k > 0 && i >= row.start && i < row.start + row.cols) continue;
       if (all.form == Form::dense) {
         static_cast<T*>(all.dense)[number * all.cols + i] = T{};
       } else {
@@ -190,30 +219,32 @@ __device__ void finish_row(const SelectArguments& all, const RowRules& rules, st
   }
   const ResultRow<T> result(all, number);
   const T loses = std::bit_cast<T>(static_cast<core::KeyOf<T>>(rules.losing_bits));
-  for (std::int64_t i = shape.k + threads.thread; i < all.k; i += threads.number) result.write(i, loses, -1);
+  for (std::int64_t i = row.k + threads.thread; i < all.k; i += threads.number) result.write(i, loses, -1);
   if (!row.has_places() || result.indices == nullptr) return;
-  for (std::int64_t i = threads.thread; i < shape.k; i += threads.number) {
-    result.write_index(i, row.map.index(shape.start, result.index(i)));
+  for (std::int64_t i = threads.thread; i < row.k; i += threads.number) {
+    result.write_index(i, row.map.index(row.start, result.index(i)));
   }
 }
 
-/// False if a row is as its kernel has written it.
+/// False if a row is as its kernel has written it, but for its threshold.
 template <class Arguments>
 __device__ bool has_to_finish(const SelectArguments& all, const RowRules& rules, const GeneralRow<Arguments>& row) {
   if (!rules.finishes) return false;
-  if (rules.thresholds != nullptr || row.shape.k == 0) return true;
-  if (all.form == Form::dense || all.form == Form::mask) return row.shape.length < all.cols;
-  return row.shape.k < all.k || row.has_places();
+  if (row.k == 0) return true;
+  if (all.form == Form::dense || all.form == Form::mask) return row.cols < all.cols;
+  return row.k < all.k || row.has_places();
 }
 
 /// The same for a block that has written all results, with the row's threshold. All threads of the block call this.
 template <class T, class Arguments>
 __device__ void finish_row_of_block(const SelectArguments& all, const RowRules& rules, std::int64_t number,
-                                    const GeneralRow<Arguments>& row) {
-  if (!has_to_finish(all, rules, row)) return;
+                                    const GeneralRow<Arguments>& row, bool is_sorted = false) {
+  const bool looks = row.threshold_is == ThresholdIs::unknown;
+  if (row.threshold_is == ThresholdIs::known && threadIdx.x == 0) write_threshold<T>(rules, number, row.threshold);
+  if (!looks && !has_to_finish(all, rules, row)) return;
   __syncthreads();
-  if (rules.thresholds != nullptr) {
-    write_threshold<T>(all, rules, number, row.shape);
+  if (looks) {
+    look_for_threshold<T>(all, rules, number, row, is_sorted);
     __syncthreads();  // the places are read
   }
   finish_row<T>(all, rules, number, row, FinishingThreads::of_block());
@@ -224,10 +255,14 @@ template <class T, class Arguments>
 __device__ void finish_row_of_cluster(const SelectArguments& all, const RowRules& rules, std::int64_t number,
                                       const GeneralRow<Arguments>& row, int parts) {
   if (parts == 1) return finish_row_of_block<T>(all, rules, number, row);
-  if (!has_to_finish(all, rules, row)) return;
+  const bool looks = row.threshold_is == ThresholdIs::unknown;
+  if (row.threshold_is == ThresholdIs::known && block_in_cluster() == 0 && threadIdx.x == 0) {
+    write_threshold<T>(rules, number, row.threshold);
+  }
+  if (!looks && !has_to_finish(all, rules, row)) return;
   cluster_sync();
-  if (rules.thresholds != nullptr) {
-    if (block_in_cluster() == 0) write_threshold<T>(all, rules, number, row.shape);
+  if (looks) {
+    if (block_in_cluster() == 0) look_for_threshold<T>(all, rules, number, row, false);
     cluster_sync();
   }
   const int threads = static_cast<int>(blockDim.x);

@@ -22,7 +22,7 @@ class MappedIndex {
       : map_(row.map),
         shift_(!row.maps                            ? 0
                : row.map.kind == IndexKind::shifted ? row.map.shift
-                                                    : row.shape.start),
+                                                    : row.start),
         log_page_(row.map.kind == IndexKind::pages && row.map.type == ArrayType::i32 ? row.log_page : -1),
         adds_(!row.maps || row.map.kind == IndexKind::column || row.map.kind == IndexKind::shifted) {}
 

@@ -132,6 +132,7 @@ class PartSelect {
     Share share;
     if (!many_equal) share = search_.share_of_few(candidates, range, lists_ ? state_.of_listed.above : 0);
     const Key kth = many_equal ? range.low : search_.kth();
+    if constexpr (kGeneral) args_.template found<T>(static_cast<core::KeyOf<T>>(kth));
     if constexpr (kEarly) {
       const RowExtent<Key> row = extent();
       if (row.template is_finite<T>(args_.smallest)) {
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunk
     sample_again<T>(own);
     own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::general_part_cols(own.cols, own.parts));
   });
-  if (row.shape.k > 0) PartSelect<T, kChunks, kTask>(row, shared).run();
+  if (row.k > 0) PartSelect<T, kChunks, kTask>(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);
 }
 

@@ -106,6 +106,7 @@ class BlockSelect {
       in_range = true;
     }
     if (range_.low == range_.high) {
+      if constexpr (kGeneral) args_.template found<T>(static_cast<core::KeyOf<T>>(range_.low));
       if (may_differ()) return write_marked_by(early_ties_of(range_.low));
       if (!in_range) marked_.mark(range_);
       return write_marked(k() - counts_.above);
@@ -117,6 +118,7 @@ class BlockSelect {
                                 lists ? between : row_.end() - row_.begin(), marked_.key_of());
     const Key kth = search_.find(range_, sampled.usual_high, between, k() - counts_.above,
                                  [&](auto&& f) { candidates.for_each(f); });
+    if constexpr (kGeneral) args_.template found<T>(static_cast<core::KeyOf<T>>(kth));
     const bool writes_rows = args_.form == Form::dense || args_.form == Form::mask;
     const bool from_list = candidates.are_kept() && counts_.above == 0 && !writes_rows;
     if (may_differ()) {
@@ -250,7 +252,7 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
   extern __shared__ __align__(256) char shared[];  // chunks are aligned
   __shared__ GeneralRow<BlockArguments> row;
   row.template set<T, true>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
-  if (row.shape.k > 0) BlockSelect<T, kChunks, kTask>(row, shared).run();
+  if (row.k > 0) BlockSelect<T, kChunks, kTask>(row, shared).run();
   finish_row_of_block<T>(args, rules, blockIdx.x, row);
 }
 

@@ -151,6 +151,7 @@ class ClusterSelect {
     Share share;
     if (!many_equal) share = search.share_of_few(candidates(), range, 0);
     const Key kth = many_equal ? range.low : search.kth();
+    if constexpr (kGeneral) args_.template found<T>(static_cast<core::KeyOf<T>>(kth));
     if constexpr (kEarly) {
       const RowExtent<Key> row = extent();
       if (row.template is_finite<T>(args_.smallest)) {
@@ -500,7 +501,7 @@ __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::blocks_
   __shared__ GeneralRow<ClusterArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
   row.template set<T, true>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
-  if (row.shape.k > 0) ClusterSelect<T, kThreads, kTask>(row, shared).run();
+  if (row.k > 0) ClusterSelect<T, kThreads, kTask>(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);
 }
 

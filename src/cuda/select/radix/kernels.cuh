@@ -52,9 +52,10 @@ __global__ void __launch_bounds__(kRadixThreadsAlone)
   for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
     own.template set<T, false>(args, rules, number, [](SelectArguments&) {});
     std::int32_t passes = 0;
-    if (own.shape.k > 0) {
+    if (own.k > 0) {
       const RowVectors<T, true> row(own, 0);
       const auto kth = radix_kth<T>(own, row, bins, scratch, passes);
+      if (passes == Digits::kPasses) own.template found<T>(kth.fill);
       write_row<T>(own, 0, row, kth, {totals, lists});
     }
     if (args.passes != nullptr && threadIdx.x == 0) args.passes[number] = passes;
@@ -268,7 +269,8 @@ __global__ void __launch_bounds__(kRadixThreadsShared, 2)
       .write(part.begin, part.end, sums.a, sums.b);
 }
 
-/// The thresholds of general rows whose results are written: every block looks for the last of its share of them.
+/// The thresholds of general rows whose results are written. If not all digits of the kth value were needed, every block
+/// looks for the last of its share of the results.
 template <class T>
 __global__ void __launch_bounds__(kRadixThreadsShared)
     radix_threshold_kernel(const __grid_constant__ SelectArguments all, const __grid_constant__ RowRules rules,
@@ -277,26 +279,29 @@ __global__ void __launch_bounds__(kRadixThreadsShared)
   const std::int64_t in_batch = blockIdx.x / batch.parts;
   const std::int64_t number = batch.first_row + in_batch;
   const auto part = static_cast<int>(blockIdx.x % batch.parts);
+  RadixState& state = batch.states[in_batch];
   RadixRow<T, RowRules>::of(all, rules, batch, own);
-  const std::int64_t k = own.shape.k;
-  auto* to = static_cast<core::KeyOf<T>*>(rules.thresholds) + number;
-  if (own.shape.is_short) {
-    if (part == 0 && threadIdx.x == 0) *to = static_cast<core::KeyOf<T>>(rules.losing_bits);
+  if (state.passes == RadixDigits<sizeof(T)>::kPasses) {
+    own.template found<T>(static_cast<core::KeyOf<T>>(state.prefix));
+    __syncthreads();
+  }
+  if (own.threshold_is == ThresholdIs::known) {
+    if (part == 0 && threadIdx.x == 0) write_threshold<T>(rules, number, own.threshold);
     return;
   }
+  const std::int64_t k = own.k;
   const auto* row = static_cast<const T*>(own.input);
   const std::int64_t each = (k + batch.parts - 1) / batch.parts;
   const LastResult mine = last_of(part * each, min((part + 1) * each, k), WrittenResults<T>{all, row, {all, number}});
   LastResult* of_parts = batch.last + in_batch * batch.parts;
   if (threadIdx.x == 0) of_parts[part] = mine;
-  RadixState& state = batch.states[in_batch];
   if (!is_last_of_row(state, batch.parts)) return;
   const LastResult last = last_of(0, batch.parts, [of_parts](std::int64_t i) {
     return LastResult{__ldcg(&of_parts[i].key), __ldcg(&of_parts[i].place)};
   });
   if (threadIdx.x == 0) {
     state.ticket = 0;
-    *to = core::bits_of(row[last.place]);
+    write_threshold<T>(rules, number, core::bits_of(row[last.place]));
   }
 }
 

@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kScanMaxThreads)
   __shared__ GeneralRow<SelectArguments> own;
   for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
     own.template set<T, false>(args, rules, number, [](SelectArguments&) {});
-    if (own.shape.k > 0) {
+    if (own.k > 0) {
       scan_row<T, false, true>(own, 0, memory, shared);
     } else if (args.passes != nullptr && threadIdx.x == 0) {
       args.passes[number] = 0;

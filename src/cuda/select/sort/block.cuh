@@ -180,8 +180,8 @@ __global__ void __launch_bounds__(32 * kWarps, 32 / kWarps)
   __shared__ GeneralRow<SelectArguments> own;
   for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
     own.template set<T, false>(args, rules, number, [](SelectArguments&) {});
-    if (own.shape.k > 0) Sort(own, *reinterpret_cast<typename Sort::Memory*>(shared)).run(own, 0);
-    finish_row_of_block<T>(args, rules, number, own);
+    if (own.k > 0) Sort(own, *reinterpret_cast<typename Sort::Memory*>(shared)).run(own, 0);
+    finish_row_of_block<T>(args, rules, number, own, true);
   }
 }
 

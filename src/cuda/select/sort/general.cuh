@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(MergeSortConfig::kThreads)
   Result* to = from + args.k;
   for (std::int64_t number = blockIdx.x; number < args.rows; number += gridDim.x) {
     own.template set<T, false>(args, rules, number, [](SelectArguments&) {});
-    const std::int64_t k = own.shape.k;
+    const std::int64_t k = own.k;
     const T* row = static_cast<const T*>(own.input);
     const ResultRow<T> results(own, 0);
     const auto for_each = [&](auto&& f) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(MergeSortConfig::kThreads)
       from = sorted;
     }
     for_each([&](std::int64_t i) { results.write(i, row[from[i].place], from[i].place); });
-    finish_row_of_block<T>(args, rules, number, own);
+    finish_row_of_block<T>(args, rules, number, own, true);
   }
 }
 
