@@ -416,7 +416,7 @@ BlockLayout block_layout(const Problem& problem, std::int64_t parts) noexcept {
 std::int64_t cluster_shared_bytes(const Problem& problem, std::int64_t parts, int threads) noexcept {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t part = cluster_part_cols(problem.cols, parts, element);
-  const std::int64_t capacity = cluster_list(problem.cols, problem.k, element);
+  const std::int64_t capacity = cluster_list(problem.rows, problem.cols, problem.k, element);
   std::int64_t bytes = 0;
   core::with_element_type(problem.dtype, [&]<class T>(T*) {
     bytes = threads == kClusterThreads ? ClusterConfig<T, kClusterThreads>::shared_bytes(capacity, part)

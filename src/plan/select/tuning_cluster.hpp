@@ -27,9 +27,18 @@ struct ClusterSample {
   std::int32_t rank_if_alike;  ///< If the elements of a vector are alike.
 };
 
-/// `Real`: what it is computed in.
+/// The margin of a sample's rank, in standard deviations. A row is read again if fewer than k of its elements reach the
+/// threshold: one in a million, because all others wait for it. Of many rows one in five thousand, for an eighth fewer
+/// candidates: others run meanwhile, but for the last 500. With 2.75 deviations, one in seven hundred, every second
+/// matrix would have such a row among its last ones.
+constexpr double cluster_margin(std::int64_t rows) {
+  constexpr std::int64_t kManyRows = 2048;  // several times as many as run at a time
+  return rows > kManyRows ? 3.5 : 4.7;
+}
+
+/// `margin`: see cluster_margin. `Real`: what it is computed in.
 template <class Real = double>
-RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes, Real margin) {
   // Memory is slow at places that are far from each other: as few of them as leave few enough candidates.
   constexpr std::int64_t kColsPerDraw = 512;
   constexpr int kMaxLogDraws = 6;
@@ -39,12 +48,11 @@ RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::in
     ++sample.log_draws;
   }
   // `share * kNumbers` groups are expected to hold one of the k largest elements of the row. If the filter threshold
-  // lies below all of these, k elements reach it. That fails for about one row in a million, which is then read
-  // again, while all others wait.
+  // lies below all of these, k elements reach it.
   const Real part = std::min(static_cast<Real>(k) / static_cast<Real>(cols), Real(1));
   const auto rank_of = [&](std::int64_t drawn) {
     const Real share = 1 - std::exp(static_cast<Real>(drawn) * std::log(1 - part));
-    const Real rank = share * kNumbers + Real(4.7) * std::sqrt(share * (1 - share) * kNumbers) + 2;
+    const Real rank = share * kNumbers + margin * std::sqrt(share * (1 - share) * kNumbers) + 2;
     return static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
   };
   const std::int64_t vectors = std::int64_t{1} << sample.log_draws;  // of a group
@@ -54,11 +62,11 @@ RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::in
 }
 
 /// The capacity of the list of candidates. Rarely too small, if neighbours differ from each other.
-inline std::int64_t cluster_list(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+inline std::int64_t cluster_list(std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
   // A list that is full is pruned, which takes as long as to read some ten thousand elements.
   constexpr double kDeviations = 2.5;
   constexpr double kNumbers = kClusterNumbers;
-  const ClusterSample sample = cluster_sample(cols, k, element_bytes);
+  const ClusterSample sample = cluster_sample(cols, k, element_bytes, cluster_margin(rows));
   const std::int64_t of_a_group = (std::int64_t{16} << sample.log_draws) / element_bytes;
   const auto drawn = static_cast<double>(of_a_group);
   const double rank = sample.rank;
