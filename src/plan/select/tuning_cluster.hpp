@@ -105,13 +105,13 @@ struct ClusterConfig {
   /// wait for these numbers. Eight were slower than four.
   static constexpr int kMoreTiles[3] = {3, 4, 6};
   static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6912;
-  /// Of a candidate: an element and its column.
-  static constexpr std::int64_t kEntryBytes = sizeof(T) == 8 ? 16 : 8;
+  /// Of a candidate: an element and its column, in arrays of their own.
+  static constexpr std::int64_t kCandidateBytes = sizeof(T) + 4;
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
   /// First the tiles. After the part has been read the same memory holds the marks of columns.
   static constexpr std::int64_t tiles_at(std::int64_t capacity) {
-    return kStateBytes + aligned(capacity * kEntryBytes);
+    return kStateBytes + aligned(capacity * kCandidateBytes);
   }
   static constexpr std::int64_t tiles_bytes(std::int64_t part_cols, int tiles) {
     return aligned(std::max(std::int64_t{tiles} * kTileBytes, (part_cols / 32 + 1) * 6));
@@ -129,7 +129,7 @@ struct ClusterConfig {
       if (has_them && tiles_at(capacity) + tiles_bytes(part_cols, more) <= shared_bytes) tiles = more;
     }
     const std::int64_t of_list = shared_bytes - kStateBytes - tiles_bytes(part_cols, tiles);
-    return {tiles, static_cast<std::int32_t>(of_list / kEntryBytes / 32 * 32)};
+    return {tiles, static_cast<std::int32_t>(of_list / kCandidateBytes / 32 * 32)};
   }
 };
 

@@ -64,7 +64,7 @@ class ClusterSelect {
       : args_(args),
         shared_(shared),
         state_(*reinterpret_cast<State*>(shared)),
-        list_{reinterpret_cast<typename List::Entry*>(shared + Config::kStateBytes), args.list_capacity},
+        list_(shared + Config::kStateBytes, args.list_capacity),
         sums_(state_.sums) {}
 
   __device__ void run() {
@@ -119,7 +119,7 @@ class ClusterSelect {
   [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_); }
   __device__ Key key_of(T raw) const { return List::key_of(raw, args_.smallest); }
   [[nodiscard]] __device__ typename List::Candidates candidates() const {
-    return {list_.entries, state_.list, state_.list.listed, args_.smallest};
+    return {list_.elements, state_.list, state_.list.listed, args_.smallest};
   }
 
   /// Starts to copy the part. Finds the first threshold: every block draws the same one.
@@ -317,7 +317,7 @@ class ClusterSelect {
   }
 
   [[nodiscard]] __device__ bool is_chosen(int i, Key least) const {
-    return key_of(list_.entries[i].raw) >= least && list_.entries[i].column != kDropped;
+    return key_of(list_.elements[i]) >= least && list_.columns[i] != kDropped;
   }
 
   /// Appends to the list the first elements of the part that are in a range, up to `most`. Reads the part once more, as
@@ -387,7 +387,7 @@ class ClusterSelect {
     Key* of_ties = state_.sample.greatest;  // columns
     Key* places = state_.sample.least;      // in the list
     const auto is_tie = [&](int i) {
-      const Key key = key_of(list_.entries[i].raw);
+      const Key key = key_of(list_.elements[i]);
       return key >= range.low && key <= range.high;
     };
     if (threadIdx.x == 0) state_.ties = 0;
@@ -397,7 +397,7 @@ class ClusterSelect {
       if (!is_tie(i)) continue;
       const int tie = atomicAdd(&state_.ties, 1);
       if (tie < kFew) {
-        of_ties[tie] = static_cast<Key>(list_.entries[i].column);
+        of_ties[tie] = static_cast<Key>(list_.columns[i]);
         places[tie] = static_cast<Key>(i);
       }
     }
@@ -407,20 +407,19 @@ class ClusterSelect {
       for (int mine = static_cast<int>(threadIdx.x); mine < ties; mine += kThreads) {
         int before = 0;
         for (int i = 0; i < ties; ++i) before += of_ties[i] < of_ties[mine] ? 1 : 0;
-        if (before >= quota) list_.entries[places[mine]].column = kDropped;
+        if (before >= quota) list_.columns[places[mine]] = kDropped;
       }
       __syncthreads();
       return;
     }
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_tie(i)) marks.set(list_.entries[i].column);
+      if (is_tie(i)) marks.set(list_.columns[i]);
     }
     marks.count(sums_);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      typename List::Entry& entry = list_.entries[i];
-      if (is_tie(i) && marks.rank(entry.column) >= quota) entry.column = kDropped;
+      if (is_tie(i) && marks.rank(list_.columns[i]) >= quota) list_.columns[i] = kDropped;
     }
     __syncthreads();
     marks.clear();
@@ -431,7 +430,7 @@ class ClusterSelect {
   __device__ void write(ColumnMarks& marks, Key least, int listed, int first_result) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_chosen(i, least)) marks.set(list_.entries[i].column);
+      if (is_chosen(i, least)) marks.set(list_.columns[i]);
     }
     marks.count(sums_);
     const int first_col = state_.part.first_col;
@@ -443,10 +442,10 @@ class ClusterSelect {
 #pragma unroll 1
       for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
         if (!is_chosen(i, least)) continue;
-        const typename List::Entry entry = list_.entries[i];
-        const int place = first_result + marks.rank(entry.column);
-        if (values != nullptr) values[place] = entry.raw;
-        if (wants_indices) indices[place] = static_cast<Index>(index_of(first_col + entry.column));
+        const int column = list_.columns[i];
+        const int place = first_result + marks.rank(column);
+        if (values != nullptr) values[place] = list_.elements[i];
+        if (wants_indices) indices[place] = static_cast<Index>(index_of(first_col + column));
       }
     });
   }
@@ -458,9 +457,9 @@ class ClusterSelect {
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
       if (!is_chosen(i, least)) continue;
       if (args_.form == Form::dense) {
-        static_cast<T*>(args_.dense)[first + list_.entries[i].column] = list_.entries[i].raw;
+        static_cast<T*>(args_.dense)[first + list_.columns[i]] = list_.elements[i];
       } else {
-        args_.mask[first + list_.entries[i].column] = 1;
+        args_.mask[first + list_.columns[i]] = 1;
       }
     }
   }
