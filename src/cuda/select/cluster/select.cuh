@@ -292,14 +292,18 @@ class ClusterSelect {
   /// Lists marked elements, or none if there is no room. Reads them from memory, because registers cannot be indexed.
   __device__ bool push(unsigned marks, const T* elements, int column) const {
     if (!__any_sync(kFullWarp, marks != 0)) return true;
-    int at = list_.room_for(state_.list, __popc(marks));
+    const int at = list_.room_for(state_.list, __popc(marks));
     if (at < 0) return false;
+    // The next place in each array.
+    T* listed = list_.elements + at;
+    int* listed_column = list_.columns + at;
 #pragma unroll 1
     while (marks != 0) {
       const auto bit = static_cast<unsigned>(31 - __clz(static_cast<int>(marks)));
       marks ^= 1u << bit;
       const unsigned i = Marks::line(bit) * Tiles::kLineElements + Marks::place(bit);
-      list_.put(at++, elements[i], column + static_cast<int>(i));
+      *listed++ = elements[i];
+      *listed_column++ = column + static_cast<int>(i);
     }
     return true;
   }
@@ -414,12 +418,12 @@ class ClusterSelect {
     }
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_tie(i)) marks.set(list_.columns[i]);
+      if (is_tie(i)) marks.set(static_cast<unsigned>(list_.columns[i]));
     }
     marks.count(sums_);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_tie(i) && marks.rank(list_.columns[i]) >= quota) list_.columns[i] = kDropped;
+      if (is_tie(i) && marks.rank(static_cast<unsigned>(list_.columns[i])) >= quota) list_.columns[i] = kDropped;
     }
     __syncthreads();
     marks.clear();
@@ -430,7 +434,11 @@ class ClusterSelect {
   __device__ void write(ColumnMarks& marks, Key least, int listed, int first_result) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_chosen(i, least)) marks.set(list_.columns[i]);
+      if (is_chosen(i, least)) {
+        marks.set(static_cast<unsigned>(list_.columns[i]));
+      } else {
+        list_.columns[i] = kDropped;  // so that this thread need not compare again
+      }
     }
     marks.count(sums_);
     const int first_col = state_.part.first_col;
@@ -441,9 +449,9 @@ class ClusterSelect {
       const auto index_of = index_writer(args_);
 #pragma unroll 1
       for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-        if (!is_chosen(i, least)) continue;
         const int column = list_.columns[i];
-        const int place = first_result + marks.rank(column);
+        if (column == kDropped) continue;
+        const int place = first_result + marks.rank(static_cast<unsigned>(column));
         if (values != nullptr) values[place] = list_.elements[i];
         if (wants_indices) indices[place] = static_cast<Index>(index_of(first_col + column));
       }
