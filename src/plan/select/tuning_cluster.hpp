@@ -13,9 +13,10 @@
 namespace rtopk::cuda {
 
 inline constexpr int kClusterThreads = 256;
-inline constexpr int kClusterMoreThreads = 512;  ///< For long parts, of which few fit on a multiprocessor.
-inline constexpr int kClusterNumbers = 256;      ///< Of the sample of a row.
-inline constexpr int kClusterMinRoom = 1024;     ///< Of a list that was pruned: more than a warp lists at a time.
+inline constexpr int kClusterMoreThreads = 512;         ///< For long parts, of which few fit on a multiprocessor.
+inline constexpr int kClusterNumbers = 256;             ///< Of the sample of a row.
+inline constexpr std::int64_t kClusterManyRows = 2048;  ///< Above: several times as many as run at a time.
+inline constexpr int kClusterMinRoom = 1024;  ///< Of a list that was pruned: more than a warp lists at a time.
 inline constexpr std::int64_t kClusterMaxPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
 inline constexpr std::int64_t kClusterMaxCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
@@ -31,10 +32,7 @@ struct ClusterSample {
 /// threshold: one in a million, because all others wait for it. Of many rows one in five thousand, for an eighth fewer
 /// candidates: others run meanwhile, but for the last 500. With 2.75 deviations, one in seven hundred, every second
 /// matrix would have such a row among its last ones.
-constexpr double cluster_margin(std::int64_t rows) {
-  constexpr std::int64_t kManyRows = 2048;  // several times as many as run at a time
-  return rows > kManyRows ? 3.5 : 4.7;
-}
+constexpr double cluster_margin(std::int64_t rows) { return rows > kClusterManyRows ? 3.5 : 4.7; }
 
 /// `margin`: see cluster_margin. `Real`: what it is computed in.
 template <class Real = double>
@@ -63,14 +61,15 @@ RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::in
 
 /// The capacity of the list of candidates. Rarely too small, if neighbours differ from each other.
 inline std::int64_t cluster_list(std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
-  // A list that is full is pruned, which takes as long as to read some ten thousand elements.
-  constexpr double kDeviations = 2.5;
+  // A list that is full is pruned, which takes as long as to read some ten thousand elements: one in 200, or one in 70
+  // of many rows, for which more blocks fit at a time.
+  const double deviations = rows > kClusterManyRows ? 2.0 : 2.5;
   constexpr double kNumbers = kClusterNumbers;
   const ClusterSample sample = cluster_sample(cols, k, element_bytes, cluster_margin(rows));
   const std::int64_t of_a_group = (std::int64_t{16} << sample.log_draws) / element_bytes;
   const auto drawn = static_cast<double>(of_a_group);
   const double rank = sample.rank;
-  const double most = std::min(rank + kDeviations * std::sqrt(rank), kNumbers - 4.0);
+  const double most = std::min(rank + deviations * std::sqrt(rank), kNumbers - 4.0);
   const double reaching = static_cast<double>(cols) * (1.0 - std::pow(1.0 - most / kNumbers, 1.0 / drawn));
   const std::int64_t wanted = std::max(static_cast<std::int64_t>(reaching), k + kClusterMinRoom);
   return (std::min(wanted, std::max(cols, std::int64_t{kClusterMinRoom})) + 31) / 32 * 32;
@@ -104,7 +103,7 @@ struct ClusterConfig {
   /// If there is room: memory is busy while the sample's threshold is found, a fifth of a block's time. PartTiles can
   /// wait for these numbers. Eight were slower than four.
   static constexpr int kMoreTiles[3] = {3, 4, 6};
-  static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6912;
+  static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6784;
   /// Of a candidate: an element and its column, in arrays of their own.
   static constexpr std::int64_t kCandidateBytes = sizeof(T) + 4;
 
