@@ -407,6 +407,19 @@ TEST(CudaPlans, TwoBlocksOfLongRowsFit) {
   }
 }
 
+TEST(CudaPlans, ManyBlocksOfLongRowsFitIfRowsAreMany) {
+  constexpr std::int64_t kMultiprocessor = std::int64_t{228} * 1024;
+  constexpr std::int64_t kSystem = 1024;
+  for (const auto& [k, blocks] : {std::array<std::int64_t, 2>{512, 5}, {1024, 5}, {2048, 4}}) {
+    Problem problem = problem_of(4096, 65536, k);
+    problem.dtype = DType::bf16;
+    const Plan plan = plan_of(problem, kGpus[2]);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
+    EXPECT_GE(kMultiprocessor / (static_cast<std::int64_t>(plan.shared_bytes) + kSystem), blocks)
+        << rtopk::to_string(plan);
+  }
+}
+
 // More of a row is copied ahead where all blocks run at a time: not where clusters would need the room of a block that
 // every multiprocessor has to spare.
 TEST(CudaPlans, ClustersUseMemoryThatWouldStayEmpty) {
