@@ -407,6 +407,35 @@ TEST(CudaPlans, TwoBlocksOfLongRowsFit) {
   }
 }
 
+TEST(CudaPlans, ManyBlocksOfLongRowsFitIfRowsAreMany) {
+  constexpr std::int64_t kMultiprocessor = std::int64_t{228} * 1024;
+  constexpr std::int64_t kSystem = 1024;
+  for (const auto& [k, blocks] : {std::array<std::int64_t, 2>{512, 5}, {1024, 5}, {2048, 4}}) {
+    Problem problem = problem_of(4096, 65536, k);
+    problem.dtype = DType::bf16;
+    const Plan plan = plan_of(problem, kGpus[2]);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
+    EXPECT_GE(kMultiprocessor / (static_cast<std::int64_t>(plan.shared_bytes) + kSystem), blocks)
+        << rtopk::to_string(plan);
+  }
+}
+
+// More of a row is copied ahead where all blocks run at a time: not where clusters would need the room of a block that
+// every multiprocessor has to spare.
+TEST(CudaPlans, ClustersUseMemoryThatWouldStayEmpty) {
+  constexpr std::int64_t kMultiprocessor = std::int64_t{228} * 1024;
+  constexpr std::int64_t kSystem = 1024;
+  for (const std::int64_t rows : {32, 64, 66}) {
+    const Plan plan = plan_of(problem_of(rows, 131072, 64), kGpus[2]);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
+    EXPECT_GT(plan.parts, 1) << rtopk::to_string(plan);
+    const std::int64_t block = static_cast<std::int64_t>(plan.shared_bytes) + kSystem;
+    const std::int64_t of_each = (plan.blocks + kGpus[2].multiprocessors - 1) / kGpus[2].multiprocessors;
+    EXPECT_LE((of_each + 1) * block, kMultiprocessor) << rtopk::to_string(plan);
+    EXPECT_GT((of_each + 2) * block, kMultiprocessor) << rtopk::to_string(plan);
+  }
+}
+
 TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},

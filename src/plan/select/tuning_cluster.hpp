@@ -13,9 +13,10 @@
 namespace rtopk::cuda {
 
 inline constexpr int kClusterThreads = 256;
-inline constexpr int kClusterMoreThreads = 512;  ///< For long parts, of which few fit on a multiprocessor.
-inline constexpr int kClusterNumbers = 256;      ///< Of the sample of a row.
-inline constexpr int kClusterMinRoom = 1024;     ///< Of a list that was pruned: more than a warp lists at a time.
+inline constexpr int kClusterMoreThreads = 512;         ///< For long parts, of which few fit on a multiprocessor.
+inline constexpr int kClusterNumbers = 256;             ///< Of the sample of a row.
+inline constexpr std::int64_t kClusterManyRows = 2048;  ///< Above: several times as many as run at a time.
+inline constexpr int kClusterMinRoom = 1024;  ///< Of a list that was pruned: more than a warp lists at a time.
 inline constexpr std::int64_t kClusterMaxPartCols = (1 << 19) + 64;  ///< Marks of a part are bits in shared memory.
 inline constexpr std::int64_t kClusterMaxCols = 0x7fffffff - 64;     ///< Columns are held in 32 bits.
 
@@ -27,9 +28,15 @@ struct ClusterSample {
   std::int32_t rank_if_alike;  ///< If the elements of a vector are alike.
 };
 
-/// `Real`: what it is computed in.
+/// The margin of a sample's rank, in standard deviations. A row is read again if fewer than k of its elements reach the
+/// threshold: one in a million, because all others wait for it. Of many rows one in five thousand, for an eighth fewer
+/// candidates: others run meanwhile, but for the last 500. With 2.75 deviations, one in seven hundred, every second
+/// matrix would have such a row among its last ones.
+constexpr double cluster_margin(std::int64_t rows) { return rows > kClusterManyRows ? 3.5 : 4.7; }
+
+/// `margin`: see cluster_margin. `Real`: what it is computed in.
 template <class Real = double>
-RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::int64_t element_bytes, Real margin) {
   // Memory is slow at places that are far from each other: as few of them as leave few enough candidates.
   constexpr std::int64_t kColsPerDraw = 512;
   constexpr int kMaxLogDraws = 6;
@@ -39,12 +46,11 @@ RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::in
     ++sample.log_draws;
   }
   // `share * kNumbers` groups are expected to hold one of the k largest elements of the row. If the filter threshold
-  // lies below all of these, k elements reach it. That fails for about one row in a million, which is then read
-  // again, while all others wait.
+  // lies below all of these, k elements reach it.
   const Real part = std::min(static_cast<Real>(k) / static_cast<Real>(cols), Real(1));
   const auto rank_of = [&](std::int64_t drawn) {
     const Real share = 1 - std::exp(static_cast<Real>(drawn) * std::log(1 - part));
-    const Real rank = share * kNumbers + Real(4.7) * std::sqrt(share * (1 - share) * kNumbers) + 2;
+    const Real rank = share * kNumbers + margin * std::sqrt(share * (1 - share) * kNumbers) + 2;
     return static_cast<std::int32_t>(std::min(std::ceil(rank), kNumbers));
   };
   const std::int64_t vectors = std::int64_t{1} << sample.log_draws;  // of a group
@@ -54,19 +60,26 @@ RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::in
 }
 
 /// The capacity of the list of candidates. Rarely too small, if neighbours differ from each other.
-inline std::int64_t cluster_list(std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
-  // A list that is full is pruned, which takes as long as to read some ten thousand elements.
-  constexpr double kDeviations = 2.5;
+inline std::int64_t cluster_list(std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
+  // A list that is full is pruned, which takes as long as to read some ten thousand elements: one in 200, or one in 70
+  // of many rows, for which more blocks fit at a time.
+  const double deviations = rows > kClusterManyRows ? 2.0 : 2.5;
   constexpr double kNumbers = kClusterNumbers;
-  const ClusterSample sample = cluster_sample(cols, k, element_bytes);
+  const ClusterSample sample = cluster_sample(cols, k, element_bytes, cluster_margin(rows));
   const std::int64_t of_a_group = (std::int64_t{16} << sample.log_draws) / element_bytes;
   const auto drawn = static_cast<double>(of_a_group);
   const double rank = sample.rank;
-  const double most = std::min(rank + kDeviations * std::sqrt(rank), kNumbers - 4.0);
+  const double most = std::min(rank + deviations * std::sqrt(rank), kNumbers - 4.0);
   const double reaching = static_cast<double>(cols) * (1.0 - std::pow(1.0 - most / kNumbers, 1.0 / drawn));
   const std::int64_t wanted = std::max(static_cast<std::int64_t>(reaching), k + kClusterMinRoom);
   return (std::min(wanted, std::max(cols, std::int64_t{kClusterMinRoom})) + 31) / 32 * 32;
 }
+
+/// What a block has room for in shared memory.
+struct ClusterLayout {
+  std::int32_t tiles;  ///< Of the ring.
+  std::int32_t list_capacity;
+};
 
 /// Elements of the longest part of a row. A part may begin anywhere in a vector of 16 bytes.
 constexpr std::int64_t cluster_part_cols(std::int64_t cols, std::int64_t parts, std::int64_t element_bytes) {
@@ -82,29 +95,40 @@ struct ClusterConfig {
   static constexpr int blocks_per_multiprocessor(bool plain) {
     return sizeof(T) == 8 ? 1 : (plain ? 1280 : 1024) / kThreads;
   }
-  // A part is copied to shared memory in tiles, ahead of its use.
+  // A part is copied to shared memory in a ring of tiles, ahead of its use.
   static constexpr int kLoads = 3;                 ///< Vectors of a thread in a tile.
   static constexpr int kTile = kThreads * kLoads;  ///< Vectors.
-  static constexpr int kTiles = 2;                 ///< One is being copied while one is searched.
   static constexpr int kTileBytes = kTile * 16;
-  static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6912;
-  /// Of a candidate: an element and its column.
-  static constexpr std::int64_t kEntryBytes = sizeof(T) == 8 ? 16 : 8;
+  static constexpr int kMinTiles = 2;  ///< One is being copied while one is searched.
+  /// If there is room: memory is busy while the sample's threshold is found, a fifth of a block's time. PartTiles can
+  /// wait for these numbers. Eight were slower than four.
+  static constexpr int kMoreTiles[3] = {3, 4, 6};
+  static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6784;
+  /// Of a candidate: an element and its column, in arrays of their own.
+  static constexpr std::int64_t kCandidateBytes = sizeof(T) + 4;
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
   /// First the tiles. After the part has been read the same memory holds the marks of columns.
   static constexpr std::int64_t tiles_at(std::int64_t capacity) {
-    return kStateBytes + aligned(capacity * kEntryBytes);
+    return kStateBytes + aligned(capacity * kCandidateBytes);
   }
-  static constexpr std::int64_t tiles_bytes(std::int64_t part_cols) {
-    return aligned(std::max(std::int64_t{kTiles} * kTileBytes, (part_cols / 32 + 1) * 6));
+  static constexpr std::int64_t tiles_bytes(std::int64_t part_cols, int tiles) {
+    return aligned(std::max(std::int64_t{tiles} * kTileBytes, (part_cols / 32 + 1) * 6));
   }
+  /// The least that a block needs.
   static constexpr std::int64_t shared_bytes(std::int64_t capacity, std::int64_t part_cols) {
-    return tiles_at(capacity) + tiles_bytes(part_cols);
+    return tiles_at(capacity) + tiles_bytes(part_cols, kMinTiles);
   }
-  /// The capacity that so much shared memory allows.
-  static constexpr std::int64_t capacity(std::int64_t shared_bytes, std::int64_t part_cols) {
-    return (shared_bytes - kStateBytes - tiles_bytes(part_cols)) / kEntryBytes / 32 * 32;
+  /// What so much shared memory is used for: first more tiles, but not more than the part has, then a list that is
+  /// longer than `capacity`.
+  static constexpr ClusterLayout layout(std::int64_t shared_bytes, std::int64_t capacity, std::int64_t part_cols) {
+    int tiles = kMinTiles;
+    for (const int more : kMoreTiles) {
+      const bool has_them = std::int64_t{more - 1} * kTile * kVector < part_cols;
+      if (has_them && tiles_at(capacity) + tiles_bytes(part_cols, more) <= shared_bytes) tiles = more;
+    }
+    const std::int64_t of_list = shared_bytes - kStateBytes - tiles_bytes(part_cols, tiles);
+    return {tiles, static_cast<std::int32_t>(of_list / kCandidateBytes / 32 * 32)};
   }
 };
 

@@ -58,8 +58,11 @@ class RowSample {
       return {{low, high}, high};
     }
     const Key best = Warp::greatest(keys[0]);
-    // The kth value is far below the best of the sample, or perhaps above: then as far as that is above the low end.
-    return {{low, kTop}, args.worse_rank >= 8 ? best : best + min(best - low, kTop - best)};
+    // The kth value is far below the best of the sample, or perhaps above: then as far as that is above the low end. Blocks
+    // that share a row would have to meet twice more: the sample has none of the k best in one row of exp(its expected
+    // rank), which is 9 here and 3 in a row of one block.
+    constexpr int kSureRank = kShared ? 24 : 8;
+    return {{low, kTop}, args.worse_rank >= kSureRank ? best : best + min(best - low, kTop - best)};
   }
 
   /// A key that as many keys of all lanes reach as there are ranks up to this one, the best being 0; more only if some

@@ -10,9 +10,11 @@ namespace rtopk::cuda {
 /// See ClusterSample in plan/select/tuning_cluster.hpp.
 struct ClusterArguments : SelectArguments {
   std::int32_t parts = 1;
+  float sample_margin = 0;  ///< See cluster_margin: for rows of other lengths.
   std::int32_t log_draws = 0;
   std::int32_t threshold_rank = 0;
   std::int32_t rank_if_alike = 0;
+  std::int32_t tiles = 0;  ///< See ClusterLayout.
   std::int32_t list_capacity = 0;
 };
 

@@ -26,21 +26,18 @@ struct ListState {
   int is_full;    ///< Then nothing more fits, until it has been pruned.
 };
 
-/// An element and its column, counted from the part's first.
-template <class T>
-struct alignas(sizeof(T) == 8 ? 16 : 8) Candidate {
-  T raw;
-  int column;
-};
-
 template <class T, bool kMagnitude>
 struct CandidateList {
   using Key = WideKey<T>;
   using State = ListState<Key>;
-  using Entry = Candidate<T>;
 
-  Entry* entries;
+  T* elements;
+  int* columns;  ///< Counted from the part's first.
   int capacity;
+
+  /// `memory`: for `room` elements, a multiple of 32, and their columns.
+  __device__ CandidateList(char* memory, int room)
+      : elements(reinterpret_cast<T*>(memory)), columns(reinterpret_cast<int*>(elements + room)), capacity(room) {}
 
   static __device__ Key key_of(T raw, bool smallest) { return directed_key(compared(raw, kMagnitude), smallest); }
 
@@ -49,7 +46,10 @@ struct CandidateList {
     state = {threshold, is_strict ? 1 : 0, 0, 0, 0x7fffffff, 0};
   }
 
-  __device__ void put(int at, T raw, int column) const { entries[at] = {raw, column}; }
+  __device__ void put(int at, T raw, int column) const {
+    elements[at] = raw;
+    columns[at] = column;
+  }
 
   /// Takes room for `number` elements of each lane: the place of this lane's first one, or -1 if the list is full, for
   /// all lanes alike.
@@ -81,10 +81,12 @@ struct CandidateList {
 #pragma unroll 1
     for (int first = 0; first < number; first += static_cast<int>(blockDim.x)) {
       const int i = first + static_cast<int>(threadIdx.x);
-      const Entry entry = entries[min(i, number - 1)];
-      const bool stays = i < number && keeps(entry.raw);
+      const int from = min(i, number - 1);
+      const T raw = elements[from];
+      const int column = columns[from];
+      const bool stays = i < number && keeps(raw);
       const BlockSums::Sums places = sums.before(stays ? 1 : 0);  // a barrier: all have read
-      if (stays) entries[kept + places.before] = entry;
+      if (stays) put(kept + places.before, raw, column);
       kept += places.total;
     }
     return kept;
@@ -95,7 +97,7 @@ struct CandidateList {
   static __device__ void prune(CandidateList list, State& state, PartSearchMemory<Key>& memory,
                                BlockSums::Memory& of_warps, int k, bool smallest) {
     const int stored = state.stored;  // no thread of the block has listed more
-    const Candidates candidates{list.entries, state, stored, smallest};
+    const Candidates candidates{list.elements, state, stored, smallest};
     const SearchAlone alone{k};
     PartSearch<Key, SearchAlone, SearchedBy::one> search(memory, alone);
     KeyRange<Key> range{state.threshold, core::max_key<T>};
@@ -126,7 +128,7 @@ struct CandidateList {
 
   /// For the search.
   struct Candidates {
-    const Entry* entries;
+    const T* elements;
     const State& state;
     int listed;
     bool smallest;
@@ -135,7 +137,7 @@ struct CandidateList {
     __device__ void for_each(F&& f) const {
 #pragma unroll 2
       for (int i = static_cast<int>(threadIdx.x); i < listed; i += static_cast<int>(blockDim.x)) {
-        f(key_of(entries[i].raw, smallest));
+        f(key_of(elements[i], smallest));
       }
     }
     [[nodiscard]] __device__ Key equal_key() const { return state.threshold; }

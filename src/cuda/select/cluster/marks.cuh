@@ -21,7 +21,7 @@ class ColumnMarks {
     for (int i = static_cast<int>(threadIdx.x); i < number_; i += static_cast<int>(blockDim.x)) words_[i] = 0;
   }
 
-  __device__ void set(int column) { atomicOr(words_ + column / 32, 1u << (column % 32)); }
+  __device__ void set(unsigned column) { atomicOr(words_ + column / 32, 1u << (column % 32)); }
 
   /// Call it once all marks are set, before `rank`. Includes its barriers.
   __device__ void count(BlockSums& sums) {
@@ -44,8 +44,8 @@ class ColumnMarks {
   }
 
   /// How many marks are before this column.
-  [[nodiscard]] __device__ int rank(int column) const {
-    const int word = column / 32;
+  [[nodiscard]] __device__ int rank(unsigned column) const {
+    const unsigned word = column / 32;
     return before_[word] + __popc(words_[word] & ((1u << (column % 32)) - 1u));
   }
 

@@ -130,7 +130,7 @@ class RowSample {
 /// Sets the ranks of the sample for a row of another length or k than the plan's.
 template <class T>
 __device__ void sample_again(ClusterArguments& args) {
-  const ClusterSample sample = cluster_sample<float>(args.cols, args.k, sizeof(T));
+  const ClusterSample sample = cluster_sample<float>(args.cols, args.k, sizeof(T), args.sample_margin);
   args.log_draws = sample.log_draws;
   args.threshold_rank = sample.rank;
   args.rank_if_alike = sample.rank_if_alike;

@@ -64,7 +64,7 @@ class ClusterSelect {
       : args_(args),
         shared_(shared),
         state_(*reinterpret_cast<State*>(shared)),
-        list_{reinterpret_cast<typename List::Entry*>(shared + Config::kStateBytes), args.list_capacity},
+        list_(shared + Config::kStateBytes, args.list_capacity),
         sums_(state_.sums) {}
 
   __device__ void run() {
@@ -112,11 +112,14 @@ class ClusterSelect {
   [[nodiscard]] __device__ int block() const { return static_cast<int>(blockIdx.x) & (args_.parts - 1); }
   [[nodiscard]] __device__ std::int64_t row() const { return kGeneral ? 0 : blockIdx.x >> log_of(args_.parts); }
   [[nodiscard]] __device__ char* memory_of_tiles() const { return shared_ + Config::tiles_at(args_.list_capacity); }
-  [[nodiscard]] __device__ Tiles tiles() const { return Tiles(state_.part, memory_of_tiles()); }
+  [[nodiscard]] __device__ Tiles tiles_of(const ClusterPart<T>& part) const {
+    return Tiles(part, memory_of_tiles(), args_.tiles);
+  }
+  [[nodiscard]] __device__ Tiles tiles() const { return tiles_of(state_.part); }
   [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_); }
   __device__ Key key_of(T raw) const { return List::key_of(raw, args_.smallest); }
   [[nodiscard]] __device__ typename List::Candidates candidates() const {
-    return {list_.entries, state_.list, state_.list.listed, args_.smallest};
+    return {list_.elements, state_.list, state_.list.listed, args_.smallest};
   }
 
   /// Starts to copy the part. Finds the first threshold: every block draws the same one.
@@ -129,7 +132,7 @@ class ClusterSelect {
     }
     const RowSample<T> sample(args_);
     sample.draw(row, state_.sample);
-    Tiles(part, memory_of_tiles()).fetch_first();
+    tiles_of(part).fetch_first();
     search().prepare();
     __syncthreads();
     if (warp_number() == 0) {
@@ -253,7 +256,7 @@ class ClusterSelect {
     int equal = 0;
 #pragma unroll 1
     while (tiles.has(tile)) {
-      Tiles::wait();
+      tiles.wait();
       const T* elements = tiles.elements(tile);
       const unsigned marks = marks_of(tiles, tile, listed);
       if constexpr (kEarly) {
@@ -290,14 +293,18 @@ class ClusterSelect {
   /// Lists marked elements, or none if there is no room. Reads them from memory, because registers cannot be indexed.
   __device__ bool push(unsigned marks, const T* elements, int column) const {
     if (!__any_sync(kFullWarp, marks != 0)) return true;
-    int at = list_.room_for(state_.list, __popc(marks));
+    const int at = list_.room_for(state_.list, __popc(marks));
     if (at < 0) return false;
+    // The next place in each array.
+    T* listed = list_.elements + at;
+    int* listed_column = list_.columns + at;
 #pragma unroll 1
     while (marks != 0) {
       const auto bit = static_cast<unsigned>(31 - __clz(static_cast<int>(marks)));
       marks ^= 1u << bit;
       const unsigned i = Marks::line(bit) * Tiles::kLineElements + Marks::place(bit);
-      list_.put(at++, elements[i], column + static_cast<int>(i));
+      *listed++ = elements[i];
+      *listed_column++ = column + static_cast<int>(i);
     }
     return true;
   }
@@ -315,7 +322,7 @@ class ClusterSelect {
   }
 
   [[nodiscard]] __device__ bool is_chosen(int i, Key least) const {
-    return key_of(list_.entries[i].raw) >= least && list_.entries[i].column != kDropped;
+    return key_of(list_.elements[i]) >= least && list_.columns[i] != kDropped;
   }
 
   /// Appends to the list the first elements of the part that are in a range, up to `most`. Reads the part once more, as
@@ -353,7 +360,7 @@ class ClusterSelect {
     if (kEarly && threadIdx.x == 0) state_.list.listed = listed + min(found, most);  // where push() goes on
 #pragma unroll 1
     for (Tile tile; tiles.has(tile) && found < most; tile = tiles.next(tile)) {
-      Tiles::wait();
+      tiles.wait();
       const T* elements = tiles.elements(tile);
       if constexpr (kEarly) {  // for others there are not enough registers, and ties are rare
         const auto marks_from = [&](Key key, bool next) {
@@ -385,7 +392,7 @@ class ClusterSelect {
     Key* of_ties = state_.sample.greatest;  // columns
     Key* places = state_.sample.least;      // in the list
     const auto is_tie = [&](int i) {
-      const Key key = key_of(list_.entries[i].raw);
+      const Key key = key_of(list_.elements[i]);
       return key >= range.low && key <= range.high;
     };
     if (threadIdx.x == 0) state_.ties = 0;
@@ -395,7 +402,7 @@ class ClusterSelect {
       if (!is_tie(i)) continue;
       const int tie = atomicAdd(&state_.ties, 1);
       if (tie < kFew) {
-        of_ties[tie] = static_cast<Key>(list_.entries[i].column);
+        of_ties[tie] = static_cast<Key>(list_.columns[i]);
         places[tie] = static_cast<Key>(i);
       }
     }
@@ -405,20 +412,19 @@ class ClusterSelect {
       for (int mine = static_cast<int>(threadIdx.x); mine < ties; mine += kThreads) {
         int before = 0;
         for (int i = 0; i < ties; ++i) before += of_ties[i] < of_ties[mine] ? 1 : 0;
-        if (before >= quota) list_.entries[places[mine]].column = kDropped;
+        if (before >= quota) list_.columns[places[mine]] = kDropped;
       }
       __syncthreads();
       return;
     }
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_tie(i)) marks.set(list_.entries[i].column);
+      if (is_tie(i)) marks.set(static_cast<unsigned>(list_.columns[i]));
     }
     marks.count(sums_);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      typename List::Entry& entry = list_.entries[i];
-      if (is_tie(i) && marks.rank(entry.column) >= quota) entry.column = kDropped;
+      if (is_tie(i) && marks.rank(static_cast<unsigned>(list_.columns[i])) >= quota) list_.columns[i] = kDropped;
     }
     __syncthreads();
     marks.clear();
@@ -429,7 +435,11 @@ class ClusterSelect {
   __device__ void write(ColumnMarks& marks, Key least, int listed, int first_result) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-      if (is_chosen(i, least)) marks.set(list_.entries[i].column);
+      if (is_chosen(i, least)) {
+        marks.set(static_cast<unsigned>(list_.columns[i]));
+      } else {
+        list_.columns[i] = kDropped;  // so that this thread need not compare again
+      }
     }
     marks.count(sums_);
     const int first_col = state_.part.first_col;
@@ -440,11 +450,11 @@ class ClusterSelect {
       const auto index_of = index_writer(args_);
 #pragma unroll 1
       for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
-        if (!is_chosen(i, least)) continue;
-        const typename List::Entry entry = list_.entries[i];
-        const int place = first_result + marks.rank(entry.column);
-        if (values != nullptr) values[place] = entry.raw;
-        if (wants_indices) indices[place] = static_cast<Index>(index_of(first_col + entry.column));
+        const int column = list_.columns[i];
+        if (column == kDropped) continue;
+        const int place = first_result + marks.rank(static_cast<unsigned>(column));
+        if (values != nullptr) values[place] = list_.elements[i];
+        if (wants_indices) indices[place] = static_cast<Index>(index_of(first_col + column));
       }
     });
   }
@@ -456,9 +466,9 @@ class ClusterSelect {
     for (int i = static_cast<int>(threadIdx.x); i < listed; i += kThreads) {
       if (!is_chosen(i, least)) continue;
       if (args_.form == Form::dense) {
-        static_cast<T*>(args_.dense)[first + list_.entries[i].column] = list_.entries[i].raw;
+        static_cast<T*>(args_.dense)[first + list_.columns[i]] = list_.elements[i];
       } else {
-        args_.mask[first + list_.entries[i].column] = 1;
+        args_.mask[first + list_.columns[i]] = 1;
       }
     }
   }
