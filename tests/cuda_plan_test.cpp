@@ -442,7 +442,7 @@ TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
                                              {64, 32768, 1024, 1},
                                              {64, 50000, 1024, 4},
                                              {64, 131072, 16384, 8},
-                                             {1342, 50000, 25000, 2},
+                                             {1342, 49000, 24500, 2},
                                              {64, 131072, 65536, 8}}) {
     const Plan plan = plan_of(problem_of(rows, cols, k), h200);
     EXPECT_EQ(plan.family, rtopk::Family::cuda_block) << rtopk::to_string(plan);
@@ -454,7 +454,6 @@ TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   Problem narrow = problem_of(64, 32768, 2048);
   narrow.dtype = rtopk::DType::bf16;
   EXPECT_EQ(plan_of(narrow, h200).parts, 4);
-  EXPECT_EQ(plan_of(problem_of(2684, 100000, 25000), h200).family, rtopk::Family::cuda_radix);
   // Results of several blocks are sorted afterwards.
   Problem sorted = problem_of(1, 131072, 1024);
   sorted.order = rtopk::Order::by_value;
@@ -462,6 +461,37 @@ TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   // Clusters exist since sm_90; and the longest rows do not fit into eight blocks.
   EXPECT_EQ(plan_of(problem_of(64, 131072, 65536), kGpus[0]).family, rtopk::Family::cuda_radix);
   EXPECT_EQ(plan_of(problem_of(64, 1 << 20, 1 << 19), h200).family, rtopk::Family::cuda_radix);
+}
+
+TEST(CudaPlans, ReadRowsTwiceIfMuchIsSelectedFromMany) {
+  constexpr std::int64_t kMultiprocessor = std::int64_t{228} * 1024;
+  constexpr std::int64_t kOfBlock = 2048;  // for the system, and what is not dynamic
+  const Traits h200 = kGpus[2];
+  for (const auto& [cols, dtype] : {std::pair{65536, rtopk::DType::f32},
+                                    {100000, rtopk::DType::f32},
+                                    {100000, rtopk::DType::bf16},
+                                    {100000, rtopk::DType::i32}}) {
+    Problem problem = problem_of(2684, cols, cols / 4);
+    problem.dtype = dtype;
+    const Plan plan = plan_of(problem, h200);
+    EXPECT_EQ(plan.family, rtopk::Family::cuda_radix) << rtopk::to_string(plan);
+    EXPECT_EQ(plan.parts, 1);
+    EXPECT_EQ(plan.blocks, 2684);
+    // Two blocks fit on a multiprocessor, and leave nothing of its memory.
+    const std::int64_t block = static_cast<std::int64_t>(plan.shared_bytes) + kOfBlock;
+    EXPECT_LE(2 * block, kMultiprocessor) << rtopk::to_string(plan);
+    EXPECT_GT(2 * block, kMultiprocessor - 4096) << rtopk::to_string(plan);
+  }
+  // One block with more threads, where the list takes more than half.
+  const Plan long_rows = plan_of(problem_of(1000, 300000, 100000), h200);
+  EXPECT_GT(long_rows.threads, plan_of(problem_of(1000, 100000, 30000), h200).threads) << rtopk::to_string(long_rows);
+  // Rows of 16 bits that two blocks share; f64, which was not measured; few rows.
+  Problem narrow = problem_of(4096, 65536, 16384);
+  narrow.dtype = rtopk::DType::bf16;
+  EXPECT_EQ(plan_of(narrow, h200).family, rtopk::Family::cuda_block);
+  narrow.dtype = rtopk::DType::f64;
+  EXPECT_EQ(plan_of(narrow, h200).family, rtopk::Family::cuda_block);
+  EXPECT_EQ(plan_of(problem_of(64, 100000, 25000), h200).family, rtopk::Family::cuda_block);
 }
 
 TEST(CudaPlans, GatherColumnsInChunksOfConstantSize) {

@@ -22,7 +22,8 @@ struct Grid {
 };
 
 /// Enqueues a kernel. A block that needs more than 48 KiB of shared memory must be allowed it first, once on each
-/// device; `allowed` remembers on which devices that was done.
+/// device; `allowed` remembers on which devices that was done. It also asks for a multiprocessor whose memory is all
+/// shared: else the driver may leave so much of it to the L1 cache that fewer blocks fit.
 template <class... Arguments>
 cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& allowed, const Grid& grid,
                    Arguments... arguments) {
@@ -39,6 +40,9 @@ cudaError_t launch(void (*kernel)(Arguments...), std::atomic<std::uint64_t>& all
       // The limit is for both kinds of shared memory, and this kernel may have some of its own.
       error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    most - static_cast<int>(code.sharedSizeBytes));
+      if (error != cudaSuccess) return error;
+      error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                   cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
       if (error != cudaSuccess) return error;
       allowed.fetch_or(bit, std::memory_order_relaxed);
     }

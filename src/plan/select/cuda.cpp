@@ -60,11 +60,16 @@ bool prefers_cluster(const Traits& traits, const Problem& problem) {
          problem.rows >= kBytesOfMultiprocessor * traits.multiprocessors / (problem.cols * element);
 }
 
-/// True if cuda_radix is the fastest: a block for each row reads it twice, where cuda_block would need several blocks that
-/// wait for each other.
+/// True if cuda_radix is the fastest: of many rows that several blocks would have to share, a large share is selected.
+/// Measured, times the floor, cuda_radix and cuda_block: f32, 4096 rows of 65536, k 16384: 2.50, 2.90; k 6000: 2.83,
+/// 3.05; 2684 of 100000, k 25000: 2.45, 4.11; 1531 of 175302, k 81559: 2.19, 4.24; 5131 of 58243, k 2918: 3.04, 2.47;
+/// bf16, 4096 of 65536, k 16384: 3.10, 2.83; 2684 of 100000, k 25000: 3.09, 3.68.
 bool prefers_radix(const Traits& traits, const Problem& problem) {
-  constexpr std::int64_t kMinCols = 16384;
-  return problem.cols > kMinCols && problem.rows >= traits.multiprocessors && !prefers_block(traits, problem);
+  constexpr std::int64_t kMinShare = 8;
+  const std::size_t element = size_of(problem.dtype);
+  const std::int64_t min_cols = element == 2 ? 80000 : 50000;
+  return element <= 4 && problem.rows >= std::int64_t{2} * traits.multiprocessors && problem.cols >= min_cols &&
+         problem.k >= problem.cols / kMinShare;
 }
 
 /// True if cuda_filter is the fastest: there are many rows, and a small share of each is selected.

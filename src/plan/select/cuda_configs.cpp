@@ -357,14 +357,16 @@ void plan_bracket(const Traits& traits, Plan& plan) {
   const auto layout_for = [&](int threads) {
     return BracketConfig<kBytes>::layout(plan.problem.cols, plan.problem.k, threads);
   };
-  const std::int64_t bytes = layout_for(kBracketThreads).shared_bytes;
-  const bool two_fit = 2 * (bytes + kReservedBytes) <= traits.shared_bytes_per_block + kReservedBytes;
+  const std::int64_t half =
+      (traits.shared_bytes_per_block + kReservedBytes) / 2 / 16 * 16 - kReservedBytes - kBracketStaticBytes;
+  const bool two_fit = layout_for(kBracketThreads).shared_bytes <= half;
   const int threads = two_fit ? kBracketThreads : kBracketMoreThreads;
   const BracketLayout layout = layout_for(threads);
-  if (layout.capacity == 0 || layout.shared_bytes > traits.shared_bytes_per_block) return;
+  const std::int64_t room = two_fit ? half : (traits.shared_bytes_per_block - kBracketStaticBytes) / 16 * 16;
+  if (layout.capacity == 0 || layout.shared_bytes > room) return;
   plan.threads = threads;
   plan.lanes_per_row = threads;
-  plan.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+  plan.shared_bytes = static_cast<std::size_t>(room);
 }
 
 /// Any length, any k. Finds the kth value digit by digit, unless a block has room for two reads.

@@ -20,6 +20,8 @@ inline constexpr int kBracketThreads = 448;
 inline constexpr int kBracketMoreThreads = 896;
 inline constexpr int kBracketMinThreads = 96;  ///< A warp for each rank that is looked for in the sample.
 
+inline constexpr std::int64_t kBracketStaticBytes = 1024;  ///< Of shared memory, beside the dynamic: at most.
+
 /// True if a launch can have this many threads and rows. A plan may have been changed.
 inline bool takes_bracket(const Plan& plan) {
   constexpr std::int64_t kMaxBlocks = 0x7fffffff;
@@ -28,7 +30,8 @@ inline bool takes_bracket(const Plan& plan) {
 }
 
 /// Elements of the sample: as many as one warp has registers for.
-inline constexpr int kBracketSample = 512;
+template <int kBytes>
+inline constexpr int kBracketSample = kBytes == 8 ? 512 : 1024;
 
 /// A row in the shared memory of a block: state, list of the elements in the bracket, counts of the row's stretches.
 struct BracketLayout {
@@ -36,8 +39,10 @@ struct BracketLayout {
   std::int32_t worse_rank;   ///< Past the end of the sample: no element is worse than the bracket.
   std::int32_t capacity;     ///< Of the list. 0: the row is too short or too long.
   std::int32_t stretches;    ///< Of the row; a warp reads one at a time.
+  std::int32_t kept;         ///< Stretches that stay in shared memory, the first ones.
   std::int64_t stretches_at;
-  std::int64_t shared_bytes;
+  std::int64_t kept_at;
+  std::int64_t shared_bytes;  ///< At least.
 };
 
 template <int kBytes>
@@ -50,15 +55,16 @@ struct BracketConfig {
 
   static constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-  static BracketLayout layout(std::int64_t cols, std::int64_t k, int threads) {
+  /// `room`: shared memory that there is. What is left of it keeps a part of the row for the second read.
+  static BracketLayout layout(std::int64_t cols, std::int64_t k, int threads, std::int64_t room = 0) {
     // The kth value lies outside of the bracket in one row of two thousand, which is then searched digit by digit.
     constexpr double kDeviations = 3.5;
     // Of the number of elements in the bracket. A list that is too short costs as much.
     constexpr double kRoomDeviations = 3;
     constexpr std::int64_t kMaxCols = std::int64_t{1} << 30;
-    constexpr double kSample = kBracketSample;
+    constexpr double kSample = kBracketSample<kBytes>;
     BracketLayout layout{};
-    if (cols < kBracketSample || cols > kMaxCols) return layout;
+    if (cols < kBracketSample<kBytes> || cols > kMaxCols) return layout;
     const double share = static_cast<double>(k) / static_cast<double>(cols);
     const double rank = share * kSample;
     const double margin = kDeviations * std::sqrt(rank * (1 - share)) + 1;
@@ -73,11 +79,14 @@ struct BracketConfig {
     struct Element {
       char bytes[kBytes];
     };
-    const std::int64_t others = std::max({std::int64_t{kBytes == 8 ? 8 : 4} * kBracketSample,
+    const std::int64_t others = std::max({std::int64_t{kBytes == 8 ? 8 : 4} * kBracketSample<kBytes>,
                                           static_cast<std::int64_t>(RadixDigits<kBytes>::kSharedBytes),
                                           static_cast<std::int64_t>(WriterConfig<Element>::shared_bytes(threads))});
     layout.stretches_at = kStateBytes + aligned(std::max(std::int64_t{layout.capacity} * kBytes, others));
-    layout.shared_bytes = layout.stretches_at + aligned(std::int64_t{kCountBytes} * (layout.stretches + 1));
+    layout.kept_at = layout.stretches_at + aligned(std::int64_t{kCountBytes} * (layout.stretches + 1));
+    layout.shared_bytes = layout.kept_at;
+    layout.kept = static_cast<std::int32_t>(
+        std::clamp((room - layout.kept_at) / (kStretch * kBytes), std::int64_t{0}, std::int64_t{layout.stretches}));
     return layout;
   }
 };

@@ -78,7 +78,8 @@ class BracketSelect {
         row_(static_cast<const T*>(args.input) + number * args.stride),
         state_(*reinterpret_cast<State*>(shared)),
         list_(reinterpret_cast<T*>(shared + Config::kStateBytes)),
-        stretches_(reinterpret_cast<StretchCounts*>(shared + layout.stretches_at)) {
+        stretches_(reinterpret_cast<StretchCounts*>(shared + layout.stretches_at)),
+        kept_(reinterpret_cast<uint4*>(shared + layout.kept_at)) {
     const int lead = static_cast<int>(reinterpret_cast<std::uintptr_t>(row_) % 16 / sizeof(T));
     head_ = lead == 0 ? 0 : min(kVector - lead, static_cast<int>(args.cols));
     whole_ = (static_cast<int>(args.cols) - head_) / kVector;
@@ -110,6 +111,8 @@ class BracketSelect {
   using Edge = KeyEdge<Key>;
   static constexpr int kVector = Vector<T>::kSize;
   static constexpr int kStretchVectors = 32 * Config::kLoads;
+  static constexpr int kSample = kBracketSample<sizeof(T)>;
+  static constexpr int kAhead = 2;  ///< Stretches of a warp that are on their way.
   static constexpr Key kTop = core::max_key<T>;
 
   __device__ Key key_of(T raw) const { return directed_key(raw, args_.smallest); }
@@ -124,10 +127,10 @@ class BracketSelect {
 
   /// One element from each of equal parts of the row, at a place that has no pattern.
   __device__ void sample() {
-    constexpr unsigned kPart = 0x80000000u / (kBracketSample / 2);
+    constexpr unsigned kPart = 0x80000000u / (kSample / 2);
     auto* keys = reinterpret_cast<Key*>(list_);
 #pragma unroll 2
-    for (int i = thread(); i < kBracketSample; i += threads()) {
+    for (int i = thread(); i < kSample; i += threads()) {
       const auto number = static_cast<unsigned>(i);
       const unsigned hash = (number + 1) * 0x9e3779b9u;
       const unsigned place = number * kPart + (hash ^ hash >> 15) % kPart;
@@ -144,7 +147,7 @@ class BracketSelect {
     __syncthreads();
     if (thread() == 0 && !state_.bracket.is_tie) {
       const bool has_better = layout_.better_rank >= 1;
-      const bool has_worse = layout_.worse_rank <= kBracketSample;
+      const bool has_worse = layout_.worse_rank <= kSample;
       state_.bracket.worse = has_worse ? Edge{state_.of_ranks[2], true} : Edge{0, false};
       state_.bracket.better = has_better ? Edge{state_.of_ranks[0], false} : Edge{kTop, true};
       state_.bracket.usual_high = state_.of_ranks[0];
@@ -155,7 +158,7 @@ class BracketSelect {
   /// Finds a key that `rank` keys of the sample reach; more only if some are equal. The middle rank also tells whether
   /// many are. All lanes of a warp call this.
   __device__ void find_rank(const Key* sample, int which, int rank) {
-    constexpr int kOfLane = kBracketSample / 32;
+    constexpr int kOfLane = kSample / 32;
     constexpr int kTies = kOfLane;
     Key keys[kOfLane];
     Key low = kTop;
@@ -195,13 +198,24 @@ class BracketSelect {
     const MarkingThreshold<T> worse = marking(bracket.worse);
     const MarkingThreshold<T> better = marking(bracket.better);
     int above = 0;
+    prefetch(warp_number() + warps_of_block());
 #pragma unroll 1
     for (int stretch = warp_number(); stretch <= last_; stretch += warps_of_block()) {
+      prefetch(stretch + kAhead * warps_of_block());
       above += stretch == 0 || stretch == last_ ? read_end(stretch, bracket)
                                                 : read_stretch(stretch, worse, better, !bracket.is_tie);
     }
     if (lane_number() == 0 && above > 0) atomicAdd(&state_.above, above);
     __syncthreads();
+  }
+
+  /// Asks for a stretch that this warp reads later: registers cannot hold as much as must be on its way.
+  __device__ void prefetch(int stretch) const {
+    constexpr int kLine = 128;  // bytes
+    const int vector = (stretch - 1) * kStretchVectors + lane_number() * (kLine / 16);
+    if (stretch <= 0 || lane_number() * kLine >= kStretchVectors * 16 || vector >= whole_) return;
+    const void* line = row_ + head_ + static_cast<std::int64_t>(vector) * kVector;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
   }
 
   /// Takes room in the list for a stretch, and keeps its counts. Returns the place of its first element.
@@ -230,6 +244,12 @@ class BracketSelect {
         const bool exists = first_vector + line * 32 < whole_;
         loaded[line].bits = exists ? __ldg(vectors + line * 32) : uint4{};
         there &= exists ? ~0u : ~Marks::of_line(line);
+      }
+    }
+    if (stretch <= layout_.kept) {
+#pragma unroll
+      for (int line = 0; line < Config::kLoads; ++line) {
+        kept_[(stretch - 1) * kStretchVectors + line * 32 + lane_number()] = loaded[line].bits;
       }
     }
     const auto vector = [&](int line) { return loaded[line].bits; };
@@ -353,30 +373,54 @@ class BracketSelect {
   // -------------------------------------------------------------------------------------------------------------------
   // The second read. `ties` of the elements equal to the kth value are selected.
 
-  /// The usual results. Their stores are predicated; others branch for each.
-  struct PairRow {
+  /// An element, or two of 16 bits.
+  using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  static constexpr int kPerWord = sizeof(Word) / sizeof(T);
+  static constexpr int kGroups = Config::kStretch / kPerWord / 32;  ///< Words of a lane.
+
+  /// The results that most callers want. Their stores are predicated, where a compiler would branch.
+  struct UsualRow {
     T* values;
     std::int32_t* indices;
 
-    __device__ void write(int position, T value, int index) const {
-      values[position] = value;
-      indices[position] = index;
+    __device__ void write_if(unsigned chosen, int position, Word value, int index) const {
+      T* to = values + position;
+      if constexpr (sizeof(T) == 2) {
+        asm volatile(
+            "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b16 [%1], %2; @p st.global.b32 [%3], %4; }" ::"r"(
+                chosen),
+            "l"(to), "h"(static_cast<std::uint16_t>(value)), "l"(indices + position), "r"(index)
+            : "memory");
+      } else if constexpr (sizeof(T) == 4) {
+        asm volatile(
+            "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b32 [%1], %2; @p st.global.b32 [%3], %4; }" ::"r"(
+                chosen),
+            "l"(to), "r"(value), "l"(indices + position), "r"(index)
+            : "memory");
+      } else {
+        asm volatile(
+            "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b64 [%1], %2; @p st.global.b32 [%3], %4; }" ::"r"(
+                chosen),
+            "l"(to), "l"(value), "l"(indices + position), "r"(index)
+            : "memory");
+      }
+    }
+  };
+  struct AnyRow : ResultRow<T> {
+    __device__ void write_if(unsigned chosen, int position, Word value, int index) const {
+      if (chosen != 0) this->write(position, std::bit_cast<T>(static_cast<core::KeyOf<T>>(value)), index);
     }
   };
 
+  /// The last stretches first: of these, most is still in the L2 cache.
   __device__ void write(Key kth, int ties) const {
-    const ResultRow<T> result(args_, number_);
-    if (result.values != nullptr && result.indices != nullptr && result.index_type == IndexType::i32) {
-      write(kth, ties, PairRow{result.values, static_cast<std::int32_t*>(result.indices)});
-    } else {
-      write(kth, ties, result);
-    }
-  }
-
-  template <class Results>
-  __device__ void write(Key kth, int ties, const Results& result) const {
+    const AnyRow result{{args_, number_}};
+    const bool is_usual = result.values != nullptr && result.indices != nullptr && result.index_type == IndexType::i32;
+    const UsualRow usual{result.values, static_cast<std::int32_t*>(result.indices)};
 #pragma unroll 1
-    for (int stretch = warp_number(); stretch <= last_; stretch += warps_of_block()) {
+    for (int stretch = last_ - warp_number(); stretch >= 0; stretch -= warps_of_block()) {
+      const int later = stretch - kAhead * warps_of_block();
+      if (later > layout_.kept) prefetch(later);
       const StretchCounts before = stretches_[stretch];
       const StretchCounts up_to_here = stretches_[stretch + 1];
       const int first_result = before.above + min(before.number, ties);
@@ -384,36 +428,44 @@ class BracketSelect {
       const int ties_here = ties - before.number;  // from here on
       if (stretch == 0 || stretch == last_) {
         write_end(stretch, kth, first_result, ties_here, result);
+        continue;
+      }
+      // In all stretches but one, all ties are selected, or none.
+      const bool takes_some = ties_here > 0 && ties < up_to_here.number;
+      const Edge edge{kth, ties_here <= 0};
+      if (is_usual && !takes_some && stretch * kStretchVectors <= whole_) {
+        write_stretch<true>(stretch, edge, first_result, false, 0, usual);
       } else {
-        // In all stretches but one, all ties are selected, or none.
-        const bool takes_some = ties_here > 0 && ties < up_to_here.number;
-        write_stretch(stretch, {kth, ties_here <= 0}, first_result, takes_some, ties_here, result);
+        write_stretch<false>(stretch, edge, first_result, takes_some, ties_here, result);
       }
     }
   }
-
-  /// An element, or two of 16 bits.
-  using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  static constexpr int kPerWord = sizeof(Word) / sizeof(T);
-  static constexpr int kGroups = Config::kStretch / kPerWord / 32;  ///< Words of a lane.
 
   /// Bits for those of the warp's elements that reach a threshold, the first of each word first.
   struct Votes {
     unsigned of[kPerWord];
   };
-  static __device__ Votes votes(Word word, const MarkingThreshold<T>& threshold, bool exists) {
-    Votes result;
-    const unsigned there = __ballot_sync(kFullWarp, exists);
-    if constexpr (kPerWord == 2) {
-      const unsigned halves = AtMost<T>::halves(word, threshold.bound());
-      result.of[0] = threshold.marks(__ballot_sync(kFullWarp, (halves & 0xffffu) != 0)) & there;
-      result.of[1] = threshold.marks(__ballot_sync(kFullWarp, halves >> 16 != 0)) & there;
-    } else {
-      const T raw = std::bit_cast<T>(word);
-      result.of[0] = threshold.marks(__ballot_sync(kFullWarp, raw <= threshold.bound())) & there;
+  /// `threshold.marks(x)` is x & keep ^ flip, in one instruction.
+  struct VoteThreshold {
+    typename MarkingThreshold<T>::Bound bound;
+    unsigned flip;
+    unsigned keep;
+
+    __device__ explicit VoteThreshold(const MarkingThreshold<T>& threshold)
+        : bound(threshold.bound()), flip(threshold.marks(0)), keep(flip ^ threshold.marks(~0u)) {}
+
+    __device__ Votes votes(Word word) const {
+      Votes result;
+      if constexpr (kPerWord == 2) {
+        const unsigned halves = AtMost<T>::halves(word, bound);
+        result.of[0] = (__ballot_sync(kFullWarp, (halves & 0xffffu) != 0) & keep) ^ flip;
+        result.of[1] = (__ballot_sync(kFullWarp, halves >> 16 != 0) & keep) ^ flip;
+      } else {
+        result.of[0] = (__ballot_sync(kFullWarp, std::bit_cast<T>(word) <= bound) & keep) ^ flip;
+      }
+      return result;
     }
-    return result;
-  }
+  };
   /// Of the elements before the lane's word.
   static __device__ int before_lane(const Votes& votes) {
     const unsigned earlier = (1u << lane_number()) - 1u;
@@ -423,49 +475,62 @@ class BracketSelect {
     return number;
   }
 
-  /// Writes what reaches the edge; if `takes_some`, only the first `ties` of those equal to its key.
-  template <class Results>
+  /// Writes what reaches the edge; if `takes_some`, only the first `ties` of those equal to its key. `kWhole`: all
+  /// vectors exist, and it does not take some.
+  template <bool kWhole, class Results>
   __device__ void write_stretch(int stretch, const Edge& edge, int first_result, bool takes_some, int ties,
                                 const Results& result) const {
     constexpr int kBatch = 8;  // words that are on their way at a time
     static_assert(kGroups % kBatch == 0);
-    const MarkingThreshold<T> threshold = marking(edge);
-    const int first_word = (stretch - 1) * 32 * kGroups + lane_number();
+    const VoteThreshold threshold(marking(edge));
+    const unsigned own = 1u << lane_number();
+    const int first_word = (stretch - 1) * 32 * kGroups;
     const int words = whole_ * kVector / kPerWord;
-    const Word* from = reinterpret_cast<const Word*>(row_ + head_) + first_word;
+    const char* from =
+        stretch <= layout_.kept ? reinterpret_cast<const char*>(kept_) : reinterpret_cast<const char*>(row_ + head_);
+    const Word* of_lane = reinterpret_cast<const Word*>(from) + first_word + lane_number();
+    int column = head_ + (first_word + lane_number()) * kPerWord;
 #pragma unroll 1
     for (int group = 0; group < kGroups; group += kBatch) {
       Word loaded[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         const int word = (group + i) * 32;
-        loaded[i] = first_word + word < words ? __ldg(from + word) : Word{};
+        loaded[i] = kWhole || first_word + lane_number() + word < words ? of_lane[word] : Word{};
       }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const int word = first_word + (group + i) * 32;
-        Votes chosen = votes(loaded[i], threshold, word < words);
-        if (takes_some) chosen = first_ties(loaded[i], edge.key, chosen, word < words, ties);
+        Votes chosen = threshold.votes(loaded[i]);
+        if constexpr (!kWhole) {
+          const unsigned there = __ballot_sync(kFullWarp, first_word + lane_number() + (group + i) * 32 < words);
+#pragma unroll
+          for (int j = 0; j < kPerWord; ++j) chosen.of[j] &= there;
+          if (takes_some) chosen = first_ties(loaded[i], edge.key, chosen, there, ties);
+        }
         int at = first_result + before_lane(chosen);
-        const int column = head_ + word * kPerWord;
 #pragma unroll
         for (int j = 0; j < kPerWord; ++j) {
+          const unsigned is_chosen = chosen.of[j] & own;
+          Word value = loaded[i];
+          if constexpr (kPerWord == 2) value = j == 0 ? value & 0xffffu : value >> 16;
+          result.write_if(is_chosen, at, value, column + j);
+          at += is_chosen != 0 ? 1 : 0;
           first_result += __popc(chosen.of[j]);
-          if ((chosen.of[j] >> lane_number() & 1u) == 0) continue;
-          Word raw = loaded[i];
-          if constexpr (kPerWord == 2) raw = j == 0 ? raw & 0xffffu : raw >> 16;
-          result.write(at++, std::bit_cast<T>(static_cast<core::KeyOf<T>>(raw)), column + j);
         }
+        column += 32 * kPerWord;
       }
     }
   }
 
   /// Leaves of the elements equal to the kth value the first `ties`, and counts these down: 0 or less selects none.
-  __device__ Votes first_ties(Word word, Key kth, const Votes& reach, bool exists, int& ties) const {
-    const Votes above = votes(word, marking({kth, true}), exists);
+  __device__ Votes first_ties(Word word, Key kth, const Votes& reach, unsigned there, int& ties) const {
+    Votes above = VoteThreshold(marking({kth, true})).votes(word);
     Votes equal;
 #pragma unroll
-    for (int j = 0; j < kPerWord; ++j) equal.of[j] = reach.of[j] & ~above.of[j];
+    for (int j = 0; j < kPerWord; ++j) {
+      above.of[j] &= there;
+      equal.of[j] = reach.of[j] & ~above.of[j];
+    }
     int rank = before_lane(equal);
     int number = 0;
     Votes chosen;
@@ -480,8 +545,7 @@ class BracketSelect {
     return chosen;
   }
 
-  template <class Results>
-  __device__ void write_end(int stretch, Key kth, int first_result, int ties, const Results& result) const {
+  __device__ void write_end(int stretch, Key kth, int first_result, int ties, const AnyRow& result) const {
     const End end = end_of(stretch);
     const T raw = end.exists ? row_[end.column] : T{};
     const Key key = key_of(raw);
@@ -500,9 +564,10 @@ class BracketSelect {
   State& state_;
   T* list_;
   StretchCounts* stretches_;
-  int head_;   ///< Elements before the first whole vector.
-  int whole_;  ///< Vectors.
-  int last_;   ///< The stretch behind the whole vectors.
+  uint4* kept_;  ///< The first stretches.
+  int head_;     ///< Elements before the first whole vector.
+  int whole_;    ///< Vectors.
+  int last_;     ///< The stretch behind the whole vectors.
 };
 
 /// A block for each row. A row whose sample misled is searched digit by digit.

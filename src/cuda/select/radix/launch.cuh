@@ -74,10 +74,11 @@ cudaError_t launch_radix(const Plan& plan, const SelectArguments& args, const Ro
   }
   Grid alone = grid;
   if (rules == nullptr && takes_bracket(plan)) {
-    const BracketLayout layout = BracketConfig<sizeof(T)>::layout(args.cols, args.k, plan.threads);
-    if (layout.capacity > 0 && static_cast<std::int64_t>(plan.shared_bytes) >= layout.shared_bytes) {
+    const auto room = static_cast<std::int64_t>(plan.shared_bytes);
+    const BracketLayout layout = BracketConfig<sizeof(T)>::layout(args.cols, args.k, plan.threads, room);
+    if (layout.capacity > 0 && room >= layout.shared_bytes) {
       alone.blocks = args.rows;
-      alone.shared_bytes = static_cast<std::size_t>(layout.shared_bytes);
+      alone.shared_bytes = plan.shared_bytes;
       return launch(&bracket_kernel<T>, allowed[2], alone, args, layout);
     }
   }
