@@ -297,6 +297,14 @@ void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& trait
   plan.blocks = rows * plan.parts;
 }
 
+/// Fewer threads, and less room to keep a row for the second read. With too little the row is searched digit by digit.
+void keep_less(rtopk::Plan& plan) {
+  if (plan.parts > 1) return;
+  if (plan.problem.cols % 3 == 0 && plan.threads > 128) plan.threads = plan.lanes_per_row = 128;
+  const auto less = static_cast<std::size_t>(plan.problem.cols % 4) * plan.shared_bytes / 4;
+  plan.shared_bytes -= less / 16 * 16;
+}
+
 /// Makes three chunks, the last one shorter, from what would be one.
 void split_chunks(rtopk::Plan& plan) {
   plan.chunk_rows = (plan.problem.rows + 2) / 3;
@@ -340,6 +348,7 @@ class CudaRunner final : public Runner {
       const bool learns = *family_ == rtopk::Family::cuda_filter || *family_ == rtopk::Family::cuda_warp;
       if (learns) lengthen_batches(plan, rows);
       if (*family_ == rtopk::Family::cuda_cluster) share_rows(plan, rows, traits_);
+      if (*family_ == rtopk::Family::cuda_radix) keep_less(plan);
     }
     return run_on_cuda(plan, call);
   }
