@@ -420,22 +420,6 @@ TEST(CudaPlans, ManyBlocksOfLongRowsFitIfRowsAreMany) {
   }
 }
 
-// More of a row is copied ahead where all blocks run at a time: not where clusters would need the room of a block that
-// every multiprocessor has to spare.
-TEST(CudaPlans, ClustersUseMemoryThatWouldStayEmpty) {
-  constexpr std::int64_t kMultiprocessor = std::int64_t{228} * 1024;
-  constexpr std::int64_t kSystem = 1024;
-  for (const std::int64_t rows : {32, 64, 66}) {
-    const Plan plan = plan_of(problem_of(rows, 131072, 64), kGpus[2]);
-    EXPECT_EQ(plan.family, rtopk::Family::cuda_cluster) << rtopk::to_string(plan);
-    EXPECT_GT(plan.parts, 1) << rtopk::to_string(plan);
-    const std::int64_t block = static_cast<std::int64_t>(plan.shared_bytes) + kSystem;
-    const std::int64_t of_each = (plan.blocks + kGpus[2].multiprocessors - 1) / kGpus[2].multiprocessors;
-    EXPECT_LE((of_each + 1) * block, kMultiprocessor) << rtopk::to_string(plan);
-    EXPECT_GT((of_each + 2) * block, kMultiprocessor) << rtopk::to_string(plan);
-  }
-}
-
 TEST(CudaPlans, KeepRowsInSeveralBlocksIfMuchIsSelected) {
   const Traits h200 = kGpus[2];
   for (const auto& [rows, cols, k, parts] : {std::array<std::int64_t, 4>{1, 131072, 1024, 8},

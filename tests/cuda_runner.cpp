@@ -290,9 +290,6 @@ void share_rows(rtopk::Plan& plan, std::int64_t rows, const rtopk::Traits& trait
     plan.threads = 512;
     plan.shared_bytes += kBytesOfMoreThreads;
   }
-  // One, two or four tiles more are copied ahead, if the parts have as many; else the list is longer.
-  const std::size_t more_bytes = static_cast<std::size_t>(plan.threads * 3 * 16) << plan.problem.cols / 5 % 3;
-  if (plan.problem.cols % 5 == 0 && plan.shared_bytes + more_bytes <= most_bytes) plan.shared_bytes += more_bytes;
   plan.lanes_per_row = static_cast<std::int32_t>(plan.parts) * plan.threads;
   plan.blocks = rows * plan.parts;
 }

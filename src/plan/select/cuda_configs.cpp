@@ -310,13 +310,10 @@ bool plan_cluster(const Traits& traits, bool wanted, Plan& plan) {
   plan.threads = threads;
   plan.lanes_per_row = static_cast<std::int32_t>(parts) * threads;
   plan.blocks = rows * parts;
-  // Room that would stay empty, where all blocks run at a time, goes to more tiles and a longer list (see
-  // ClusterConfig::layout). A cluster needs places close to each other: with room for one block more than there are on
-  // every multiprocessor all clusters still fit. Without it, measured, 64 rows of 131072, 4 parts, f32, times the floor:
-  // 2.5 instead of 2.1.
-  const std::int64_t at_a_time =
-      core::ceil_div(plan.blocks, std::int64_t{traits.multiprocessors}) + (parts > 1 ? 1 : 0);
-  const std::int64_t room = (shared_bytes / at_a_time - reserved) / 16 * 16;
+  // A longer list where the room would stay empty: it is pruned less often. Not in clusters, of which fewer might then
+  // fit at a time.
+  const std::int64_t at_a_time = core::ceil_div(plan.blocks, std::int64_t{traits.multiprocessors});
+  const std::int64_t room = parts > 1 ? 0 : (shared_bytes / at_a_time - reserved) / 16 * 16;
   plan.shared_bytes = static_cast<std::size_t>(std::max(room, cluster_shared_bytes(problem, parts, threads)));
   return true;
 }

@@ -75,12 +75,6 @@ inline std::int64_t cluster_list(std::int64_t rows, std::int64_t cols, std::int6
   return (std::min(wanted, std::max(cols, std::int64_t{kClusterMinRoom})) + 31) / 32 * 32;
 }
 
-/// What a block has room for in shared memory.
-struct ClusterLayout {
-  std::int32_t tiles;  ///< Of the ring.
-  std::int32_t list_capacity;
-};
-
 /// Elements of the longest part of a row. A part may begin anywhere in a vector of 16 bytes.
 constexpr std::int64_t cluster_part_cols(std::int64_t cols, std::int64_t parts, std::int64_t element_bytes) {
   const std::int64_t vector = 16 / element_bytes;
@@ -95,14 +89,11 @@ struct ClusterConfig {
   static constexpr int blocks_per_multiprocessor(bool plain) {
     return sizeof(T) == 8 ? 1 : (plain ? 1280 : 1024) / kThreads;
   }
-  // A part is copied to shared memory in a ring of tiles, ahead of its use.
+  // A part is copied to shared memory in tiles, ahead of its use.
   static constexpr int kLoads = 3;                 ///< Vectors of a thread in a tile.
   static constexpr int kTile = kThreads * kLoads;  ///< Vectors.
+  static constexpr int kTiles = 2;                 ///< One is being copied while one is searched.
   static constexpr int kTileBytes = kTile * 16;
-  static constexpr int kMinTiles = 2;  ///< One is being copied while one is searched.
-  /// If there is room: memory is busy while the sample's threshold is found, a fifth of a block's time. PartTiles can
-  /// wait for these numbers. Eight were slower than four.
-  static constexpr int kMoreTiles[3] = {3, 4, 6};
   static constexpr std::int64_t kStateBytes = sizeof(T) == 8 ? 10240 : 6784;
   /// Of a candidate: an element and its column, in arrays of their own.
   static constexpr std::int64_t kCandidateBytes = sizeof(T) + 4;
@@ -112,23 +103,15 @@ struct ClusterConfig {
   static constexpr std::int64_t tiles_at(std::int64_t capacity) {
     return kStateBytes + aligned(capacity * kCandidateBytes);
   }
-  static constexpr std::int64_t tiles_bytes(std::int64_t part_cols, int tiles) {
-    return aligned(std::max(std::int64_t{tiles} * kTileBytes, (part_cols / 32 + 1) * 6));
+  static constexpr std::int64_t tiles_bytes(std::int64_t part_cols) {
+    return aligned(std::max(std::int64_t{kTiles} * kTileBytes, (part_cols / 32 + 1) * 6));
   }
-  /// The least that a block needs.
   static constexpr std::int64_t shared_bytes(std::int64_t capacity, std::int64_t part_cols) {
-    return tiles_at(capacity) + tiles_bytes(part_cols, kMinTiles);
+    return tiles_at(capacity) + tiles_bytes(part_cols);
   }
-  /// What so much shared memory is used for: first more tiles, but not more than the part has, then a list that is
-  /// longer than `capacity`.
-  static constexpr ClusterLayout layout(std::int64_t shared_bytes, std::int64_t capacity, std::int64_t part_cols) {
-    int tiles = kMinTiles;
-    for (const int more : kMoreTiles) {
-      const bool has_them = std::int64_t{more - 1} * kTile * kVector < part_cols;
-      if (has_them && tiles_at(capacity) + tiles_bytes(part_cols, more) <= shared_bytes) tiles = more;
-    }
-    const std::int64_t of_list = shared_bytes - kStateBytes - tiles_bytes(part_cols, tiles);
-    return {tiles, static_cast<std::int32_t>(of_list / kCandidateBytes / 32 * 32)};
+  /// The capacity that so much shared memory allows.
+  static constexpr std::int64_t capacity(std::int64_t shared_bytes, std::int64_t part_cols) {
+    return (shared_bytes - kStateBytes - tiles_bytes(part_cols)) / kCandidateBytes / 32 * 32;
   }
 };
 

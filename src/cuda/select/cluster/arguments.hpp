@@ -14,7 +14,6 @@ struct ClusterArguments : SelectArguments {
   std::int32_t log_draws = 0;
   std::int32_t threshold_rank = 0;
   std::int32_t rank_if_alike = 0;
-  std::int32_t tiles = 0;  ///< See ClusterLayout.
   std::int32_t list_capacity = 0;
 };
 

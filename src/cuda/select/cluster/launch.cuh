@@ -10,11 +10,9 @@ namespace rtopk::cuda {
 template <class T, int kThreads>
 cudaError_t launch_cluster_of(const Grid& grid, ClusterArguments args, const RowRules* rules, bool stops_early) {
   static std::atomic<std::uint64_t> allowed[4];
-  const ClusterLayout layout = ClusterConfig<T, kThreads>::layout(static_cast<std::int64_t>(grid.shared_bytes),
-                                                                  cluster_list(args.rows, args.cols, args.k, sizeof(T)),
-                                                                  cluster_part_cols(args.cols, args.parts, sizeof(T)));
-  args.tiles = layout.tiles;
-  args.list_capacity = layout.list_capacity;
+  const std::int64_t part = cluster_part_cols(args.cols, args.parts, sizeof(T));
+  const auto shared_bytes = static_cast<std::int64_t>(grid.shared_bytes);
+  args.list_capacity = static_cast<std::int32_t>(ClusterConfig<T, kThreads>::capacity(shared_bytes, part));
   if (rules == nullptr) {
     return stops_early ? launch(&cluster_kernel<T, kThreads, ClusterTask::stop_early>, allowed[3], grid, args)
                        : launch(&cluster_kernel<T, kThreads, ClusterTask::select>, allowed[0], grid, args);

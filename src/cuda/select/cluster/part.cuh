@@ -60,33 +60,24 @@ class PartTiles {
   /// Between the elements at the same place of two lines, in the row and in the memory of the tiles.
   static constexpr int kLineElements = Config::kThreads * Config::kVector;
 
-  /// `number`: of the tiles that there is memory for.
-  __device__ PartTiles(const ClusterPart<T>& part, char* tiles, int number)
+  __device__ PartTiles(const ClusterPart<T>& part, char* tiles)
       : vectors_(reinterpret_cast<const char*>(part.elements + part.head) + threadIdx.x * 16),
         slots_(tiles + threadIdx.x * 16),
         first_col_(part.head + static_cast<int>(threadIdx.x) * Config::kVector),
-        whole_(part.whole),
-        number_(number) {}
+        whole_(part.whole) {}
 
   __device__ void fetch_first() const {
 #pragma unroll 1
-    for (int tile = 0; tile < number_; ++tile) fetch(tile * Config::kTile, tile * kTileBytes);
+    for (int tile = 0; tile < Config::kTiles; ++tile) fetch(tile * Config::kTile, tile * kTileBytes);
   }
   [[nodiscard]] __device__ bool has(Tile tile) const { return tile.first < whole_; }
-  /// Waits until a tile is there: until no more copies are in flight than those of the tiles after it.
-  __device__ void wait() const {
-    switch (number_) {
-      case Config::kMinTiles: return wait_for_copies<Config::kMinTiles - 1>();
-      case Config::kMoreTiles[0]: return wait_for_copies<Config::kMoreTiles[0] - 1>();
-      case Config::kMoreTiles[1]: return wait_for_copies<Config::kMoreTiles[1] - 1>();
-      default: return wait_for_copies<Config::kMoreTiles[2] - 1>();
-    }
-  }
+  /// Waits until a tile is there.
+  static __device__ void wait() { wait_for_copies<Config::kTiles - 1>(); }
   static __device__ void wait_for_all() { wait_for_copies<0>(); }
   /// Starts to copy the tile that will take the place of this one. Returns the next one.
   __device__ Tile next(Tile tile) const {
-    fetch(tile.first + number_ * Config::kTile, tile.at);
-    return {tile.first + Config::kTile, tile.at == (number_ - 1) * kTileBytes ? 0 : tile.at + kTileBytes};
+    fetch(tile.first + Config::kTiles * Config::kTile, tile.at);
+    return {tile.first + Config::kTile, tile.at == (Config::kTiles - 1) * kTileBytes ? 0 : tile.at + kTileBytes};
   }
 
   /// This thread's elements of a tile, those of its first line first.
@@ -128,7 +119,6 @@ class PartTiles {
   char* slots_;          ///< The same in shared memory.
   int first_col_;
   int whole_;
-  int number_;
 };
 
 }  // namespace rtopk::cuda

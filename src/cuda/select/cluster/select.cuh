@@ -112,10 +112,7 @@ class ClusterSelect {
   [[nodiscard]] __device__ int block() const { return static_cast<int>(blockIdx.x) & (args_.parts - 1); }
   [[nodiscard]] __device__ std::int64_t row() const { return kGeneral ? 0 : blockIdx.x >> log_of(args_.parts); }
   [[nodiscard]] __device__ char* memory_of_tiles() const { return shared_ + Config::tiles_at(args_.list_capacity); }
-  [[nodiscard]] __device__ Tiles tiles_of(const ClusterPart<T>& part) const {
-    return Tiles(part, memory_of_tiles(), args_.tiles);
-  }
-  [[nodiscard]] __device__ Tiles tiles() const { return tiles_of(state_.part); }
+  [[nodiscard]] __device__ Tiles tiles() const { return Tiles(state_.part, memory_of_tiles()); }
   [[nodiscard]] __device__ Search search() const { return Search(state_.search, args_); }
   __device__ Key key_of(T raw) const { return List::key_of(raw, args_.smallest); }
   [[nodiscard]] __device__ typename List::Candidates candidates() const {
@@ -132,7 +129,7 @@ class ClusterSelect {
     }
     const RowSample<T> sample(args_);
     sample.draw(row, state_.sample);
-    tiles_of(part).fetch_first();
+    Tiles(part, memory_of_tiles()).fetch_first();
     search().prepare();
     __syncthreads();
     if (warp_number() == 0) {
@@ -256,7 +253,7 @@ class ClusterSelect {
     int equal = 0;
 #pragma unroll 1
     while (tiles.has(tile)) {
-      tiles.wait();
+      Tiles::wait();
       const T* elements = tiles.elements(tile);
       const unsigned marks = marks_of(tiles, tile, listed);
       if constexpr (kEarly) {
@@ -360,7 +357,7 @@ class ClusterSelect {
     if (kEarly && threadIdx.x == 0) state_.list.listed = listed + min(found, most);  // where push() goes on
 #pragma unroll 1
     for (Tile tile; tiles.has(tile) && found < most; tile = tiles.next(tile)) {
-      tiles.wait();
+      Tiles::wait();
       const T* elements = tiles.elements(tile);
       if constexpr (kEarly) {  // for others there are not enough registers, and ties are rare
         const auto marks_from = [&](Key key, bool next) {
