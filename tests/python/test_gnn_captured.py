@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 from rtopk.gnn import CapturedBatchStep, Graph, MaxKGNN, NeighborSampler, SparseFeatures  # noqa: E402
+from rtopk.gnn.capture import backward  # noqa: E402
 from rtopk.gnn.captured.inputs import BatchInputs  # noqa: E402
 from rtopk.gnn.captured.sizes import BatchSizes, rounded_up  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
@@ -241,6 +242,27 @@ def test_own_edges_of_a_graph_that_is_filled_up(device):
 
 
 # ---- Gradients ----
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_gradients_are_those_of_backward(model):
+    """Bit for bit, in memory of the same order; and they add up as there."""
+    data, network = Data(), network_of(model)
+    x, y, edge_index, nodes, edges = data.batch(50)
+
+    def loss():
+        result = network(x, edge_index, num_sampled_nodes_per_hop=nodes, num_sampled_edges_per_hop=edges)
+        return F.cross_entropy(result, y)
+
+    def twice(step):
+        network.zero_grad()
+        for _ in range(2):
+            step()
+            yield from ((parameter.grad.stride(), parameter.grad.clone()) for parameter in network.parameters())
+
+    pairs = zip([*twice(lambda: backward(network, loss))], [*twice(lambda: loss().backward())], strict=True)
+    for (strides, mine), (other_strides, other) in pairs:
+        assert strides == other_strides and torch.equal(mine, other)
 
 
 def test_graphs_of_others_take_no_part():
