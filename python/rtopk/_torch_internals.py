@@ -219,3 +219,11 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 def may_have_hooks(module: torch.nn.Module) -> bool:
     """Whether a call of the module may do more than its forward()."""
     return any(getattr(module, name, True) for name in _HOOKS)
+
+
+_GRADIENT_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def gradient_hooks(tensor: torch.Tensor) -> tuple[list[Callable], list[Callable]]:
+    """What register_hook() has given a tensor, and what register_post_accumulate_grad_hook() has."""
+    return tuple([*(getattr(tensor, name, None) or {}).values()] for name in _GRADIENT_HOOKS)

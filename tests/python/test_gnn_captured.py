@@ -1,7 +1,9 @@
 """Steps on mini-batches whose sizes are rounded up, and captured on a GPU: the same as on the mini-batch itself."""
 
 import copy
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 from rtopk.gnn import CapturedBatchStep, Graph, MaxKGNN, NeighborSampler, SparseFeatures  # noqa: E402
+from rtopk.gnn.capture import backward  # noqa: E402
 from rtopk.gnn.captured.inputs import BatchInputs  # noqa: E402
 from rtopk.gnn.captured.sizes import BatchSizes, rounded_up  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
@@ -238,6 +241,81 @@ def test_own_edges_of_a_graph_that_is_filled_up(device):
         assert torch.equal(ours.t_columns[:count], theirs.t_columns)
 
 
+# ---- Gradients ----
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_gradients_are_those_of_backward(model):
+    """Bit for bit, in memory of the same order; and they add up as there."""
+    data, network = Data(), network_of(model)
+    x, y, edge_index, nodes, edges = data.batch(50)
+
+    def loss():
+        result = network(x, edge_index, num_sampled_nodes_per_hop=nodes, num_sampled_edges_per_hop=edges)
+        return F.cross_entropy(result, y)
+
+    def twice(step):
+        network.zero_grad()
+        for _ in range(2):
+            step()
+            yield from ((parameter.grad.stride(), parameter.grad.clone()) for parameter in network.parameters())
+
+    pairs = zip([*twice(lambda: backward(network, loss))], [*twice(lambda: loss().backward())], strict=True)
+    for (strides, mine), (other_strides, other) in pairs:
+        assert strides == other_strides and torch.equal(mine, other)
+
+
+def test_graphs_of_others_take_no_part():
+    """The nodes that add up gradients belong to a stream, and live as long as a graph that someone keeps."""
+    data, network = Data(), network_of("sage")
+    kept, ran = [parameter.clone() for parameter in network.parameters()], []
+    for clone in kept:
+        clone.grad_fn.next_functions[0][0].register_prehook(ran.append)
+    CapturedBatchStep(network, sgd(network))(*data.batch(50))
+    assert not ran and all(parameter.grad is not None for parameter in network.parameters())
+    sum(clone.sum() for clone in kept).backward()
+    assert len(ran) == len(kept)  # the hooks would have told
+
+
+def test_hooks_of_parameters(device):
+    data, network, seen = Data(device), network_of("sage", device), []
+    first, second = list(network.parameters())[:2]
+    first.register_hook(lambda gradient: gradient.clamp(max=0.0))
+    second.register_hook(lambda gradient: None)
+    second.register_post_accumulate_grad_hook(lambda parameter: seen.append(parameter) or parameter.grad.mul_(2))
+    step, batch = CapturedBatchStep(network, sgd(network, lr=0.0)), data.batch(200)
+    for count in range(1, 4):
+        expected = plain(network, batch)  # with the first hook, as torch.autograd.grad has it
+        expected[2] *= 2
+        close(of_step(step, batch), expected)
+        assert float(first.grad.max()) <= 0 and all(parameter is second for parameter in seen)
+        assert len(seen) == (count if device == "cpu" else min(count, 2))  # replays do without Python
+
+
+def test_a_loss_that_reads_parameters(device):
+    data, network = Data(device), network_of("sage", device)
+    parameters = list(network.parameters())
+
+    def loss(result, y, reduction):
+        penalty = sum(parameter.square().sum() for parameter in parameters)
+        penalty = penalty + sum(parameter.square().sum() for parameter in network.parameters())
+        return F.cross_entropy(result, y, reduction=reduction) + penalty
+
+    step, batch = CapturedBatchStep(network, sgd(network, lr=0.0), loss), data.batch(200)
+    for _ in range(3):
+        expected = plain(network, batch, lambda result, y: loss(result, y, "mean"))
+        close(of_step(step, batch), expected)
+
+
+def test_parameters_that_are_not_trained(device):
+    data, network = Data(device), network_of("sage", device)
+    frozen = next(network.parameters()).requires_grad_(False)
+    step, batch, before = CapturedBatchStep(network, sgd(network)), data.batch(200), frozen.clone()
+    for _ in range(3):
+        step(*batch)
+    assert frozen.grad is None and torch.equal(frozen, before)
+
+
 # ---- Errors ----
 
 
@@ -334,6 +412,108 @@ def test_captured_steps_equal_eager_ones(model, sparse, optimizer):
         torch.use_deterministic_algorithms(False)
     for mine, other in zip(*states, strict=True):
         assert torch.equal(mine, other)
+
+
+def kept_evaluation(network, batch):
+    x, y, edge_index, nodes, edges = batch
+    result = network(x, edge_index, num_sampled_nodes_per_hop=nodes, num_sampled_edges_per_hop=edges)
+    return F.cross_entropy(result, y)
+
+
+def kept_training(network, batch):
+    loss = kept_evaluation(network, batch)
+    loss.backward(retain_graph=True)
+    return loss
+
+
+def kept_clones(network, batch):
+    return [parameter.clone() for parameter in network.parameters()]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("keep", [kept_evaluation, kept_training, kept_clones])
+def test_graphs_that_are_kept_do_no_harm(keep):
+    """Their nodes are of the default stream, and captures have another one."""
+    data, first, states = Data("cuda"), network_of("sage", "cuda"), []
+    large, small = data.batch(200), data.batch(37)
+    torch.use_deterministic_algorithms(True)
+    try:
+        for keeps in (True, False):
+            network = copy.deepcopy(first)
+            step, kept, found = CapturedBatchStep(network, adam(network)), [], []
+            for batch in (large, large, small, large, small, small, large):  # each computed, captured and replayed
+                if keeps:
+                    kept.append(keep(network, batch))
+                found += of_step(step, batch)
+            assert len(step._captured) == 2
+            states.append([*found, *network.parameters()])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for mine, other in zip(*states, strict=True):
+        assert torch.equal(mine, other)
+
+
+@pytest.mark.gpu
+def test_without_memory_for_a_capture_steps_go_on():
+    """Bit for bit as if nothing had been captured, with dropout."""
+    data, first, states = Data("cuda"), network_of("sage", "cuda", dropout=0.5), []
+    large, small = data.batch(200), data.batch(37)
+
+    def loss(result, y, reduction):
+        if len(result) < 100 and torch.cuda.is_current_stream_capturing():
+            torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
+        return F.cross_entropy(result, y, reduction=reduction)
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        for max_captures in (16, 0):
+            network, found = copy.deepcopy(first), []
+            step = CapturedBatchStep(network, adam(network), loss, max_captures=max_captures)
+            torch.manual_seed(3)
+            for i, batch in enumerate((large, large, large, small, small, small, large, large)):
+                found += of_step(step, batch)
+                assert len(step._captured) == (1 if max_captures and 1 <= i < 4 else 0)
+            states.append([*found, *network.parameters(), torch.cuda.get_rng_state()])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for mine, other in zip(*states, strict=True):
+        assert torch.equal(mine, other)
+
+
+WAITING_LOSS = """
+import sys
+import torch
+import torch.nn.functional as F
+sys.path.insert(0, sys.argv[1])
+import conftest
+from rtopk.gnn import CapturedBatchStep
+from test_gnn_captured import Data, network_of, sgd
+
+def loss(result, y, reduction):
+    float(result.sum())
+    return F.cross_entropy(result, y, reduction=reduction)
+
+data, network = Data("cuda"), network_of("sage", "cuda")
+step, batch = CapturedBatchStep(network, sgd(network), loss), data.batch(50)
+step(*batch)
+before, stream = [own.detach().cpu() for own in network.parameters()], torch.cuda.current_stream()
+try:
+    step(*batch)
+except RuntimeError as error:
+    assert str(error).startswith("the training step cannot be captured as a CUDA graph: "), error
+    assert torch.cuda.current_stream() == stream
+    assert all(own.grad is None for own in network.parameters())
+    assert all(torch.equal(own.detach().cpu(), other) for own, other in zip(network.parameters(), before))
+    print("refused", flush=True)
+"""
+
+
+@pytest.mark.gpu
+def test_a_loss_that_waits_is_an_error_that_changes_nothing():
+    """In a process of its own: torch may not go on after it."""
+    line = [sys.executable, "-c", WAITING_LOSS, str(Path(__file__).parent)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert "refused" in done.stdout, done.stderr
 
 
 @pytest.mark.gpu

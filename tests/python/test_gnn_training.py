@@ -202,6 +202,22 @@ def test_captured_steps_equal_eager_ones(cora, model, baseline):
 
 
 @pytest.mark.gpu
+def test_a_graph_that_is_kept_does_not_hinder_a_capture(cora):
+    torch.use_deterministic_algorithms(True)
+    try:
+        losses = []
+        for keeps in (True, False):
+            trainer = Trainer(cora, Recipe(**BRIEF), "cuda")
+            kept = [parameter.clone() for parameter in trainer.network.parameters()] if keeps else []
+            losses.append([float(trainer.step()) for _ in range(5)])
+            assert trainer._captured is not None
+            del kept
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("baseline", [None, "dense"])
 @pytest.mark.parametrize("model", MODELS)
 def test_captured_steps_are_close_to_eager_ones_where_sums_have_any_order(cora, model, baseline):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .._inputs import check_rows
-from ..capture import CapturedStep, SharedMemory
+from ..capture import CapturedStep, SharedMemory, backward
 from ..features import SparseFeatures
 from ..graph import Graph, check_edge_index
 from ..layers import MaxKGNN
@@ -41,7 +41,8 @@ class CapturedBatchStep:
     eval() are seen, and steps are captured again; a learning rate that changes often should be a tensor. Other changes
     of the network, such as its dropout, have no effect on captured steps: make another CapturedBatchStep.
 
-    Where nothing can be captured, on a CPU or under autocast, every step is computed step by step.
+    Where nothing can be captured, on a CPU, under autocast or when the memory of a GPU does not suffice, every step is
+    computed step by step. A loss or transform that waits for the GPU is an error when it is captured.
 
     Args:
         network: what to train: not dense, its norms LayerNorm or Identity, so that rows do not depend on each other.
@@ -90,6 +91,7 @@ class CapturedBatchStep:
         self._captured: dict[tuple, _CapturedSizes] = {}
         self._seen: set[tuple] = set()  # sizes that are captured when they come again
         self._shared: SharedMemory | None = None
+        self._memory_suffices = True
 
     def __call__(
         self,
@@ -128,8 +130,14 @@ class CapturedBatchStep:
         captured = self._captured.get(key)
         if captured is not None:
             captured.inputs.fill(*batch)
-        elif key in self._seen and len(self._captured) < self.max_captures:
-            captured = self._captured[key] = self._capture(batch, sizes)
+        elif key in self._seen and len(self._captured) < self.max_captures and self._memory_suffices:
+            captured = self._capture(batch, sizes)
+            if captured is None:
+                # Without what captured steps keep, it may suffice for steps that are not.
+                self._forget_captured(settings)
+                self._memory_suffices = False
+                return self._step_by_step(batch, sizes)
+            self._captured[key] = captured
         else:
             self._seen.add(key)
             return self._step_by_step(batch, sizes)
@@ -137,21 +145,30 @@ class CapturedBatchStep:
         self._found_wrong.read()
         return loss
 
-    def _capture(self, batch: tuple, sizes: BatchSizes) -> _CapturedSizes:
+    def _capture(self, batch: tuple, sizes: BatchSizes) -> _CapturedSizes | None:
+        """None: the memory does not suffice."""
         device = batch[0].device
         if self._found_wrong is None or self._found_wrong.device != device:
             self._found_wrong = _Flag(device)
         if self._shared is None:
             self._shared = SharedMemory(device)
-        inputs = _filled(batch, sizes)
 
         def step() -> torch.Tensor:
             graphs, wrong = inputs.graphs()
             self._found_wrong.add(wrong)
             return self._train(inputs, graphs)
 
-        captured = CapturedStep(step, device, self._shared)
-        return _CapturedSizes(inputs, captured, self._parameters, [own.grad for own in self._parameters])
+        try:
+            inputs = _filled(batch, sizes)
+            captured = CapturedStep(step, device, self._shared)
+        except torch.OutOfMemoryError:
+            captured = None
+        finally:
+            gradients = [own.grad for own in self._parameters]
+            self.network.zero_grad(set_to_none=True)  # nothing has been computed yet
+        if captured is None:
+            return None
+        return _CapturedSizes(inputs, captured, self._parameters, gradients)
 
     def _step_by_step(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
         inputs = _filled(batch, sizes)
@@ -164,10 +181,9 @@ class CapturedBatchStep:
         if self.transform is not None:
             graphs = list(map(self.transform, graphs))
         self.network.zero_grad(set_to_none=True)
-        loss = inputs.mean_loss(self.loss, self.network(inputs.x(), graphs))
-        loss.backward()
+        loss = backward(self.network, lambda: inputs.mean_loss(self.loss, self.network(inputs.x(), graphs)))
         self.optimizer.step()
-        return loss.detach()
+        return loss
 
     def _settings(self) -> tuple:
         """What a captured step depends on, beside the mini-batch."""

@@ -79,12 +79,12 @@ class Trainer:
         Args:
             asked: whether to stop. An epoch of many updates asks between two of them, and then returns None.
         """
-        if not self._captures or self._eager_steps_left > 0:
+        if self._captures and self._captured is None and self._eager_steps_left <= 0:
+            self._capture()
+        if self._captured is None:
             self._eager_steps_left -= 1
             loss = self.eager_step()
         else:
-            if self._captured is None:
-                self._captured = capture.CapturedStep(self.eager_step, self.device)
             loss = self._captured()
         self.epoch += 1
         return loss
@@ -94,9 +94,8 @@ class Trainer:
         with matmul_precision(self.recipe.precision):
             self.network.train()
             self.optimizer.zero_grad(set_to_none=True)
-            loss = self.loss(self.network(self.data.features, self.data.graph))
-            loss.backward()
-            loss = self.over_ranks(loss.detach())
+            loss = capture.backward(self.network, lambda: self.loss(self.network(self.data.features, self.data.graph)))
+            loss = self.over_ranks(loss)
             self.optimizer.step()
         return loss
 
@@ -115,6 +114,12 @@ class Trainer:
     def position(self) -> str:
         """How far the training has come, in words."""
         return f"epoch {self.epoch}"
+
+    def _capture(self) -> None:
+        try:
+            self._captured = capture.CapturedStep(self.eager_step, self.device)
+        except torch.OutOfMemoryError:
+            self._captures = False  # without a capture the memory may suffice
 
     def _forget_captured(self) -> None:
         self._captured: capture.CapturedStep | None = None
