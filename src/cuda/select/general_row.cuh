@@ -94,7 +94,9 @@ struct GeneralRow : Arguments {
   template <class T>
   __device__ void found(core::KeyOf<T> kth) const {
     using Key = core::KeyOf<T>;
-    if (threadIdx.x != 0 || threshold_is != ThresholdIs::unknown || this->magnitude) return;
+    // Else the compiler reads it for all threads, beside the write of this one.
+    const auto& read_once = static_cast<const volatile ThresholdIs&>(threshold_is);
+    if (threadIdx.x != 0 || read_once != ThresholdIs::unknown || this->magnitude) return;
     const Key key = this->smallest ? static_cast<Key>(core::max_key<T> - kth) : kth;
     if (core::is_of_one_value<T>(key)) {
       threshold = core::bits_of(core::value_of<T>(key));

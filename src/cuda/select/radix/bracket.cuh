@@ -333,12 +333,15 @@ class BracketSelect {
   __device__ void count_listed(Key kth) {
 #pragma unroll 1
     for (int stretch = warp_number(); stretch <= last_; stretch += warps_of_block()) {
-      const StretchCounts counts = stretches_[stretch];
+      // By the lane that writes it: others might still read.
+      const StretchCounts counts = lane_number() == 0 ? stretches_[stretch] : StretchCounts{};
+      const int number = Warp::from_lane(counts.number, 0);
+      const int first = Warp::from_lane(counts.first, 0);
       int above = 0;
       int equal = 0;
 #pragma unroll 1
-      for (int i = lane_number(); i < counts.number; i += 32) {
-        const Key key = key_of(list_[counts.first + i]);
+      for (int i = lane_number(); i < number; i += 32) {
+        const Key key = key_of(list_[first + i]);
         above += key > kth ? 1 : 0;
         equal += key == kth ? 1 : 0;
       }
