@@ -22,11 +22,11 @@
 #include "cuda/select/cluster/part.cuh"
 #include "cuda/select/cluster/sample.cuh"
 #include "cuda/select/cluster/sums.cuh"
-#include "cuda/select/tile_marks.cuh"
 #include "cuda/select/extremes.cuh"
 #include "cuda/select/general_row.cuh"
 #include "cuda/select/part_search.cuh"
 #include "cuda/select/result_row.cuh"
+#include "cuda/select/tile_marks.cuh"
 #include "cuda/select/written_index.cuh"
 #include "plan/select/tuning_cluster.hpp"
 
