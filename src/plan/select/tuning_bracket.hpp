@@ -85,8 +85,8 @@ struct BracketConfig {
     layout.stretches_at = kStateBytes + aligned(std::max(std::int64_t{layout.capacity} * kBytes, others));
     layout.kept_at = layout.stretches_at + aligned(std::int64_t{kCountBytes} * (layout.stretches + 1));
     layout.shared_bytes = layout.kept_at;
-    layout.kept = static_cast<std::int32_t>(
-        std::clamp((room - layout.kept_at) / (kStretch * kBytes), std::int64_t{0}, std::int64_t{layout.stretches}));
+    layout.kept = static_cast<std::int32_t>(std::clamp((room - layout.kept_at) / (std::int64_t{kStretch} * kBytes),
+                                                       std::int64_t{0}, std::int64_t{layout.stretches}));
     return layout;
   }
 };
