@@ -19,7 +19,7 @@
 #include "cuda/select/element.cuh"
 #include "cuda/select/key_range.cuh"
 #include "cuda/select/part_search.cuh"
-#include "cuda/select/result_row.cuh"
+#include "cuda/select/radix/votes.cuh"
 #include "cuda/select/row_vectors.cuh"
 #include "cuda/select/row_writer.cuh"
 #include "cuda/select/tile_marks.cuh"
@@ -376,50 +376,16 @@ class BracketSelect {
   // -------------------------------------------------------------------------------------------------------------------
   // The second read. `ties` of the elements equal to the kth value are selected.
 
-  /// An element, or two of 16 bits.
-  using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  static constexpr int kPerWord = sizeof(Word) / sizeof(T);
+  using Word = VoteWord<T>;
+  using Votes = WordVotes<T>;
+  static constexpr int kPerWord = kPerVoteWord<T>;
   static constexpr int kGroups = Config::kStretch / kPerWord / 32;  ///< Words of a lane.
-
-  /// The results that most callers want. Their stores are predicated, where a compiler would branch.
-  struct UsualRow {
-    T* values;
-    std::int32_t* indices;
-
-    __device__ void write_if(unsigned chosen, int position, Word value, int index) const {
-      T* to = values + position;
-      if constexpr (sizeof(T) == 2) {
-        asm volatile(
-            "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b16 [%1], %2; @p st.global.b32 [%3], %4; }" ::"r"(
-                chosen),
-            "l"(to), "h"(static_cast<std::uint16_t>(value)), "l"(indices + position), "r"(index)
-            : "memory");
-      } else if constexpr (sizeof(T) == 4) {
-        asm volatile(
-            "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b32 [%1], %2; @p st.global.b32 [%3], %4; }" ::"r"(
-                chosen),
-            "l"(to), "r"(value), "l"(indices + position), "r"(index)
-            : "memory");
-      } else {
-        asm volatile(
-            "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b64 [%1], %2; @p st.global.b32 [%3], %4; }" ::"r"(
-                chosen),
-            "l"(to), "l"(value), "l"(indices + position), "r"(index)
-            : "memory");
-      }
-    }
-  };
-  struct AnyRow : ResultRow<T> {
-    __device__ void write_if(unsigned chosen, int position, Word value, int index) const {
-      if (chosen != 0) this->write(position, std::bit_cast<T>(static_cast<core::KeyOf<T>>(value)), index);
-    }
-  };
 
   /// The last stretches first: of these, most is still in the L2 cache.
   __device__ void write(Key kth, int ties) const {
-    const AnyRow result{{args_, number_}};
+    const AnyResults<T> result{{args_, number_}};
     const bool is_usual = result.values != nullptr && result.indices != nullptr && result.index_type == IndexType::i32;
-    const UsualRow usual{result.values, static_cast<std::int32_t*>(result.indices)};
+    const UsualResults<T> usual{result.values, static_cast<std::int32_t*>(result.indices)};
 #pragma unroll 1
     for (int stretch = last_ - warp_number(); stretch >= 0; stretch -= warps_of_block()) {
       const int later = stretch - kAhead * warps_of_block();
@@ -444,40 +410,6 @@ class BracketSelect {
     }
   }
 
-  /// Bits for those of the warp's elements that reach a threshold, the first of each word first.
-  struct Votes {
-    unsigned of[kPerWord];
-  };
-  /// `threshold.marks(x)` is x & keep ^ flip, in one instruction.
-  struct VoteThreshold {
-    typename MarkingThreshold<T>::Bound bound;
-    unsigned flip;
-    unsigned keep;
-
-    __device__ explicit VoteThreshold(const MarkingThreshold<T>& threshold)
-        : bound(threshold.bound()), flip(threshold.marks(0)), keep(flip ^ threshold.marks(~0u)) {}
-
-    __device__ Votes votes(Word word) const {
-      Votes result;
-      if constexpr (kPerWord == 2) {
-        const unsigned halves = AtMost<T>::halves(word, bound);
-        result.of[0] = (__ballot_sync(kFullWarp, (halves & 0xffffu) != 0) & keep) ^ flip;
-        result.of[1] = (__ballot_sync(kFullWarp, halves >> 16 != 0) & keep) ^ flip;
-      } else {
-        result.of[0] = (__ballot_sync(kFullWarp, std::bit_cast<T>(word) <= bound) & keep) ^ flip;
-      }
-      return result;
-    }
-  };
-  /// Of the elements before the lane's word.
-  static __device__ int before_lane(const Votes& votes) {
-    const unsigned earlier = (1u << lane_number()) - 1u;
-    int number = 0;
-#pragma unroll
-    for (int j = 0; j < kPerWord; ++j) number += __popc(votes.of[j] & earlier);
-    return number;
-  }
-
   /// Writes what reaches the edge; if `takes_some`, only the first `ties` of those equal to its key. `kWhole`: all
   /// vectors exist, and it does not take some.
   template <bool kWhole, class Results>
@@ -485,7 +417,7 @@ class BracketSelect {
                                 const Results& result) const {
     constexpr int kBatch = 8;  // words that are on their way at a time
     static_assert(kGroups % kBatch == 0);
-    const VoteThreshold threshold(marking(edge));
+    const VoteThreshold<T> threshold(marking(edge));
     const unsigned own = 1u << lane_number();
     const int first_word = (stretch - 1) * 32 * kGroups;
     const int words = whole_ * kVector / kPerWord;
@@ -510,7 +442,7 @@ class BracketSelect {
           for (int j = 0; j < kPerWord; ++j) chosen.of[j] &= there;
           if (takes_some) chosen = first_ties(loaded[i], edge.key, chosen, there, ties);
         }
-        int at = first_result + before_lane(chosen);
+        int at = first_result + votes_before_lane<T>(chosen);
 #pragma unroll
         for (int j = 0; j < kPerWord; ++j) {
           const unsigned is_chosen = chosen.of[j] & own;
@@ -527,14 +459,14 @@ class BracketSelect {
 
   /// Leaves of the elements equal to the kth value the first `ties`, and counts these down: 0 or less selects none.
   __device__ Votes first_ties(Word word, Key kth, const Votes& reach, unsigned there, int& ties) const {
-    Votes above = VoteThreshold(marking({kth, true})).votes(word);
+    Votes above = VoteThreshold<T>(marking({kth, true})).votes(word);
     Votes equal;
 #pragma unroll
     for (int j = 0; j < kPerWord; ++j) {
       above.of[j] &= there;
       equal.of[j] = reach.of[j] & ~above.of[j];
     }
-    int rank = before_lane(equal);
+    int rank = votes_before_lane<T>(equal);
     int number = 0;
     Votes chosen;
 #pragma unroll
@@ -548,7 +480,7 @@ class BracketSelect {
     return chosen;
   }
 
-  __device__ void write_end(int stretch, Key kth, int first_result, int ties, const AnyRow& result) const {
+  __device__ void write_end(int stretch, Key kth, int first_result, int ties, const AnyResults<T>& result) const {
     const End end = end_of(stretch);
     const T raw = end.exists ? row_[end.column] : T{};
     const Key key = key_of(raw);
