@@ -19,6 +19,7 @@
 #include "cuda/select/element.cuh"
 #include "cuda/select/key_range.cuh"
 #include "cuda/select/part_search.cuh"
+#include "cuda/select/radix/bracket_sample.cuh"
 #include "cuda/select/radix/votes.cuh"
 #include "cuda/select/row_vectors.cuh"
 #include "cuda/select/row_writer.cuh"
@@ -26,24 +27,6 @@
 #include "plan/select/tuning_bracket.hpp"
 
 namespace rtopk::cuda {
-
-/// At or above `key`; or, if `next`, above it.
-template <class Key>
-struct KeyEdge {
-  Key key;
-  bool next;
-
-  [[nodiscard]] __device__ bool is_reached_by(Key other) const { return next ? other > key : other >= key; }
-};
-
-/// Elements that reach `worse` but not `better`.
-template <class Key>
-struct Bracket {
-  KeyEdge<Key> worse;
-  KeyEdge<Key> better;
-  Key usual_high;  ///< Few elements exceed it.
-  bool is_tie;     ///< It has one key.
-};
 
 /// Numbers of elements of a stretch. After the search: numbers of the stretches before.
 struct StretchCounts {
@@ -56,8 +39,7 @@ struct StretchCounts {
 template <class T>
 struct BracketState {
   PartSearchMemory<WideKey<T>> search;
-  WideKey<T> of_ranks[3];
-  Bracket<WideKey<T>> bracket;
+  SampledBracket<WideKey<T>> sampled;
   int above;
   int listed;  ///< Also those that found no room.
 };
@@ -89,10 +71,10 @@ class BracketSelect {
   /// False if the sample misled: then nothing is written. Dense rows and masks are written by the caller. All threads of
   /// the block call this.
   __device__ bool run(Threshold<core::KeyOf<T>>& threshold) {
-    sample();
+    prepare();
     read();
     const int k = static_cast<int>(args_.k);
-    const Bracket<Key> bracket = state_.bracket;
+    const Bracket<Key> bracket = state_.sampled.bracket;
     const int above = state_.above;
     const int listed = state_.listed;
     if (above >= k || above + listed < k || (!bracket.is_tie && listed > layout_.capacity)) return false;
@@ -111,7 +93,6 @@ class BracketSelect {
   using Edge = KeyEdge<Key>;
   static constexpr int kVector = Vector<T>::kSize;
   static constexpr int kStretchVectors = 32 * Config::kLoads;
-  static constexpr int kSample = kBracketSample<sizeof(T)>;
   static constexpr int kAhead = 2;  ///< Stretches of a warp that are on their way.
   static constexpr Key kTop = core::max_key<T>;
 
@@ -122,79 +103,21 @@ class BracketSelect {
     return {static_cast<core::KeyOf<T>>(edge.key), edge.next, args_.smallest};
   }
 
-  // -------------------------------------------------------------------------------------------------------------------
-  // The sample.
-
-  /// One element from each of equal parts of the row, at a place that has no pattern.
-  __device__ void sample() {
-    constexpr unsigned kPart = 0x80000000u / (kSample / 2);
-    auto* keys = reinterpret_cast<Key*>(list_);
-#pragma unroll 2
-    for (int i = thread(); i < kSample; i += threads()) {
-      const auto number = static_cast<unsigned>(i);
-      const unsigned hash = (number + 1) * 0x9e3779b9u;
-      const unsigned place = number * kPart + (hash ^ hash >> 15) % kPart;
-      keys[i] = key_of(row_[__umulhi(place, static_cast<unsigned>(args_.cols))]);
-    }
+  /// Finds the bracket.
+  __device__ void prepare() {
+    const BracketSample<T> sample{args_, layout_, row_, state_.sampled, reinterpret_cast<Key*>(list_)};
+    sample.draw();
     PartSearch<Key, SearchAlone, SearchedBy::one>(state_.search, SearchAlone{1}).prepare();
     if (thread() == 0) state_.above = state_.listed = 0;
     __syncthreads();
-    const int middle = max((layout_.better_rank + layout_.worse_rank) / 2, 1);
-    const int which = warp_number();
-    if (which < 3) {
-      find_rank(keys, which, which == 0 ? max(layout_.better_rank, 1) : which == 1 ? middle : layout_.worse_rank);
-    }
-    __syncthreads();
-    if (thread() == 0 && !state_.bracket.is_tie) {
-      const bool has_better = layout_.better_rank >= 1;
-      const bool has_worse = layout_.worse_rank <= kSample;
-      state_.bracket.worse = has_worse ? Edge{state_.of_ranks[2], true} : Edge{0, false};
-      state_.bracket.better = has_better ? Edge{state_.of_ranks[0], false} : Edge{kTop, true};
-      state_.bracket.usual_high = state_.of_ranks[0];
-    }
-    __syncthreads();
-  }
-
-  /// Finds a key that `rank` keys of the sample reach; more only if some are equal. The middle rank also tells whether
-  /// many are. All lanes of a warp call this.
-  __device__ void find_rank(const Key* sample, int which, int rank) {
-    constexpr int kOfLane = kSample / 32;
-    constexpr int kTies = kOfLane;
-    Key keys[kOfLane];
-    Key low = kTop;
-    Key high = 0;
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      keys[i] = sample[i * 32 + lane_number()];
-      low = min(low, keys[i]);
-      high = max(high, keys[i]);
-    }
-    low = Warp::least(low);
-    high = Warp::greatest(high);
-    const auto reaching = [&](Key threshold) {
-      int mine[2] = {0, 0};
-#pragma unroll
-      for (int i = 0; i < kOfLane; ++i) mine[i % 2] += keys[i] >= threshold ? 1 : 0;
-      return Warp::sum(mine[0] + mine[1]);
-    };
-#pragma unroll 1
-    while (low < high) {
-      const Key next = low + (high - low) / 2 + 1;
-      const int reach = reaching(next);
-      low = reach >= rank ? next : low;
-      high = reach > rank ? high : reach == rank ? next : next - 1;
-    }
-    if (lane_number() == 0) state_.of_ranks[which] = low;
-    if (which != 1) return;
-    const bool is_tie = reaching(low) - (low == kTop ? 0 : reaching(low + 1)) >= kTies;
-    if (lane_number() == 0) state_.bracket = {{low, false}, {low, true}, low, is_tie};
+    sample.find_bracket();
   }
 
   // -------------------------------------------------------------------------------------------------------------------
   // The first read.
 
   __device__ void read() {
-    const Bracket<Key> bracket = state_.bracket;
+    const Bracket<Key> bracket = state_.sampled.bracket;
     const MarkingThreshold<T> worse = marking(bracket.worse);
     const MarkingThreshold<T> better = marking(bracket.better);
     int above = 0;
