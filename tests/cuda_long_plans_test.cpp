@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <rtopk/rtopk.hpp>
 
 #include "cuda_plans.hpp"
+#include "plan/select/tuning_bracket.hpp"
 
 namespace rtopk_test {
 namespace {
@@ -35,6 +37,27 @@ TEST(CudaPlans, GiveFewLongRowsSeveralBlocksEach) {
   EXPECT_EQ(plan_of(problem_of(64, 131072, 64), kGpus[0]).parts, 1);
   // Eight blocks would take too long for one row of this length.
   EXPECT_EQ(plan_of(problem_of(1, 1 << 27, 64), h200).family, rtopk::Family::cuda_radix);
+}
+
+// Rows are copied to the workspace a chunk at a time. A smaller one has few rows, for which more candidates are planned;
+// the list of many rows does for them, too.
+TEST(CudaPlans, ChunksOfManyRowsMayBeSmaller) {
+  Problem problem = problem_of(5768, 4362, 674);
+  problem.dtype = DType::bf16;
+  problem.element_stride = 2;
+  Plan plan;
+  ASSERT_TRUE(rtopk::make_plan(problem, kGpus[2], rtopk::Family::cuda_cluster, plan).ok());
+  ASSERT_GT(plan.chunk_rows, 2048);
+  // The plan is checked first, then the pointers.
+  const auto error_of = [](const Plan& changed) { return std::string(rtopk::run(changed, nullptr, {}).text()); };
+  for (const std::int64_t rows : {std::int64_t{2048}, std::int64_t{1}}) {
+    Plan smaller = plan;
+    smaller.chunk_rows = rows;
+    smaller.blocks = rows * plan.parts;
+    EXPECT_EQ(error_of(smaller).rfind("input is null", 0), 0u) << error_of(smaller);
+    smaller.shared_bytes -= 1024;
+    EXPECT_EQ(error_of(smaller).rfind("plan.shared_bytes is", 0), 0u) << error_of(smaller);
+  }
 }
 
 // The list of candidates gets the room that is left, but not that of another block.
@@ -122,6 +145,67 @@ TEST(CudaPlans, ReadRowsTwiceIfMuchIsSelectedFromMany) {
   narrow.dtype = rtopk::DType::f64;
   EXPECT_EQ(plan_of(narrow, h200).family, rtopk::Family::cuda_block);
   EXPECT_EQ(plan_of(problem_of(64, 100000, 25000), h200).family, rtopk::Family::cuda_block);
+}
+
+Plan radix_plan_of(const Problem& problem, const Traits& traits) {
+  Plan plan;
+  EXPECT_TRUE(rtopk::make_plan(problem, traits, rtopk::Family::cuda_radix, plan).ok());
+  return plan;
+}
+
+// As the launch decides it.
+template <int kBytes>
+bool reads_twice(const Plan& plan) {
+  const auto room = static_cast<std::int64_t>(plan.shared_bytes);
+  const Problem& problem = plan.problem;
+  const auto layout = rtopk::cuda::BracketConfig<kBytes>::layout(problem.cols, problem.k, plan.threads, room);
+  return plan.parts == 1 && rtopk::cuda::takes_bracket(plan) && layout.capacity > 0 && layout.shared_bytes <= room;
+}
+
+template <int kBytes>
+std::int64_t expect_brackets_fit(DType dtype, const Traits& traits) {
+  using Config = rtopk::cuda::BracketConfig<kBytes>;
+  std::int64_t number = 0;
+  for (std::int64_t cols = 511; cols < 5'000'000; cols += cols / 3) {
+    for (const std::int64_t divisor : {cols, cols / 30 + 1, std::int64_t{8}, std::int64_t{2}, std::int64_t{1}}) {
+      Problem problem = problem_of(4096, cols, cols / divisor);
+      problem.dtype = dtype;
+      const Plan plan = radix_plan_of(problem, traits);
+      if (!reads_twice<kBytes>(plan)) continue;
+      ++number;
+      const auto room = static_cast<std::int64_t>(plan.shared_bytes);
+      const auto layout = Config::layout(cols, problem.k, plan.threads, room);
+      EXPECT_LE(room + rtopk::cuda::kBracketStaticBytes, traits.shared_bytes_per_block) << rtopk::to_string(plan);
+      EXPECT_GE(layout.kept, 0);
+      EXPECT_LE(layout.kept, layout.stretches);
+      EXPECT_LE(layout.kept_at + std::int64_t{layout.kept} * Config::kStretch * kBytes, room) << rtopk::to_string(plan);
+      EXPECT_LE(Config::kStateBytes + std::int64_t{layout.capacity} * kBytes, layout.stretches_at);
+      EXPECT_LT(layout.better_rank, layout.worse_rank);
+    }
+  }
+  return number;
+}
+
+TEST(CudaPlans, BracketsFitOnEveryGpu) {
+  const Traits least = gpu(80, 1, 49152);  // the least that is accepted
+  for (const Traits& traits : {kGpus[0], kGpus[1], kGpus[2], kGpus[3], least}) {
+    EXPECT_GT(expect_brackets_fit<2>(DType::bf16, traits), 30);
+    EXPECT_GT(expect_brackets_fit<4>(DType::f32, traits), 30);
+    EXPECT_GT(expect_brackets_fit<8>(DType::f64, traits), 20);
+  }
+}
+
+// docs/kernels.md says so.
+TEST(CudaPlans, BracketsHaveRoomForRowsOfHundredsOfThousands) {
+  const auto takes = [](std::int64_t cols, std::int64_t k) {
+    return reads_twice<4>(radix_plan_of(problem_of(4096, cols, k), kGpus[2]));
+  };
+  EXPECT_TRUE(takes(370'000, 185'000));
+  EXPECT_FALSE(takes(380'000, 190'000));
+  EXPECT_TRUE(takes(510'000, 63'750));
+  EXPECT_FALSE(takes(520'000, 65'000));
+  EXPECT_TRUE(takes(4'000'000, 1));
+  EXPECT_FALSE(takes(4'100'000, 1));
 }
 
 }  // namespace

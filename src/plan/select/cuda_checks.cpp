@@ -53,6 +53,14 @@ Status check_chunk(const Plan& plan) {
                       static_cast<long long>(plan.chunk_rows), static_cast<long long>(std::min(rows, kMaxChunkRows)));
 }
 
+/// Shared memory that cuda_cluster needs. A smaller chunk than make_plan gave may have the list of the larger one.
+std::int64_t cluster_least_bytes(const Plan& plan) {
+  Problem many = plan.problem;
+  many.rows = kClusterManyRows + 1;
+  return std::min(cluster_shared_bytes(plan.problem, plan.parts, plan.threads),
+                  cluster_shared_bytes(many, plan.parts, plan.threads));
+}
+
 /// Checks that the config of a plan fits its family. The kernels rely on it.
 Status check_config(const Plan& plan) {
   const Problem& problem = plan.problem;
@@ -97,7 +105,7 @@ Status check_config(const Plan& plan) {
       return core::invalid("plan.threads", plan.threads, "256 or 512");
     }
     if (plan.blocks != rows * plan.parts) return core::invalid("plan.blocks", plan.blocks, "plan.parts for each row");
-    if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_shared_bytes(problem, plan.parts, plan.threads)) {
+    if (static_cast<std::int64_t>(plan.shared_bytes) < cluster_least_bytes(plan)) {
       return core::invalid("plan.shared_bytes", static_cast<std::int64_t>(plan.shared_bytes),
                            "at least what make_plan gave");
     }

@@ -10,7 +10,6 @@
 
 #include "core/sizes.hpp"
 #include "plan/select/tuning_long_rows.hpp"
-#include "plan/select/tuning_parts.hpp"
 
 namespace rtopk::cuda {
 

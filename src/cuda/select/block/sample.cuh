@@ -59,8 +59,8 @@ class RowSample {
     }
     const Key best = Warp::greatest(keys[0]);
     // The kth value is far below the best of the sample, or perhaps above: then as far as that is above the low end. Blocks
-    // that share a row would have to meet twice more: the sample has none of the k best in one row of exp(its expected
-    // rank), which is 6 here and 3 in a row of one block. Of 16 bits, bins of one key each take less than fewer meetings.
+    // that share a row would have to meet twice more where the sample has none of the k best, which is one row of
+    // exp(the number that is expected). Of 16 bits, bins of one key each take less than fewer meetings.
     constexpr int kSureRank = kShared && sizeof(T) != 2 ? 16 : 8;
     return {{low, kTop}, args.worse_rank >= kSureRank ? best : best + min(best - low, kTop - best)};
   }

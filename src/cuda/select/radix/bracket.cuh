@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/runtime/lanes.cuh"
 #include "cuda/select/arguments.hpp"
@@ -28,11 +27,11 @@
 
 namespace rtopk::cuda {
 
-/// Numbers of elements of a stretch. After the search: numbers of the stretches before.
+/// Elements of one stretch. After the search: of all stretches before it.
 struct StretchCounts {
-  int above;   ///< The bracket; later, the kth value.
-  int number;  ///< In the bracket; later, equal to the kth value.
-  int first;   ///< Of these, in the list.
+  int above;   ///< Above the bracket. After the search: above the kth value.
+  int number;  ///< In the bracket. After the search: equal to the kth value.
+  int first;   ///< Where those in the bracket begin in the list.
 };
 
 /// What the threads of a block share.
@@ -236,6 +235,7 @@ class BracketSelect {
 #pragma unroll 2
       for (int i = thread(); i < number; i += threads()) f(static_cast<Key>(directed_key(list[i], smallest)));
     }
+    // No key is known to be that of many elements.
     [[nodiscard]] static __device__ Key equal_key() { return 0; }
     [[nodiscard]] static __device__ int equal() { return 0; }
   };
@@ -435,6 +435,7 @@ __global__ void __launch_bounds__(kBracketMoreThreads)
   extern __shared__ __align__(16) char shared[];
   __shared__ BlockScratch scratch;
   __shared__ std::uint32_t totals[2][32];
+  static_assert(sizeof(scratch) + sizeof(totals) <= kBracketStaticBytes);
   char* buffer = shared + BracketConfig<sizeof(T)>::kStateBytes;
   const std::int64_t number = blockIdx.x;
   std::int32_t passes = 0;
