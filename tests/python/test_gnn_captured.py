@@ -114,6 +114,44 @@ def test_several_labels_and_a_loss_of_ones_own(device):
             close(of_step(step, batch), expected)
 
 
+def test_a_nan_label_does_not_stay(device):
+    """An earlier mini-batch's, in the rows behind the seeds of a smaller one with the same rounded sizes."""
+    data, network = Data(device, several=True), network_of("sage", device)
+    large, small = data.batch(60), data.batch(50)
+    large[1][-1] = torch.nan
+    before = copy.deepcopy(network.state_dict())
+    step = CapturedBatchStep(network, sgd(network, lr=0.0), F.mse_loss, pad=True)
+    for _ in range(3):
+        step(*large)
+    network.load_state_dict(before)
+    expected = plain(network, small, F.mse_loss)
+    close(of_step(step, small), expected)
+
+    true = [BatchSizes.of_hops(*batch[3:], 0) for batch in (large, small)]
+    inputs = BatchInputs(*large[:2], true[0].rounded())  # what a replay reads: filled twice
+    assert inputs.sizes.nodes[0] == 64
+    for batch, own in zip((large, small), true, strict=True):
+        inputs.fill(*batch[:3], own)
+    result = network(inputs.x(), inputs.graphs()[0])
+    loss = inputs.mean_loss(F.mse_loss, result)
+    close([loss.detach(), *torch.autograd.grad(loss, list(network.parameters()))], expected)
+
+
+def test_a_loss_without_a_derivative_at_zero(device):
+    """Nothing is asked of labels that are filled up."""
+    data, network = Data(device, several=True), network_of("sage", device)
+    data.labels += 1
+
+    def relative(result, y, reduction):
+        errors = ((result - y) / y).abs()
+        return errors.mean() if reduction == "mean" else errors
+
+    step, batch = CapturedBatchStep(network, sgd(network, lr=0.0), relative, pad=True), data.batch(50)
+    for _ in range(3):
+        expected = plain(network, batch, lambda result, y: relative(result, y, "mean"))
+        close(of_step(step, batch), expected)
+
+
 def test_int32_edges_and_small_types(device):
     data, network = Data(device), network_of("gcn", device)
     step = CapturedBatchStep(network, sgd(network, lr=0.0), pad=True)
