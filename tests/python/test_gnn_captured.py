@@ -353,5 +353,5 @@ def test_what_cannot_be_captured_is_refused():
     with pytest.raises(ValueError, match=r"loss gives shape \[\]; accepted: with reduction='none' a row for each"):
         step(*Data().batch(50))
     network.norms[1] = torch.nn.BatchNorm1d(32)
-    with pytest.raises(TypeError, match=r"network.norms\[1\] is BatchNorm1d; accepted: LayerNorm or Identity"):
+    with pytest.raises(TypeError, match=r"network.norms.1 is BatchNorm1d; accepted: LayerNorm or Identity"):
         CapturedBatchStep(network, sgd(network))
