@@ -30,6 +30,10 @@ def test_sizes_are_rounded_to_four_numbers_an_octave():
     assert sorted({size for size in rounded if 1024 < size <= 4096}) == [1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096]
     assert rounded == sorted(rounded) and [rounded_up(size) for size in rounded] == rounded
     assert rounded_up(0) == 64
+    counts = range((1 << 16) + 1, (1 << 17) + 1)
+    assert 1.089 < sum(rounded_up(count) / count for count in counts) / len(counts) < 1.09
+    by_logarithm = [round(2 ** (16 + i / 5000)) for i in range(5000)]
+    assert 1.095 < sum(rounded_up(count) / count for count in by_logarithm) / len(by_logarithm) < 1.096
 
 
 def test_every_hop_has_a_node_more_than_the_one_before():

@@ -35,20 +35,27 @@ class CapturedBatchStep:
     parameters have its gradients.
 
     Copying the mini-batch into the captured memory does not wait for the GPU. So edges that are none of a mini-batch
-    are an error of a later call in replayed steps, and until then change the parameters in some way.
+    are an error of a later call in replayed steps, or of :meth:`check`, which waits; and until then change the
+    parameters in some way.
 
-    Changes of the optimizer's settings and of its state's place, of the place of the parameters, and of train() or
-    eval() are seen, and steps are captured again; a learning rate that changes often should be a tensor. Other changes
-    of the network, such as its dropout, have no effect on captured steps: make another CapturedBatchStep.
+    Changes of the optimizer's options, of where its state and the parameters are, of requires_grad, and of train() or
+    eval() are seen, and steps are captured again. So an option that changes at every step leaves nothing to replay: a
+    learning rate should then be a tensor on the GPU, and OneCycleLR and CyclicLR should have cycle_momentum=False, or
+    they change betas or momentum as well. `captured` says for how many sizes a step is captured now, and `replays` how
+    many steps so far were replays. Other changes of the network, such as its dropout, have no effect on captured steps:
+    make another CapturedBatchStep.
 
     Where nothing can be captured, on a CPU, under autocast or when the memory of a GPU does not suffice, every step is
     computed step by step. A loss or transform that waits for the GPU is an error when it is captured.
 
     Args:
         network: what to train: not dense, its norms LayerNorm or Identity, so that rows do not depend on each other.
-        optimizer: on a GPU with capturable=True, or SGD.
+            Gradients are not averaged over ranks.
+        optimizer: on a GPU with capturable=True, or SGD, whose options can be no tensors on the GPU but for lr with
+            fused=True. Its parameters beside those of the network, such as one of the loss, are trained too.
         loss: a function of results, labels and reduction="none", as torch.nn.functional has them. The mean over the
-            seeds is taken of what it returns.
+            seeds is taken of what it returns: also over those with a label of -100, and without dividing by class
+            weights, unlike the mean of F.cross_entropy itself.
         max_captures: sizes that come after so many others were captured are computed step by step. All captured steps
             share their memory, and each has some for a mini-batch and for gradients.
         transform: what to make of the graph of each layer, such as
@@ -82,7 +89,6 @@ class CapturedBatchStep:
         self.max_captures = max_captures
         self.transform = transform
         self.pad = pad
-        #: How many steps were replays so far.
         self.replays = 0
         self._of_network = list(network.parameters())
         self._found_wrong: _Flag | None = None  # on a GPU, whether replayed steps have found wrong edges
