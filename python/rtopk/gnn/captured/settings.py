@@ -19,14 +19,10 @@ def settings_of(network: nn.Module, optimizer: torch.optim.Optimizer, parameters
         network.training,
         torch.are_deterministic_algorithms_enabled(),
         rounds_factors(parameters[0].device),
-        [(_place(parameter), parameter.requires_grad) for parameter in parameters],
-        [_place(value) for state in states for value in state.values() if isinstance(value, torch.Tensor)],
+        [(parameter.data_ptr(), parameter.requires_grad) for parameter in parameters],
+        [value.data_ptr() for state in states for value in state.values() if isinstance(value, torch.Tensor)],
         [(name, _option(value)) for group in groups for name, value in group.items() if name != "params"],
     )
-
-
-def _place(tensor: torch.Tensor) -> tuple:
-    return tensor.data_ptr(), tensor.dtype
 
 
 def _option(value):
@@ -35,4 +31,4 @@ def _option(value):
         return tuple(map(_option, value))
     if not isinstance(value, torch.Tensor):
         return value
-    return value.tolist() if value.is_cpu else _place(value)
+    return value.tolist() if value.is_cpu else (value.data_ptr(), value.dtype)
