@@ -225,5 +225,6 @@ _GRADIENT_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 def gradient_hooks(tensor: torch.Tensor) -> tuple[list[Callable], list[Callable]]:
-    """What register_hook() has given a tensor, and what register_post_accumulate_grad_hook() has."""
-    return tuple([*(getattr(tensor, name, None) or {}).values()] for name in _GRADIENT_HOOKS)
+    """What register_hook() has given a tensor, and what register_post_accumulate_grad_hook() has. An AttributeError in
+    a torch that keeps them elsewhere: hooks that are not seen would be left out silently."""
+    return tuple([*(getattr(tensor, name) or {}).values()] for name in _GRADIENT_HOOKS)

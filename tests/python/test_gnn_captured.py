@@ -30,6 +30,10 @@ def test_sizes_are_rounded_to_four_numbers_an_octave():
     assert sorted({size for size in rounded if 1024 < size <= 4096}) == [1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096]
     assert rounded == sorted(rounded) and [rounded_up(size) for size in rounded] == rounded
     assert rounded_up(0) == 64
+    counts = range((1 << 16) + 1, (1 << 17) + 1)
+    assert 1.089 < sum(rounded_up(count) / count for count in counts) / len(counts) < 1.09
+    by_logarithm = [round(2 ** (16 + i / 5000)) for i in range(5000)]
+    assert 1.095 < sum(rounded_up(count) / count for count in by_logarithm) / len(by_logarithm) < 1.096
 
 
 def test_every_hop_has_a_node_more_than_the_one_before():
@@ -112,6 +116,44 @@ def test_several_labels_and_a_loss_of_ones_own(device):
             batch = data.batch(seeds)
             expected = plain(network, batch, theirs)
             close(of_step(step, batch), expected)
+
+
+def test_a_nan_label_does_not_stay(device):
+    """An earlier mini-batch's, in the rows behind the seeds of a smaller one with the same rounded sizes."""
+    data, network = Data(device, several=True), network_of("sage", device)
+    large, small = data.batch(60), data.batch(50)
+    large[1][-1] = torch.nan
+    before = copy.deepcopy(network.state_dict())
+    step = CapturedBatchStep(network, sgd(network, lr=0.0), F.mse_loss, pad=True)
+    for _ in range(3):
+        step(*large)
+    network.load_state_dict(before)
+    expected = plain(network, small, F.mse_loss)
+    close(of_step(step, small), expected)
+
+    true = [BatchSizes.of_hops(*batch[3:], 0) for batch in (large, small)]
+    inputs = BatchInputs(*large[:2], true[0].rounded())  # what a replay reads: filled twice
+    assert inputs.sizes.nodes[0] == 64
+    for batch, own in zip((large, small), true, strict=True):
+        inputs.fill(*batch[:3], own)
+    result = network(inputs.x(), inputs.graphs()[0])
+    loss = inputs.mean_loss(F.mse_loss, result)
+    close([loss.detach(), *torch.autograd.grad(loss, list(network.parameters()))], expected)
+
+
+def test_a_loss_without_a_derivative_at_zero(device):
+    """Nothing is asked of labels that are filled up."""
+    data, network = Data(device, several=True), network_of("sage", device)
+    data.labels += 1
+
+    def relative(result, y, reduction):
+        errors = ((result - y) / y).abs()
+        return errors.mean() if reduction == "mean" else errors
+
+    step, batch = CapturedBatchStep(network, sgd(network, lr=0.0), relative, pad=True), data.batch(50)
+    for _ in range(3):
+        expected = plain(network, batch, lambda result, y: relative(result, y, "mean"))
+        close(of_step(step, batch), expected)
 
 
 def test_int32_edges_and_small_types(device):
@@ -315,5 +357,5 @@ def test_what_cannot_be_captured_is_refused():
     with pytest.raises(ValueError, match=r"loss gives shape \[\]; accepted: with reduction='none' a row for each"):
         step(*Data().batch(50))
     network.norms[1] = torch.nn.BatchNorm1d(32)
-    with pytest.raises(TypeError, match=r"network.norms\[1\] is BatchNorm1d; accepted: LayerNorm or Identity"):
+    with pytest.raises(TypeError, match=r"network.norms.1 is BatchNorm1d; accepted: LayerNorm or Identity"):
         CapturedBatchStep(network, sgd(network))

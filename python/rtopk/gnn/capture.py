@@ -71,8 +71,12 @@ class SharedMemory:
     there is a step that was captured with it."""
 
     def __init__(self, device: torch.device) -> None:
-        self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream(device)
+        self.renew()
+
+    def renew(self) -> None:
+        """Other memory, for steps to come: the last step that was captured with it is gone."""
+        self.pool = torch.cuda.graph_pool_handle()
 
 
 class CapturedStep:
@@ -84,7 +88,8 @@ class CapturedStep:
         shared: with other steps; None: nothing.
 
     Raises:
-        torch.OutOfMemoryError: the step can still be computed without a capture.
+        torch.OutOfMemoryError: the step can still be computed without a capture. Also where CUDA itself has too little
+            memory for the graph.
         RuntimeError: it cannot be captured. Nothing was computed. Torch may be unable to compute more: after such a
             failure it does not put back its allocator and its generator of random numbers.
     """
@@ -100,16 +105,24 @@ class CapturedStep:
             # Other threads, such as one that pins the memory of a DataLoader, may call CUDA meanwhile.
             "capture_error_mode": "thread_local",
         }
+        first = None  # what the step says, if it fails: then the end of the capture may fail, too
         # After a failure torch.cuda.graph leaves its stream the current one; the outer block does not.
         with torch.cuda.device(device), torch.cuda.stream(torch.cuda.current_stream(device)):
             try:
                 with torch.cuda.graph(self._graph, **options):
-                    self._result = step()
+                    try:
+                        self._result = step()
+                    except Exception as error:
+                        first = str(error)  # its text alone: with the error itself, all that it had computed would stay
+                        raise
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:
-                first = error.__context__ or error  # the end of a capture fails, too, if something in it has failed
-                raise RuntimeError(f"the training step cannot be captured as a CUDA graph: {first}") from error
+                # CUDA's own words, as when it makes a graph of what was captured: torch has put everything back then.
+                # Where it could not, since the capture was broken before its end, the words are others.
+                if "CUDA error: out of memory" in str(error):
+                    raise torch.OutOfMemoryError(str(error)) from error
+                raise RuntimeError(f"the training step cannot be captured as a CUDA graph: {first or error}") from error
 
     def __call__(self) -> torch.Tensor:
         """What `step` returns, in memory that later calls do not overwrite."""

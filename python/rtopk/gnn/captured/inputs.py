@@ -32,6 +32,8 @@ class BatchInputs:
         self._y = y.new_zeros(sizes.nodes[0], *y.shape[1:])
         self._edge_index = self._places.new_zeros(2, sizes.edges[-1])
         self._true = self._places.new_zeros(len(sizes.nodes) + len(sizes.edges) + 1)
+        counts = [len(sizes.nodes), len(sizes.edges), 1]
+        self._true_nodes, self._true_edges, (self._true_entries,) = self._true.split(counts)
 
     # ---- Before a step ----
 
@@ -40,7 +42,8 @@ class BatchInputs:
     ) -> None:
         """Copies a mini-batch, whose own sizes are `true`. Does not wait for a GPU."""
         # Not from memory that the host may move: that copy would wait. torch keeps pinned memory until it is copied.
-        numbers = torch.tensor([*true.nodes, *true.edges, true.entries], pin_memory=y.device.type == "cuda")
+        gpu = y.device.type == "cuda"
+        numbers = torch.tensor([*true.nodes, *true.edges, true.entries], device="cpu", pin_memory=gpu)
         self._true.copy_(numbers, non_blocking=True)
         self._rows.fill(x, true)
         self._y[: true.nodes[0]].copy_(y)
@@ -49,19 +52,18 @@ class BatchInputs:
     # ---- In a step ----
 
     def x(self) -> torch.Tensor | SparseFeatures:
-        return self._rows.filled(self._true[len(self.sizes.edges)], self._true[-1])
+        return self._rows.filled(self._true_nodes[-1], self._true_entries)
 
     def graphs(self) -> tuple[list[Graph], torch.Tensor]:
         """The graph of each layer; and whether edges are not those of a mini-batch, as :func:`graphs_of_layers` checks
         it. A layer's targets that are filled up have no edges, and its edges that are filled up belong to no row."""
         nodes, edges = self.sizes.nodes, self.sizes.edges
         hops, places = len(edges), self._places[: edges[-1]]
-        true_nodes, true_edges = self._true[: hops + 1], self._true[hops + 1 : -1]
-        absent = places >= true_edges[-1]
+        absent = places >= self._true_edges[-1]
         # Absent ones, where an earlier mini-batch may have been, lead to a node behind all.
         source, target = self._edge_index[0], self._edge_index[1].masked_fill(absent, nodes[-1])
         starts = starts_of(target, nodes[-2])
-        columns, ends = source.to(starts.dtype), true_edges.to(starts.dtype)
+        columns, ends = source.to(starts.dtype), self._true_edges.to(starts.dtype)
         graphs = [
             Graph(
                 torch.minimum(starts[: nodes[hop] + 1], ends[hop]),
@@ -71,14 +73,19 @@ class BatchInputs:
             )
             for hop in reversed(range(hops))
         ]
-        outside = ((source < 0) | (source >= true_nodes[-1])) & ~absent
+        outside = ((source < 0) | (source >= self._true_nodes[-1])) & ~absent
         falls = (target[1:] < target[:-1]).any() | (target < 0).any()
-        wrong = outside.any() | falls | (starts[true_nodes[:-1]] != ends).any()
+        wrong = outside.any() | falls | (starts[self._true_nodes[:-1]] != ends).any()
         return graphs, wrong
 
     def mean_loss(self, loss: Callable, result: torch.Tensor) -> torch.Tensor:
         """The mean over the seeds that exist."""
-        losses = loss(result, self._y, reduction="none")
+        seeds = self._true_nodes[0]
+        absent = self._places[: len(result)] >= seeds
+        # Absent rows get the first seed's label and result. Their loss has a weight of 0, but 0 times a derivative that
+        # is not finite, as of an earlier mini-batch's label, would be a NaN in gradients.
+        y, result = _first_row_where(absent, self._y), _first_row_where(absent, result)
+        losses = loss(result, y, reduction="none")
         if losses.shape[:1] != result.shape[:1]:
             raise ValueError(
                 f"loss gives shape {list(losses.shape)}; accepted: with reduction='none' a row for each of"
@@ -86,8 +93,12 @@ class BatchInputs:
             )
         if losses.dim() > 1:
             losses = losses.flatten(1).mean(1)
-        seeds = self._true[0]
-        return losses.masked_fill(self._places[: len(losses)] >= seeds, 0).sum() / seeds
+        return losses.masked_fill(absent, 0).sum() / seeds
+
+
+def _first_row_where(absent: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The rows, and the first one in the place of those that are absent, without their gradient."""
+    return torch.where(absent.view(-1, *[1] * (rows.dim() - 1)), rows[:1].detach(), rows)
 
 
 class _DenseRows:

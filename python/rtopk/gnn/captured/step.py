@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .._inputs import check_rows
 from ..capture import CapturedStep, SharedMemory, backward
 from ..features import SparseFeatures
-from ..graph import Graph, check_edge_index
+from ..graph import Graph
 from ..layers import MaxKGNN
-from ..linear import rounds_factors
+from .checks import check_batch, check_capturable, check_network
 from .inputs import BatchInputs
+from .settings import settings_of
 from .sizes import BatchSizes
 
 # What graphs_of_layers() asks of an edge_index.
@@ -35,20 +35,27 @@ class CapturedBatchStep:
     parameters have its gradients.
 
     Copying the mini-batch into the captured memory does not wait for the GPU. So edges that are none of a mini-batch
-    are an error of a later call in replayed steps, and until then change the parameters in some way.
+    are an error of a later call in replayed steps, or of :meth:`check`, which waits; and until then change the
+    parameters in some way.
 
-    Changes of the optimizer's settings and of its state's place, of the place of the parameters, and of train() or
-    eval() are seen, and steps are captured again; a learning rate that changes often should be a tensor. Other changes
-    of the network, such as its dropout, have no effect on captured steps: make another CapturedBatchStep.
+    Changes of the optimizer's options, of where its state and the parameters are, of requires_grad, and of train() or
+    eval() are seen, and steps are captured again. So an option that changes at every step leaves nothing to replay: a
+    learning rate should then be a tensor on the GPU, and OneCycleLR and CyclicLR should have cycle_momentum=False, or
+    they change betas or momentum as well. `captured` says for how many sizes a step is captured now, and `replays` how
+    many steps so far were replays. Other changes of the network, such as its dropout, have no effect on captured steps:
+    make another CapturedBatchStep.
 
     Where nothing can be captured, on a CPU, under autocast or when the memory of a GPU does not suffice, every step is
     computed step by step. A loss or transform that waits for the GPU is an error when it is captured.
 
     Args:
         network: what to train: not dense, its norms LayerNorm or Identity, so that rows do not depend on each other.
-        optimizer: on a GPU with capturable=True, or SGD.
+            Gradients are not averaged over ranks.
+        optimizer: on a GPU with capturable=True, or SGD, whose options can be no tensors on the GPU but for lr with
+            fused=True. Its parameters beside those of the network, such as one of the loss, are trained too.
         loss: a function of results, labels and reduction="none", as torch.nn.functional has them. The mean over the
-            seeds is taken of what it returns.
+            seeds is taken of what it returns: also over those with a label of -100, and without dividing by class
+            weights, unlike the mean of F.cross_entropy itself.
         max_captures: sizes that come after so many others were captured are computed step by step. All captured steps
             share their memory, and each has some for a mini-batch and for gradients.
         transform: what to make of the graph of each layer, such as
@@ -73,7 +80,7 @@ class CapturedBatchStep:
         transform: Callable[[Graph], Graph] | None = None,
         pad: bool | None = None,
     ) -> None:
-        _check_network(network)
+        check_network(network)
         if max_captures < 0:
             raise ValueError(f"max_captures is {max_captures}; accepted: 0 or more")
         self.network = network
@@ -82,16 +89,38 @@ class CapturedBatchStep:
         self.max_captures = max_captures
         self.transform = transform
         self.pad = pad
-        self._parameters = list(network.parameters())
+        self.replays = 0
+        self._of_network = list(network.parameters())
         self._found_wrong: _Flag | None = None  # on a GPU, whether replayed steps have found wrong edges
+        self._shared: SharedMemory | None = None
         self._forget_captured()
 
     def _forget_captured(self, settings: tuple | None = None) -> None:
         self._settings_captured = settings
         self._captured: dict[tuple, _CapturedSizes] = {}
         self._seen: set[tuple] = set()  # sizes that are captured when they come again
-        self._shared: SharedMemory | None = None
         self._memory_suffices = True
+        if self._shared is not None:
+            self._shared.renew()
+
+    @property
+    def captured(self) -> int:
+        """For how many sizes a step is captured now."""
+        return len(self._captured)
+
+    def check(self) -> None:
+        """Waits for the steps so far.
+
+        Raises:
+            ValueError: the edge_index of one of them was wrong, and no later call has said so.
+        """
+        if self._found_wrong is not None:
+            self._found_wrong.wait()
+            self._raise_if_found_wrong()
+
+    def _raise_if_found_wrong(self) -> None:
+        if self._found_wrong is not None and self._found_wrong.taken():
+            raise ValueError(f"edge_index of an earlier call was wrong; {_ACCEPTED_EDGES}")
 
     def __call__(
         self,
@@ -115,16 +144,16 @@ class CapturedBatchStep:
         """
         entries = x.matrices[0].values().numel() if isinstance(x, SparseFeatures) else 0
         true = BatchSizes.of_hops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop, entries)
-        self._check(x, y, edge_index, true)
+        check_batch(self.network, self._of_network[0].device, x, y, edge_index, true)
         gpu = x.device.type == "cuda"
         sizes = true.rounded() if (gpu if self.pad is None else self.pad) else true
         batch = (x, y, edge_index, true)
         if not gpu or torch.is_autocast_enabled("cuda"):
             return self._step_by_step(batch, sizes)
-        if self._found_wrong is not None and self._found_wrong.taken():
-            raise ValueError(f"edge_index of an earlier call was wrong; {_ACCEPTED_EDGES}")
+        self._raise_if_found_wrong()
         if (settings := self._settings()) != self._settings_captured:
-            _check_capturable(self.optimizer)
+            if self.max_captures > 0:
+                check_capturable(self.optimizer, x.device)
             self._forget_captured(settings)
         key = (sizes, type(x), x.dtype, y.dtype, y.shape[1:])
         captured = self._captured.get(key)
@@ -133,15 +162,17 @@ class CapturedBatchStep:
         elif key in self._seen and len(self._captured) < self.max_captures and self._memory_suffices:
             captured = self._capture(batch, sizes)
             if captured is None:
-                # Without what captured steps keep, it may suffice for steps that are not.
-                self._forget_captured(settings)
-                self._memory_suffices = False
+                self._do_without_captures()
                 return self._step_by_step(batch, sizes)
             self._captured[key] = captured
         else:
+            loss = self._step_by_step(batch, sizes)
             self._seen.add(key)
-            return self._step_by_step(batch, sizes)
+            if not self._captured:
+                self._settings_captured = self._settings()  # the optimizer's first step makes its state
+            return loss
         loss = captured.replay()
+        self.replays += 1
         self._found_wrong.read()
         return loss
 
@@ -149,81 +180,74 @@ class CapturedBatchStep:
         """None: the memory does not suffice."""
         device = batch[0].device
         if self._found_wrong is None or self._found_wrong.device != device:
-            self._found_wrong = _Flag(device)
-        if self._shared is None:
-            self._shared = SharedMemory(device)
+            self._found_wrong, self._shared = _Flag(device), SharedMemory(device)
 
         def step() -> torch.Tensor:
             graphs, wrong = inputs.graphs()
             self._found_wrong.add(wrong)
             return self._train(inputs, graphs)
 
+        parameters = self._parameters()
         try:
             inputs = _filled(batch, sizes)
             captured = CapturedStep(step, device, self._shared)
         except torch.OutOfMemoryError:
             captured = None
         finally:
-            gradients = [own.grad for own in self._parameters]
-            self.network.zero_grad(set_to_none=True)  # nothing has been computed yet
+            gradients = [own.grad for own in parameters]
+            self._forget_gradients()  # nothing has been computed yet
         if captured is None:
             return None
-        return _CapturedSizes(inputs, captured, self._parameters, gradients)
+        return _CapturedSizes(inputs, captured, parameters, gradients)
 
     def _step_by_step(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
+        try:
+            loss = self._gradients_of(batch, sizes)
+        except torch.OutOfMemoryError:
+            if not self._captured:
+                raise
+            loss = None
+        if loss is None:  # here, where the exception has let go of what it had computed
+            self._do_without_captures()
+            loss = self._gradients_of(batch, sizes)
+        self.optimizer.step()
+        return loss
+
+    def _do_without_captures(self) -> None:
+        """Without what captured steps keep, the memory may suffice for steps that are not."""
+        self._forget_captured(self._settings_captured)
+        self._memory_suffices = False
+
+    def _gradients_of(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
         inputs = _filled(batch, sizes)
         graphs, wrong = inputs.graphs()
         if bool(wrong):
             raise ValueError(f"edge_index is wrong; {_ACCEPTED_EDGES}")
-        return self._train(inputs, graphs)
+        return self._differentiate(inputs, graphs)
 
     def _train(self, inputs: BatchInputs, graphs: list[Graph]) -> torch.Tensor:
-        if self.transform is not None:
-            graphs = list(map(self.transform, graphs))
-        self.network.zero_grad(set_to_none=True)
-        loss = backward(self.network, lambda: inputs.mean_loss(self.loss, self.network(inputs.x(), graphs)))
+        loss = self._differentiate(inputs, graphs)
         self.optimizer.step()
         return loss
 
-    def _settings(self) -> tuple:
-        """What a captured step depends on, beside the mini-batch."""
-        groups = ([*group.items()] for group in self.optimizer.param_groups)
-        options = ((name, value) for group in groups for name, value in group if name != "params")
-        return (
-            self.network.training,
-            torch.are_deterministic_algorithms_enabled(),
-            rounds_factors(self._parameters[0].device),
-            id(self.optimizer.state),  # another object after load_state_dict()
-            *(parameter.data_ptr() for parameter in self._parameters),
-            # Tensors, such as a learning rate, are read by every replay.
-            *((name, id(value) if isinstance(value, torch.Tensor) else value) for name, value in options),
-        )
+    def _differentiate(self, inputs: BatchInputs, graphs: list[Graph]) -> torch.Tensor:
+        """The loss; and gradients for the parameters."""
+        if self.transform is not None:
+            graphs = list(map(self.transform, graphs))
+        self._forget_gradients()
+        return backward(self.network, lambda: inputs.mean_loss(self.loss, self.network(inputs.x(), graphs)))
 
-    def _check(self, x, y, edge_index, true: BatchSizes) -> None:
-        """What can be said about a mini-batch without reading it."""
-        device = self._parameters[0].device
-        if len(true.edges) != self.network.num_layers:
-            raise ValueError(
-                f"num_sampled_edges_per_hop has {len(true.edges)} numbers; accepted: {self.network.num_layers}, one for"
-                " each layer"
-            )
-        if not isinstance(x, (torch.Tensor, SparseFeatures)):
-            raise TypeError(f"x is {type(x).__name__}; accepted: a tensor, or SparseFeatures")
-        if not isinstance(y, torch.Tensor) or y.dim() == 0 or len(y) != true.nodes[0]:
-            given = f"has shape {list(y.shape)}" if isinstance(y, torch.Tensor) else f"is {type(y).__name__}"
-            raise ValueError(f"y {given}; accepted: {true.nodes[0]} rows, one for each seed")
-        check_edge_index(edge_index)
-        for name, tensor in (("x", x), ("y", y), ("edge_index", edge_index)):
-            if tensor.device != device:
-                raise ValueError(f"{name} is on {tensor.device}; accepted: {device}, as the parameters of the network")
-        check_rows(x, true.nodes[-1], self.network.in_channels)
-        if isinstance(x, torch.Tensor) and x.requires_grad:
-            raise ValueError("x requires a gradient; accepted: x.detach(), since a step has none for it")
-        if edge_index.shape[1] != true.edges[-1]:
-            raise ValueError(
-                f"num_sampled_edges_per_hop adds up to {true.edges[-1]}; accepted: {edge_index.shape[1]}, the edges of"
-                " edge_index"
-            )
+    def _forget_gradients(self) -> None:
+        self.network.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)  # of parameters beside the network, such as those of the loss
+
+    def _parameters(self) -> list[nn.Parameter]:
+        """Those of the network, and those that the optimizer has beside them."""
+        of_optimizer = (own for group in self.optimizer.param_groups for own in group["params"])
+        return list(dict.fromkeys([*self._of_network, *of_optimizer]))
+
+    def _settings(self) -> tuple:
+        return settings_of(self.network, self.optimizer, self._parameters())
 
 
 class _CapturedSizes(NamedTuple):
@@ -246,7 +270,7 @@ class _Flag:
 
     def __init__(self, device: torch.device) -> None:
         self._on_device = torch.zeros((), dtype=torch.bool, device=device)
-        self._on_host = torch.zeros((), dtype=torch.bool, pin_memory=True)
+        self._on_host = torch.zeros((), dtype=torch.bool, device="cpu", pin_memory=True)
 
     @property
     def device(self) -> torch.device:
@@ -258,6 +282,10 @@ class _Flag:
     def read(self) -> None:
         """Has the flag brought to the host."""
         self._on_host.copy_(self._on_device, non_blocking=True)
+
+    def wait(self) -> None:
+        """Has the host see all flags so far."""
+        torch.cuda.synchronize(self.device)
 
     def taken(self) -> bool:
         """Whether the host knows of a set flag, which is cleared then."""
@@ -273,25 +301,3 @@ def _filled(batch: tuple, sizes: BatchSizes) -> BatchInputs:
     inputs = BatchInputs(x, y, sizes)
     inputs.fill(*batch)
     return inputs
-
-
-def _check_network(network) -> None:
-    if not isinstance(network, MaxKGNN):
-        raise TypeError(f"network is {type(network).__name__}; accepted: MaxKGNN, on one rank")
-    if network.dense:
-        raise ValueError("network has dense=True; accepted: dense=False")
-    for i, norm in enumerate(network.norms):
-        if not isinstance(norm, (nn.LayerNorm, nn.Identity)):
-            raise TypeError(
-                f"network.norms[{i}] is {type(norm).__name__}; accepted: LayerNorm or Identity, whose rows do not"
-                " depend on each other"
-            )
-
-
-def _check_capturable(optimizer: torch.optim.Optimizer) -> None:
-    if type(optimizer) is torch.optim.SGD or all(group.get("capturable") for group in optimizer.param_groups):
-        return
-    raise ValueError(
-        f"optimizer is {type(optimizer).__name__} without capturable=True, whose steps cannot be captured; accepted:"
-        " capturable=True, as Adam, AdamW, RMSprop and others have it, or SGD"
-    )
