@@ -25,12 +25,12 @@ and the greatest distance of a gradient before and after. Captured steps are che
 - calls (--count-calls): what the host does in a step, by phase: operators that PyTorch's dispatcher calls, without
   views; and on a GPU kernels, and how often the host waits. On a CPU, calls that would wait for a GPU; what rtopk calls
   past the dispatcher is not counted there: 6 kernels for each layer.
-- accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches.
+- accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches, for each of
+  --real-models. PyTorch Geometric's is called with pairs, where its convolution takes them.
 """
 
 import argparse
 import copy
-import platform
 import statistics
 import sys
 import time
@@ -45,7 +45,7 @@ from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 from torch_geometric.utils import trim_to_layer
 
 from called_operators import operators
-from checkout import origin
+from checkout import cpu_model, origin
 from rtopk.gnn import CapturedBatchStep, Graph, MaxKGNN, NeighborSampler, load
 from rtopk.gnn.layers import MODELS, InputLinear
 from rtopk.gnn.rows import CompactRows, DenseMaxK, DenseRows
@@ -282,7 +282,7 @@ def captured_step_of(networks, lr):
     return lambda batch: step(batch.x, batch.y, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
 
 
-def time_steps(networks, captured_step, batches, repeats, device):
+def time_steps(networks, batches, repeats, device, captured_step=None):
     """Median ms of a step by network. They alternate."""
     optimizer, warm_up = optimizer_of(networks, device), 2  # at the second time, steps are captured
     steps = {
@@ -403,7 +403,7 @@ def measure_steps(arguments, device, facts):
         captured_step = captured_step_of(networks, 1e-4) if device.type == "cuda" else None
         if captured_step is not None:
             distances[CAPTURED] = check_captured(networks, captured_step, batches[0])
-        times = time_steps(networks, captured_step, batches, arguments.repeats, device)
+        times = time_steps(networks, batches, arguments.repeats, device, captured_step)
         theirs = min(taken for name, taken in times.items() if name.startswith("PyG"))
         facts["steps"][model] = {
             "ms": times,
@@ -422,10 +422,10 @@ def measure_steps(arguments, device, facts):
 # ---- Accuracy ----
 
 
-def trained(name, dataset, arguments, seed, device):
+def trained(model, name, dataset, arguments, seed, device):
     """The test accuracy at the end, and the median ms of a step."""
     torch.manual_seed(seed)
-    networks = networks_of("sage", dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
+    networks = networks_of(model, dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
     if name == CAPTURED:
         step = captured_step_of(networks, 3e-3)
     else:
@@ -448,35 +448,35 @@ def trained(name, dataset, arguments, seed, device):
 def measure_accuracy(arguments, device, facts):
     dataset = load(arguments.real, device=device)
     print(dataset, flush=True)
-    facts["accuracy"] = {
-        "graph": dataset.name,
-        "epochs": arguments.epochs,
-        "hidden": arguments.real_hidden,
-        "seeds": [],
+    facts["accuracy"] = {"graph": dataset.name, "epochs": arguments.epochs, "hidden": arguments.real_hidden}
+    facts["accuracy"]["models"] = {
+        model: accuracy_of(model, dataset, arguments, device) for model in arguments.real_models
     }
-    ours = ["rtopk", CAPTURED] if device.type == "cuda" else ["rtopk"]
-    entries = facts["accuracy"]["seeds"]
+
+
+def accuracy_of(model, dataset, arguments, device):
+    theirs = "PyG, trim_to_layer" if model == "gcn" else "PyG, pairs"
+    ours, entries = ["rtopk", CAPTURED] if device.type == "cuda" else ["rtopk"], []
     for seed in range(arguments.seeds):
         entry = {"seed": seed}
-        for name in ("PyG, pairs", *ours):
-            reached, step = trained(name, dataset, arguments, seed, device)
+        for name in (theirs, *ours):
+            reached, step = trained(model, name, dataset, arguments, seed, device)
             entry[name] = {"test": reached, "step_ms": step}
         entries.append(entry)
-        print(f"seed {seed}: " + ", ".join(
+        print(f"{model}, seed {seed}: " + ", ".join(
             f"{name} {of['test']:.4f} ({of['step_ms']:.1f} ms a step)" for name, of in list(entry.items())[1:]
         ), flush=True)  # fmt: skip
-    facts["accuracy"] |= beside_theirs(entries, "rtopk")
-    if CAPTURED in ours:
-        facts["accuracy"]["captured"] = beside_theirs(entries, CAPTURED)
+    facts = {"seeds": entries} | beside_theirs(entries, theirs, "rtopk")
+    return facts | ({"captured": beside_theirs(entries, theirs, CAPTURED)} if CAPTURED in ours else {})
 
 
-def beside_theirs(entries, name):
+def beside_theirs(entries, theirs, name):
     """Accuracy and steps of one of our networks beside PyTorch Geometric's, over seeds."""
-    differences = [entry[name]["test"] - entry["PyG, pairs"]["test"] for entry in entries]
+    differences = [entry[name]["test"] - entry[theirs]["test"] for entry in entries]
     return {
         "mean_difference": statistics.mean(differences),
         "standard_error": statistics.stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else None,
-        "step_ratio": statistics.median(entry["PyG, pairs"]["step_ms"] / entry[name]["step_ms"] for entry in entries),
+        "step_ratio": statistics.median(entry[theirs]["step_ms"] / entry[name]["step_ms"] for entry in entries),
     }
 
 
@@ -510,12 +510,13 @@ def table(facts):
                 f"{'':5}{layer['sources']:,} sources, {layer['targets']:,} targets, {layer['edges']:,} edges: graph"
                 f" {layer['graph_ms']:.2f} ms, layer {layer['layer_ms']:.2f} ms, forward and backward"
             )
-    if accuracy := facts.get("accuracy"):
-        for name, found in (("rtopk", accuracy), (CAPTURED, accuracy.get("captured"))):
+    accuracy = facts.get("accuracy", {"models": {}})
+    for model, cell in accuracy["models"].items():
+        for name, found in (("rtopk", cell), (CAPTURED, cell.get("captured"))):
             if found is not None:
                 error = found["standard_error"]
                 lines.append(
-                    f"{accuracy['graph']}: test accuracy, {name} less PyG: {found['mean_difference']:+.4f}"
+                    f"{accuracy['graph']}, {model}: test accuracy, {name} less PyG: {found['mean_difference']:+.4f}"
                     + (f" +- {error:.4f} (standard error)" if error is not None else "")
                     + f", step ratio {found['step_ratio']:.2f}x"
                 )
@@ -537,6 +538,7 @@ def parsed():
     parser.add_argument("--repeats", type=int, default=5 if gpu else 2, help="repetitions of every measurement")
     parser.add_argument("--count-calls", action="store_true", help="count what the host does in a step")
     parser.add_argument("--real", metavar="PATH", help="a real graph to train on, such as coauthor-physics.npz")
+    parser.add_argument("--real-models", nargs="+", choices=MODELS, default=["sage"], help="default: sage")
     parser.add_argument("--real-hidden", type=int, default=256 if gpu else 128, help="columns of the hidden rows there")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10 if gpu else 2)
@@ -551,7 +553,7 @@ def main():
         torch.set_num_threads(1)
     torch.manual_seed(0)
     facts = origin() | {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_model(),
         "threads": None if device.type == "cuda" else torch.get_num_threads(),
         "torch": torch.__version__,
         "torch_geometric": geometric_version,
