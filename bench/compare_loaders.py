@@ -13,6 +13,7 @@ Networks are trimmed by the numbers of nodes and edges of the hops; "rtopk, all 
 import argparse
 import statistics
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -159,6 +160,12 @@ def parsed():
     return parser.parse_args()
 
 
+def sampler():
+    """The package by which NeighborLoader samples, with its version."""
+    name = "pyg-lib" if typing.WITH_PYG_LIB else "torch-sparse" if typing.WITH_TORCH_SPARSE else None
+    return None if name is None else f"{name} {version(name)}"
+
+
 def main():
     arguments = parsed()
     torch.set_num_threads(1)
@@ -169,7 +176,7 @@ def main():
         "threads": 1,
         "torch": torch.__version__,
         "torch_geometric": geometric_version,
-        "sampler": "pyg-lib" if typing.WITH_PYG_LIB else "torch-sparse",
+        "sampler": sampler(),
         "graph": dataset.name,
         "settings": {name: getattr(arguments, name) for name in ("sample", "batch", "hidden", "trained_hidden", "parts",
                                                                  "clusters", "epochs", "cluster_epochs")},
