@@ -26,7 +26,8 @@ and the greatest distance of a gradient before and after. Captured steps are che
   views; and on a GPU kernels, and how often the host waits. On a CPU, calls that would wait for a GPU; what rtopk calls
   past the dispatcher is not counted there: 6 kernels for each layer.
 - accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches, for each of
-  --real-models. PyTorch Geometric's is called with pairs, where its convolution takes them.
+  --real-models. PyTorch Geometric's is called with pairs, where its convolution takes them. With --count-sizes, how
+  many mini-batches have each of the sizes to which CapturedBatchStep rounds.
 """
 
 import argparse
@@ -34,104 +35,26 @@ import copy
 import statistics
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch_geometric import __version__ as geometric_version
-from torch_geometric.nn import GCNConv, GINConv, SAGEConv
-from torch_geometric.utils import trim_to_layer
 
+from batch_networks import K_SHARE, GivenMaxK, networks_of
 from called_operators import operators
 from checkout import cpu_model, origin
-from rtopk.gnn import CapturedBatchStep, Graph, MaxKGNN, NeighborSampler, load
-from rtopk.gnn.layers import MODELS, InputLinear
-from rtopk.gnn.rows import CompactRows, DenseMaxK, DenseRows
+from rtopk.gnn import CapturedBatchStep, Graph, NeighborSampler, SparseFeatures, load
+from rtopk.gnn.captured.sizes import BatchSizes
+from rtopk.gnn.layers import MODELS
+from rtopk.gnn.rows import CompactRows
 from rtopk.gnn.training import find_device, score
 from whole_file import write_json
 
-K_SHARE = 8  # one in so many elements of a row is kept
 CAPTURED = "rtopk, captured"
 MOST_DISTANT = 5e-2  # of results that may have another kth element in a few rows of thousands: see `check_selections`
-
-# ---- The same network with PyTorch Geometric's convolutions ----
-
-
-class GeometricNetwork(nn.Module):
-    """MaxKGNN of dense rows and PyTorch Geometric's convolutions. Shares the parameters of the other."""
-
-    def __init__(self, ours: MaxKGNN, pairs: bool) -> None:
-        super().__init__()
-        self.pairs, self.model, self.dropout = pairs, ours.model, ours.dropout
-        self.input = InputLinear(ours.in_channels, ours.hidden_channels, dense=True)
-        self.input.weight, self.input.bias = ours.input.weight, ours.input.bias
-        self.maxk, self.norms, self.output = DenseMaxK(ours.k), ours.norms, nn.Linear(1, 1)
-        self.output.weight, self.output.bias = ours.output.weight, ours.output.bias
-        self.convolutions = nn.ModuleList(map(self._convolution, ours.convolutions))
-        self.linears = nn.ModuleList(getattr(conv, "linear", nn.Identity()) for conv in ours.convolutions)
-
-    def _convolution(self, ours) -> nn.Module:
-        columns = ours.in_channels
-        if self.model == "sage":
-            conv = SAGEConv(columns, columns)
-            conv.lin_l, conv.lin_r = ours.neighbours, ours.own
-            return conv
-        if self.model == "gcn":
-            conv = GCNConv(columns, columns)
-            conv.lin, conv.bias = nn.Identity(), ours.bias
-            return conv
-        conv = GINConv(nn.Identity(), train_eps=True)
-        conv.eps = ours.epsilon
-        return conv
-
-    def forward(self, x, edge_index, nodes: list[int], edges: list[int]):
-        x = self.input(x)
-        if self.model != "sage":
-            x = x.relu()
-        for i, (conv, linear, norm) in enumerate(zip(self.convolutions, self.linears, self.norms, strict=True)):
-            x, edge_index, _ = trim_to_layer(i, nodes, edges, x, edge_index)
-            rows = F.dropout(self.maxk(linear(x)).rows, self.dropout, self.training)
-            if self.pairs:
-                x = norm(conv((rows, rows[: sum(nodes[: len(nodes) - 1 - i])]), edge_index))
-                nodes = [*nodes[: len(nodes) - 1 - i], *[0] * (i + 1)]  # those rows are gone already
-            else:
-                x = norm(conv(rows, edge_index))
-        return self.output(x)[: nodes[0]]
-
-
-class GivenMaxK(nn.Module):
-    """MaxK with selections that are given: a mask for each call."""
-
-    def __init__(self, masks) -> None:
-        super().__init__()
-        self.masks = iter(masks)
-
-    def forward(self, x):
-        return DenseRows(x * next(self.masks))
-
-
-def networks_of(model: str, dataset, hidden: int, layers: int, dropout: float, device) -> dict:
-    """Networks by name, each a function of a mini-batch; and their common parameters."""
-    ours = MaxKGNN(
-        model, dataset.features.shape[1], hidden, dataset.classes, num_layers=layers, k=hidden // K_SHARE,
-        dropout=dropout,
-    ).to(device)  # fmt: skip
-    trimmed, paired = (GeometricNetwork(ours, pairs).to(device) for pairs in (False, True))
-
-    def of_ours(batch):
-        hops = {"num_sampled_nodes_per_hop": batch.nodes_per_hop, "num_sampled_edges_per_hop": batch.edges_per_hop}
-        return ours(batch.x, batch.edge_index, **hops)
-
-    def of_theirs(network):
-        return lambda batch: network(batch.x, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
-
-    calls = {"PyG, trim_to_layer": of_theirs(trimmed)}
-    if model != "gcn":
-        calls["PyG, pairs"] = of_theirs(paired)
-    calls |= {"rtopk": of_ours, "rtopk, graphs given": lambda batch: ours(batch.x, batch.sampled.graphs())}
-    return {"ours": ours, "trimmed": trimmed, "paired": paired, "calls": calls}
 
 
 class Batch:
@@ -422,6 +345,33 @@ def measure_steps(arguments, device, facts):
 # ---- Accuracy ----
 
 
+def mini_batches(dataset, arguments, seed, device):
+    """Those of all epochs."""
+    sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
+    order = torch.Generator().manual_seed(seed)
+    for _ in range(arguments.epochs):
+        train = dataset.train[torch.randperm(len(dataset.train), generator=order).to(device)]
+        for seeds in train.split(arguments.batch):
+            yield Batch(sampler.sample(seeds, generator), dataset, seeds)
+
+
+def count_sizes(dataset, arguments, device):
+    """For each seed, how many mini-batches have each of the sizes that CapturedBatchStep rounds to."""
+    counts = []
+    for seed in range(arguments.seeds):
+        sizes = Counter(rounded_sizes(batch) for batch in mini_batches(dataset, arguments, seed, device))
+        counts.append(sorted(sizes.values(), reverse=True))
+        # The first one of each size is computed step by step.
+        print(f"seed {seed}: {sum(counts[-1])} mini-batches of {len(counts[-1])} sizes, {sum(counts[-1]) - len(sizes)}"
+              f" captured: {counts[-1]}", flush=True)  # fmt: skip
+    return counts
+
+
+def rounded_sizes(batch):
+    entries = batch.x.matrices[0].values().numel() if isinstance(batch.x, SparseFeatures) else 0
+    return BatchSizes.of_hops(batch.nodes_per_hop, batch.edges_per_hop, entries).rounded()
+
+
 def trained(model, name, dataset, arguments, seed, device):
     """The test accuracy at the end, and the median ms of a step."""
     torch.manual_seed(seed)
@@ -431,15 +381,12 @@ def trained(model, name, dataset, arguments, seed, device):
     else:
         optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3, fused=device.type == "cuda")
         step = lambda batch: step_of(networks["calls"][name], optimizer, batch)()  # noqa: E731
-    sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
-    order, times = torch.Generator().manual_seed(seed), []
-    for _ in range(arguments.epochs):
-        train = dataset.train[torch.randperm(len(dataset.train), generator=order).to(device)]
-        for seeds in train.split(arguments.batch):
-            batch = Batch(sampler.sample(seeds, generator), dataset, seeds)
-            for module in ("ours", "trimmed", "paired"):
-                networks[module].train()
-            times.append(seconds(lambda batch=batch: step(batch), device)[0] * 1e3)
+    for module in ("ours", "trimmed", "paired"):
+        networks[module].train()
+    times = [
+        seconds(lambda batch=batch: step(batch), device)[0] * 1e3
+        for batch in mini_batches(dataset, arguments, seed, device)
+    ]
     with torch.no_grad():  # one way of scoring for all: the parameters are the same
         result = networks["ours"].eval()(dataset.features, dataset.graph)
     return float(score(result[dataset.test], dataset.labels[dataset.test])), statistics.median(times)
@@ -449,6 +396,8 @@ def measure_accuracy(arguments, device, facts):
     dataset = load(arguments.real, device=device)
     print(dataset, flush=True)
     facts["accuracy"] = {"graph": dataset.name, "epochs": arguments.epochs, "hidden": arguments.real_hidden}
+    if arguments.count_sizes:
+        facts["accuracy"]["mini_batches_by_size"] = count_sizes(dataset, arguments, device)
     facts["accuracy"]["models"] = {
         model: accuracy_of(model, dataset, arguments, device) for model in arguments.real_models
     }
@@ -538,7 +487,12 @@ def parsed():
     parser.add_argument("--repeats", type=int, default=5 if gpu else 2, help="repetitions of every measurement")
     parser.add_argument("--count-calls", action="store_true", help="count what the host does in a step")
     parser.add_argument("--real", metavar="PATH", help="a real graph to train on, such as coauthor-physics.npz")
-    parser.add_argument("--real-models", nargs="+", choices=MODELS, default=["sage"], help="default: sage")
+    parser.add_argument(
+        "--real-models", nargs="*", choices=MODELS, default=["sage"], help="to train; default: sage; none: no training"
+    )
+    parser.add_argument(
+        "--count-sizes", action="store_true", help="count the rounded sizes of the real graph's batches"
+    )
     parser.add_argument("--real-hidden", type=int, default=256 if gpu else 128, help="columns of the hidden rows there")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10 if gpu else 2)

@@ -23,8 +23,9 @@ from torch_geometric import typing
 from torch_geometric.data import Data
 from torch_geometric.loader import ClusterData, ClusterLoader, NeighborLoader
 
+from batch_networks import GeometricNetwork, networks_of
 from checkout import origin
-from compare_batches import GeometricNetwork, check, check_selections, networks_of, seconds, step_of, time_steps
+from compare_batches import check, check_selections, seconds, step_of, time_steps
 from rtopk.gnn import hops_of, load
 from rtopk.gnn.layers import MODELS
 from rtopk.gnn.training import score

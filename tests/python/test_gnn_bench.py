@@ -40,9 +40,10 @@ def results_of(monkeypatch, tmp_path):
 def test_compare_batches(results_of):
     facts = results_of(
         compare_batches, "--scale", 0.002, "--batches", 1, "--count-calls", "--device", "cpu",
-        "--real", CORA, "--real-models", *MODELS, "--real-hidden", 32, "--seeds", 2,
+        "--real", CORA, "--real-models", *MODELS, "--real-hidden", 32, "--seeds", 2, "--count-sizes",
     )  # fmt: skip
     assert list(facts["steps"]) == list(facts["layers"]) == list(facts["accuracy"]["models"]) == list(MODELS)
+    assert [sum(counts) for counts in facts["accuracy"]["mini_batches_by_size"]] == [14, 14]
     for model, cell in facts["accuracy"]["models"].items():
         theirs = "PyG, trim_to_layer" if model == "gcn" else "PyG, pairs"
         assert [list(entry) for entry in cell["seeds"]] == [["seed", theirs, "rtopk"]] * 2

@@ -26,7 +26,7 @@ from test_gnn_batches import close, gradients, random_parameters  # noqa: E402
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
-from compare_batches import GeometricNetwork  # noqa: E402
+from batch_networks import GeometricNetwork  # noqa: E402
 
 NODES, COLS, OUT, K, CLASSES = 300, 24, 16, 5, 4
 
