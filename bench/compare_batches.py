@@ -25,113 +25,36 @@ and the greatest distance of a gradient before and after. Captured steps are che
 - calls (--count-calls): what the host does in a step, by phase: operators that PyTorch's dispatcher calls, without
   views; and on a GPU kernels, and how often the host waits. On a CPU, calls that would wait for a GPU; what rtopk calls
   past the dispatcher is not counted there: 6 kernels for each layer.
-- accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches.
+- accuracy: both networks trained on a real graph (--real), over seeds, on the same mini-batches, for each of
+  --real-models. PyTorch Geometric's is called with pairs, where its convolution takes them. With --count-sizes, how
+  many mini-batches have each of the sizes to which CapturedBatchStep rounds.
 """
 
 import argparse
 import copy
-import platform
 import statistics
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch_geometric import __version__ as geometric_version
-from torch_geometric.nn import GCNConv, GINConv, SAGEConv
-from torch_geometric.utils import trim_to_layer
 
+from batch_networks import K_SHARE, GivenMaxK, networks_of
 from called_operators import operators
-from checkout import origin
-from rtopk.gnn import CapturedBatchStep, Graph, MaxKGNN, NeighborSampler, load
-from rtopk.gnn.layers import MODELS, InputLinear
-from rtopk.gnn.rows import CompactRows, DenseMaxK, DenseRows
+from checkout import cpu_model, origin
+from rtopk.gnn import CapturedBatchStep, Graph, NeighborSampler, SparseFeatures, load
+from rtopk.gnn.captured.sizes import BatchSizes
+from rtopk.gnn.layers import MODELS
+from rtopk.gnn.rows import CompactRows
 from rtopk.gnn.training import find_device, score
 from whole_file import write_json
 
-K_SHARE = 8  # one in so many elements of a row is kept
 CAPTURED = "rtopk, captured"
 MOST_DISTANT = 5e-2  # of results that may have another kth element in a few rows of thousands: see `check_selections`
-
-# ---- The same network with PyTorch Geometric's convolutions ----
-
-
-class GeometricNetwork(nn.Module):
-    """MaxKGNN of dense rows and PyTorch Geometric's convolutions. Shares the parameters of the other."""
-
-    def __init__(self, ours: MaxKGNN, pairs: bool) -> None:
-        super().__init__()
-        self.pairs, self.model, self.dropout = pairs, ours.model, ours.dropout
-        self.input = InputLinear(ours.in_channels, ours.hidden_channels, dense=True)
-        self.input.weight, self.input.bias = ours.input.weight, ours.input.bias
-        self.maxk, self.norms, self.output = DenseMaxK(ours.k), ours.norms, nn.Linear(1, 1)
-        self.output.weight, self.output.bias = ours.output.weight, ours.output.bias
-        self.convolutions = nn.ModuleList(map(self._convolution, ours.convolutions))
-        self.linears = nn.ModuleList(getattr(conv, "linear", nn.Identity()) for conv in ours.convolutions)
-
-    def _convolution(self, ours) -> nn.Module:
-        columns = ours.in_channels
-        if self.model == "sage":
-            conv = SAGEConv(columns, columns)
-            conv.lin_l, conv.lin_r = ours.neighbours, ours.own
-            return conv
-        if self.model == "gcn":
-            conv = GCNConv(columns, columns)
-            conv.lin, conv.bias = nn.Identity(), ours.bias
-            return conv
-        conv = GINConv(nn.Identity(), train_eps=True)
-        conv.eps = ours.epsilon
-        return conv
-
-    def forward(self, x, edge_index, nodes: list[int], edges: list[int]):
-        x = self.input(x)
-        if self.model != "sage":
-            x = x.relu()
-        for i, (conv, linear, norm) in enumerate(zip(self.convolutions, self.linears, self.norms, strict=True)):
-            x, edge_index, _ = trim_to_layer(i, nodes, edges, x, edge_index)
-            rows = F.dropout(self.maxk(linear(x)).rows, self.dropout, self.training)
-            if self.pairs:
-                x = norm(conv((rows, rows[: sum(nodes[: len(nodes) - 1 - i])]), edge_index))
-                nodes = [*nodes[: len(nodes) - 1 - i], *[0] * (i + 1)]  # those rows are gone already
-            else:
-                x = norm(conv(rows, edge_index))
-        return self.output(x)[: nodes[0]]
-
-
-class GivenMaxK(nn.Module):
-    """MaxK with selections that are given: a mask for each call."""
-
-    def __init__(self, masks) -> None:
-        super().__init__()
-        self.masks = iter(masks)
-
-    def forward(self, x):
-        return DenseRows(x * next(self.masks))
-
-
-def networks_of(model: str, dataset, hidden: int, layers: int, dropout: float, device) -> dict:
-    """Networks by name, each a function of a mini-batch; and their common parameters."""
-    ours = MaxKGNN(
-        model, dataset.features.shape[1], hidden, dataset.classes, num_layers=layers, k=hidden // K_SHARE,
-        dropout=dropout,
-    ).to(device)  # fmt: skip
-    trimmed, paired = (GeometricNetwork(ours, pairs).to(device) for pairs in (False, True))
-
-    def of_ours(batch):
-        hops = {"num_sampled_nodes_per_hop": batch.nodes_per_hop, "num_sampled_edges_per_hop": batch.edges_per_hop}
-        return ours(batch.x, batch.edge_index, **hops)
-
-    def of_theirs(network):
-        return lambda batch: network(batch.x, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
-
-    calls = {"PyG, trim_to_layer": of_theirs(trimmed)}
-    if model != "gcn":
-        calls["PyG, pairs"] = of_theirs(paired)
-    calls |= {"rtopk": of_ours, "rtopk, graphs given": lambda batch: ours(batch.x, batch.sampled.graphs())}
-    return {"ours": ours, "trimmed": trimmed, "paired": paired, "calls": calls}
 
 
 class Batch:
@@ -282,7 +205,7 @@ def captured_step_of(networks, lr):
     return lambda batch: step(batch.x, batch.y, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
 
 
-def time_steps(networks, captured_step, batches, repeats, device):
+def time_steps(networks, batches, repeats, device, captured_step=None):
     """Median ms of a step by network. They alternate."""
     optimizer, warm_up = optimizer_of(networks, device), 2  # at the second time, steps are captured
     steps = {
@@ -403,7 +326,7 @@ def measure_steps(arguments, device, facts):
         captured_step = captured_step_of(networks, 1e-4) if device.type == "cuda" else None
         if captured_step is not None:
             distances[CAPTURED] = check_captured(networks, captured_step, batches[0])
-        times = time_steps(networks, captured_step, batches, arguments.repeats, device)
+        times = time_steps(networks, batches, arguments.repeats, device, captured_step)
         theirs = min(taken for name, taken in times.items() if name.startswith("PyG"))
         facts["steps"][model] = {
             "ms": times,
@@ -422,24 +345,48 @@ def measure_steps(arguments, device, facts):
 # ---- Accuracy ----
 
 
-def trained(name, dataset, arguments, seed, device):
+def mini_batches(dataset, arguments, seed, device):
+    """Those of all epochs."""
+    sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
+    order = torch.Generator().manual_seed(seed)
+    for _ in range(arguments.epochs):
+        train = dataset.train[torch.randperm(len(dataset.train), generator=order).to(device)]
+        for seeds in train.split(arguments.batch):
+            yield Batch(sampler.sample(seeds, generator), dataset, seeds)
+
+
+def count_sizes(dataset, arguments, device):
+    """For each seed, how many mini-batches have each of the sizes that CapturedBatchStep rounds to."""
+    counts = []
+    for seed in range(arguments.seeds):
+        sizes = Counter(rounded_sizes(batch) for batch in mini_batches(dataset, arguments, seed, device))
+        counts.append(sorted(sizes.values(), reverse=True))
+        # The first one of each size is computed step by step.
+        print(f"seed {seed}: {sum(counts[-1])} mini-batches of {len(counts[-1])} sizes, {sum(counts[-1]) - len(sizes)}"
+              f" captured: {counts[-1]}", flush=True)  # fmt: skip
+    return counts
+
+
+def rounded_sizes(batch):
+    entries = batch.x.matrices[0].values().numel() if isinstance(batch.x, SparseFeatures) else 0
+    return BatchSizes.of_hops(batch.nodes_per_hop, batch.edges_per_hop, entries).rounded()
+
+
+def trained(model, name, dataset, arguments, seed, device):
     """The test accuracy at the end, and the median ms of a step."""
     torch.manual_seed(seed)
-    networks = networks_of("sage", dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
+    networks = networks_of(model, dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
     if name == CAPTURED:
         step = captured_step_of(networks, 3e-3)
     else:
         optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3, fused=device.type == "cuda")
         step = lambda batch: step_of(networks["calls"][name], optimizer, batch)()  # noqa: E731
-    sampler, generator = NeighborSampler(dataset.graph, arguments.sample), torch.Generator(device).manual_seed(seed)
-    order, times = torch.Generator().manual_seed(seed), []
-    for _ in range(arguments.epochs):
-        train = dataset.train[torch.randperm(len(dataset.train), generator=order).to(device)]
-        for seeds in train.split(arguments.batch):
-            batch = Batch(sampler.sample(seeds, generator), dataset, seeds)
-            for module in ("ours", "trimmed", "paired"):
-                networks[module].train()
-            times.append(seconds(lambda batch=batch: step(batch), device)[0] * 1e3)
+    for module in ("ours", "trimmed", "paired"):
+        networks[module].train()
+    times = [
+        seconds(lambda batch=batch: step(batch), device)[0] * 1e3
+        for batch in mini_batches(dataset, arguments, seed, device)
+    ]
     with torch.no_grad():  # one way of scoring for all: the parameters are the same
         result = networks["ours"].eval()(dataset.features, dataset.graph)
     return float(score(result[dataset.test], dataset.labels[dataset.test])), statistics.median(times)
@@ -448,35 +395,37 @@ def trained(name, dataset, arguments, seed, device):
 def measure_accuracy(arguments, device, facts):
     dataset = load(arguments.real, device=device)
     print(dataset, flush=True)
-    facts["accuracy"] = {
-        "graph": dataset.name,
-        "epochs": arguments.epochs,
-        "hidden": arguments.real_hidden,
-        "seeds": [],
+    facts["accuracy"] = {"graph": dataset.name, "epochs": arguments.epochs, "hidden": arguments.real_hidden}
+    if arguments.count_sizes:
+        facts["accuracy"]["mini_batches_by_size"] = count_sizes(dataset, arguments, device)
+    facts["accuracy"]["models"] = {
+        model: accuracy_of(model, dataset, arguments, device) for model in arguments.real_models
     }
-    ours = ["rtopk", CAPTURED] if device.type == "cuda" else ["rtopk"]
-    entries = facts["accuracy"]["seeds"]
+
+
+def accuracy_of(model, dataset, arguments, device):
+    theirs = "PyG, trim_to_layer" if model == "gcn" else "PyG, pairs"
+    ours, entries = ["rtopk", CAPTURED] if device.type == "cuda" else ["rtopk"], []
     for seed in range(arguments.seeds):
         entry = {"seed": seed}
-        for name in ("PyG, pairs", *ours):
-            reached, step = trained(name, dataset, arguments, seed, device)
+        for name in (theirs, *ours):
+            reached, step = trained(model, name, dataset, arguments, seed, device)
             entry[name] = {"test": reached, "step_ms": step}
         entries.append(entry)
-        print(f"seed {seed}: " + ", ".join(
+        print(f"{model}, seed {seed}: " + ", ".join(
             f"{name} {of['test']:.4f} ({of['step_ms']:.1f} ms a step)" for name, of in list(entry.items())[1:]
         ), flush=True)  # fmt: skip
-    facts["accuracy"] |= beside_theirs(entries, "rtopk")
-    if CAPTURED in ours:
-        facts["accuracy"]["captured"] = beside_theirs(entries, CAPTURED)
+    facts = {"seeds": entries} | beside_theirs(entries, theirs, "rtopk")
+    return facts | ({"captured": beside_theirs(entries, theirs, CAPTURED)} if CAPTURED in ours else {})
 
 
-def beside_theirs(entries, name):
+def beside_theirs(entries, theirs, name):
     """Accuracy and steps of one of our networks beside PyTorch Geometric's, over seeds."""
-    differences = [entry[name]["test"] - entry["PyG, pairs"]["test"] for entry in entries]
+    differences = [entry[name]["test"] - entry[theirs]["test"] for entry in entries]
     return {
         "mean_difference": statistics.mean(differences),
         "standard_error": statistics.stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else None,
-        "step_ratio": statistics.median(entry["PyG, pairs"]["step_ms"] / entry[name]["step_ms"] for entry in entries),
+        "step_ratio": statistics.median(entry[theirs]["step_ms"] / entry[name]["step_ms"] for entry in entries),
     }
 
 
@@ -510,12 +459,13 @@ def table(facts):
                 f"{'':5}{layer['sources']:,} sources, {layer['targets']:,} targets, {layer['edges']:,} edges: graph"
                 f" {layer['graph_ms']:.2f} ms, layer {layer['layer_ms']:.2f} ms, forward and backward"
             )
-    if accuracy := facts.get("accuracy"):
-        for name, found in (("rtopk", accuracy), (CAPTURED, accuracy.get("captured"))):
+    accuracy = facts.get("accuracy", {"models": {}})
+    for model, cell in accuracy["models"].items():
+        for name, found in (("rtopk", cell), (CAPTURED, cell.get("captured"))):
             if found is not None:
                 error = found["standard_error"]
                 lines.append(
-                    f"{accuracy['graph']}: test accuracy, {name} less PyG: {found['mean_difference']:+.4f}"
+                    f"{accuracy['graph']}, {model}: test accuracy, {name} less PyG: {found['mean_difference']:+.4f}"
                     + (f" +- {error:.4f} (standard error)" if error is not None else "")
                     + f", step ratio {found['step_ratio']:.2f}x"
                 )
@@ -537,6 +487,12 @@ def parsed():
     parser.add_argument("--repeats", type=int, default=5 if gpu else 2, help="repetitions of every measurement")
     parser.add_argument("--count-calls", action="store_true", help="count what the host does in a step")
     parser.add_argument("--real", metavar="PATH", help="a real graph to train on, such as coauthor-physics.npz")
+    parser.add_argument(
+        "--real-models", nargs="*", choices=MODELS, default=["sage"], help="to train; default: sage; none: no training"
+    )
+    parser.add_argument(
+        "--count-sizes", action="store_true", help="count the rounded sizes of the real graph's batches"
+    )
     parser.add_argument("--real-hidden", type=int, default=256 if gpu else 128, help="columns of the hidden rows there")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10 if gpu else 2)
@@ -551,7 +507,7 @@ def main():
         torch.set_num_threads(1)
     torch.manual_seed(0)
     facts = origin() | {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_model(),
         "threads": None if device.type == "cuda" else torch.get_num_threads(),
         "torch": torch.__version__,
         "torch_geometric": geometric_version,

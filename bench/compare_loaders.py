@@ -13,6 +13,7 @@ Networks are trimmed by the numbers of nodes and edges of the hops; "rtopk, all 
 import argparse
 import statistics
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -22,8 +23,9 @@ from torch_geometric import typing
 from torch_geometric.data import Data
 from torch_geometric.loader import ClusterData, ClusterLoader, NeighborLoader
 
+from batch_networks import GeometricNetwork, networks_of
 from checkout import origin
-from compare_batches import GeometricNetwork, check, check_selections, networks_of, seconds, step_of, time_steps
+from compare_batches import check, check_selections, seconds, step_of, time_steps
 from rtopk.gnn import hops_of, load
 from rtopk.gnn.layers import MODELS
 from rtopk.gnn.training import score
@@ -159,6 +161,12 @@ def parsed():
     return parser.parse_args()
 
 
+def sampler():
+    """The package by which NeighborLoader samples, with its version."""
+    name = "pyg-lib" if typing.WITH_PYG_LIB else "torch-sparse" if typing.WITH_TORCH_SPARSE else None
+    return None if name is None else f"{name} {version(name)}"
+
+
 def main():
     arguments = parsed()
     torch.set_num_threads(1)
@@ -169,7 +177,7 @@ def main():
         "threads": 1,
         "torch": torch.__version__,
         "torch_geometric": geometric_version,
-        "sampler": "pyg-lib" if typing.WITH_PYG_LIB else "torch-sparse",
+        "sampler": sampler(),
         "graph": dataset.name,
         "settings": {name: getattr(arguments, name) for name in ("sample", "batch", "hidden", "trained_hidden", "parts",
                                                                  "clusters", "epochs", "cluster_epochs")},

@@ -1,5 +1,5 @@
-"""Run by two ranks: training by sampled neighbourhoods, from Python and from the command line. With a second argument,
-a training in whose second epoch rank 1 is killed."""
+"""Run by two ranks: training by sampled neighbourhoods, from Python and from the command line. Run by four: from Python
+alone. With a second argument, a training in whose second epoch rank 1 is killed."""
 
 import contextlib
 import hashlib
@@ -21,7 +21,7 @@ from rtopk.gnn.parts import joined
 from rtopk.gnn.recipe import Recipe
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
-ALL_NEIGHBOURS = {"model": "sage", "hidden": 16, "k": 4, "layers": 2, "dropout": 0.0, "sample": "-1,-1", "lr": 1e-2}
+ALL_NEIGHBOURS = {"hidden": 16, "k": 4, "layers": 2, "dropout": 0.0, "sample": "-1,-1", "lr": 1e-2}
 OPTIONS = ["train", "--graph", CORA, "--model", "gin", "--hidden", "16", "--k", "4", "--layers", "2", "--device", "cpu"]
 OPTIONS += ["--sample", "5,3", "--deterministic"]
 
@@ -33,17 +33,21 @@ def bits(network):
     return digest.hexdigest()
 
 
-def of_two_ranks(dataset, batch, ranks, **changes):
+def of_ranks(dataset, model, batch, ranks):
     """Two epochs: losses, scores, the parameters' bits and their sums."""
-    trainer = SampledTrainer(dataset, Recipe(**ALL_NEIGHBOURS | {"batch": batch, "epochs": 2} | changes), ranks)
+    trainer = SampledTrainer(dataset, Recipe(**ALL_NEIGHBOURS, model=model, batch=batch, epochs=2), ranks)
     entries = [trainer.evaluate(trainer.step()) for _ in range(2)]
     shares = [len(seeds) for seeds, _ in trainer.mini_batches()]
     sums = [float(value.double().sum()) for value in trainer.network.state_dict().values()]
     return {"history": entries, "bits": bits(trainer.network), "sums": sums, "shares": shares}
 
 
+# By ranks and case: the nodes of a mini-batch on each rank. Of seven nodes, the last step leaves the last rank none.
+BATCHES = {2: {"cora": 128, "few": 3, "few gin": 3}, 4: {"cora": 64, "few": 1, "few gin": 1}}
+
+
 def few_nodes():
-    """Seven nodes to train on: with mini-batches of 3 on two ranks, the last step leaves rank 1 none."""
+    """Seven nodes to train on."""
     generator = torch.Generator().manual_seed(2)
     masks = torch.zeros(3, 12, dtype=torch.bool)
     masks[0, :7] = masks[1, 7:9] = masks[2, 9:] = True
@@ -87,22 +91,30 @@ def die_in_the_second_epoch(out):
 
 
 def main():
-    out, results = Path(sys.argv[1]), {}
     with joined("cpu", 60) as ranks:
-        rtopk.gnn.batches.command.joined_by = lambda _: contextlib.nullcontext(ranks)  # one group for all cases
-        results["cora"] = of_two_ranks(load(CORA), 128, ranks)
-        results["few"] = of_two_ranks(few_nodes(), 3, ranks)
-        results["few gin"] = of_two_ranks(few_nodes(), 3, ranks, model="gin")
-        results["whole"] = command("--epochs", 4, "--out", out / "whole")
-        results["stopped"] = command("--epochs", 2, "--out", out / "resumed")
-        results["resumed"] = command("--epochs", 4, "--out", out / "resumed", "--resume")
-        often = ("--batch", 128, "--epochs", 3)
-        results["often"] = command(*often, "--out", out / "often")
-        results["within"] = stop_in_the_second_epoch(*often, "--out", out / "within")
-        if ranks.rank == 0:
-            shutil.copytree(out / "within", out / "by-one")
-        results["continued"] = command(*often, "--out", out / "within", "--resume")
+        results = {case: of_ranks(*case_of(case), batch, ranks) for case, batch in BATCHES[ranks.world].items()}
+        if ranks.world == 2:
+            results |= from_the_command_line(Path(sys.argv[1]), ranks)
     report(results)
+
+
+def case_of(case):
+    """The graph and the model of a case."""
+    return load(CORA) if case == "cora" else few_nodes(), "gin" if case == "few gin" else "sage"
+
+
+def from_the_command_line(out, ranks):
+    rtopk.gnn.batches.command.joined_by = lambda _: contextlib.nullcontext(ranks)  # one group for all cases
+    results = {"whole": command("--epochs", 4, "--out", out / "whole")}
+    results["stopped"] = command("--epochs", 2, "--out", out / "resumed")
+    results["resumed"] = command("--epochs", 4, "--out", out / "resumed", "--resume")
+    often = ("--batch", 128, "--epochs", 3)
+    results["often"] = command(*often, "--out", out / "often")
+    results["within"] = stop_in_the_second_epoch(*often, "--out", out / "within")
+    if ranks.rank == 0:
+        shutil.copytree(out / "within", out / "by-one")
+    results["continued"] = command(*often, "--out", out / "within", "--resume")
+    return results
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import rtopk
 from rtopk.gnn import Graph, MaxKGCNConv, MaxKGINConv, MaxKGNN, MaxKSAGEConv, NeighborSampler, hops_of
 from rtopk.gnn.layers import MODELS
 
@@ -481,96 +480,3 @@ def test_hops_are_counted_as_the_sampler_counts_them():
     plain.edge_index = batch.edge_index.flip(1)
     with pytest.raises(ValueError, match="targets that do not ascend; accepted: NeighborLoader's order"):
         hops_of(plain, 3)
-
-
-@pytest.fixture(scope="module")
-def neighbor_batches():
-    """The batches of a NeighborLoader, with the numbers of their hops."""
-    loader = pytest.importorskip("torch_geometric.loader", reason="PyTorch Geometric is not installed")
-    from torch_geometric import typing
-    from torch_geometric.data import Data
-
-    if not (typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE):
-        pytest.skip("neither pyg-lib nor torch-sparse is installed, and NeighborLoader needs one")
-    data = Data(x=torch.randn(300, COLS), edge_index=torch.randint(0, 300, (2, 4000)))
-    batches = list(loader.NeighborLoader(data, num_neighbors=[5, 4, 3], batch_size=100, shuffle=True))
-    assert len(batches) == 3
-    return [(batch, hops_of(batch, 3)) for batch in batches]
-
-
-def geometric_twin(conv):
-    """PyTorch Geometric's layer with the parameters of ours, which selects all columns; a function of rows and
-    edges."""
-    from torch_geometric import nn
-
-    if isinstance(conv, MaxKSAGEConv):
-        theirs = nn.SAGEConv(COLS, COLS)
-        theirs.lin_l, theirs.lin_r = conv.neighbours, conv.own
-        return theirs
-    if isinstance(conv, MaxKGCNConv):
-        theirs = nn.GCNConv(COLS, COLS)
-        theirs.lin, theirs.bias = conv.linear, conv.bias
-        return theirs
-    theirs = nn.GINConv(torch.nn.Identity(), eps=float(conv.epsilon.detach()))
-    return lambda x, edges: theirs(conv.linear(x), edges)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_layers_in_neighbor_loader_are_those_of_pytorch_geometric(neighbor_batches, model):
-    from torch_geometric.utils import trim_to_layer
-
-    layers = [random_parameters(MODELS[model](COLS, COLS, COLS)) for _ in range(3)]
-    twins = list(map(geometric_twin, layers))
-    for batch, hops in neighbor_batches:
-        outcomes = []
-        for convolutions in (layers, twins):
-            first = batch.x.clone().requires_grad_()
-            x, edge_index = first, batch.edge_index
-            for i, conv in enumerate(convolutions):
-                x, edge_index, _ = trim_to_layer(i, *hops.values(), x, edge_index)
-                x = conv(x, edge_index)
-            outcomes.append(gradients(x[: batch.batch_size], [first]))
-        close(*outcomes)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_networks_in_neighbor_loader_are_trimmed(neighbor_batches, model):
-    from torch_geometric.transforms import ToSparseTensor
-
-    network = random_parameters(MaxKGNN(model, COLS, COLS, 4, num_layers=3, k=K))
-    for batch, hops in neighbor_batches:
-        trimmed = network(batch.x, batch.edge_index, **hops)
-        assert trimmed.shape == (batch.batch_size, 4)
-        adj_t = ToSparseTensor()(batch.clone()).adj_t  # torch_sparse's, if that is installed
-        close([network(batch.x, adj_t, **hops)], [trimmed])
-        whole = network(batch.x, batch.edge_index)
-        close([network(batch.x, adj_t)], [whole])
-        if model != "gcn":  # whose degrees are those of the trimmed graph
-            close([whole[: batch.batch_size]], [trimmed])
-
-
-@pytest.mark.parametrize("layer", MODELS.values())
-def test_batches_of_clusters(layer):
-    """A ClusterLoader's batch is a square graph: the edges between the nodes of a few clusters. The loader's own, where
-    its partitioner is installed."""
-    data = pytest.importorskip("torch_geometric.data", reason="PyTorch Geometric is not installed")
-    from torch_geometric.loader import ClusterData, ClusterLoader
-
-    edges = torch.randint(0, 300, (2, 2000))  # in both directions: METIS takes no others
-    whole = data.Data(x=torch.randn(300, COLS), edge_index=torch.cat([edges, edges.flip(0)], 1))
-    try:
-        batches = list(ClusterLoader(ClusterData(whole, 6, log=False), batch_size=2))
-    except ImportError:
-        batches = [whole.subgraph(part) for part in torch.randperm(300).split(100)]
-    conv = random_parameters(layer(COLS, OUT, K))
-    assert len(batches) == 3
-    for batch in batches:
-        adjacency = torch.zeros(batch.num_nodes, batch.num_nodes)
-        adjacency.index_put_((batch.edge_index[1], batch.edge_index[0]), torch.ones(()), accumulate=True)
-        dense = random_parameters(layer(COLS, OUT, K, dense=True))
-        dense.load_state_dict(conv.state_dict())
-        close([conv(batch.x, batch.edge_index)], [dense(batch.x, batch.edge_index)])
-        close([conv(batch.x, batch)], [conv(batch.x, batch.edge_index)])
-        if layer is MaxKGINConv:
-            rows = rtopk.maxk(conv.linear(batch.x), K)
-            close([conv(batch.x, batch.edge_index)], [adjacency @ rows + (1 + conv.epsilon) * rows])

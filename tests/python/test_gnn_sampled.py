@@ -1,6 +1,9 @@
-"""Training by sampled neighbourhoods: resumed bit for bit, from the command line, and on two ranks."""
+"""Training by sampled neighbourhoods: resumed bit for bit, from the command line, and on several ranks."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +13,8 @@ from torch.profiler import ProfilerActivity, profile
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
-from gnn_batches_ranks import OPTIONS, few_nodes, of_two_ranks  # noqa: E402
+import rtopk  # noqa: E402
+from gnn_batches_ranks import BATCHES, OPTIONS, case_of, of_ranks  # noqa: E402
 from ranks import end_of_ranks, run_ranks  # noqa: E402
 from rtopk.gnn import Graph, MaxKGNN, SparseFeatures, cli  # noqa: E402
 from rtopk.gnn.batches import SampledTrainer  # noqa: E402
@@ -124,6 +128,21 @@ def test_what_cannot_be_captured_is_not(cora):
     assert trainer_of(loops, model="sage", capture=True).captured_step is None
     assert trainer_of(loops, model="gcn", capture=True).captured_step is not None
     assert trainer_of(loops, model="sage", capture=True, self_loops=False).captured_step is not None
+    why_not = [
+        trainer_of(dataset, capture=capture, model=model).why_not_captured()
+        for dataset, model, capture in (
+            (cora, "gin", True),
+            (loops, "gin", True),
+            (loops, "gcn", True),
+            (loops, "gin", False),
+        )
+    ]
+    assert why_not == [
+        "the device is cpu",
+        "the device is cpu, the graph has self loops of its own",
+        "the device is cpu",
+        None,
+    ]
     for changes, text in (
         ({"capture": True, "sample": None, "batch": None}, "capture is true without sample; accepted: with sample"),
         ({"capture": True, "baseline": "dense"}, "capture is true with a baseline; accepted: .* without a baseline"),
@@ -216,7 +235,9 @@ def test_from_the_command_line(tmp_path, capsys):
     arguments = ["train", "--graph", CORA, "--model", "sage", "--hidden", "16", "--k", "4", "--layers", "2", "--epochs"]
     arguments = [*map(str, arguments), "2", "--sample", "4,3", "--batch", "500", "--capture", "--out", str(tmp_path)]
     assert cli.main([*arguments, "--device", "cpu"]) == 0
-    assert "mini-batches of 500, sampled 4,3, 1 ranks" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "mini-batches of 500, sampled 4,3, 1 ranks" in printed
+    assert "\n--capture: steps are not captured: the device is cpu; accepted: one rank on a GPU, and with" in printed
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["finished"] and result["ranks"] == 1
     assert [result["recipe"][name] for name in ("sample", "batch", "capture")] == ["4,3", 500, True]
@@ -246,7 +267,13 @@ def test_recipes_of_mini_batches():
             check_recipe(recipe_for("mine", "sage", **changes))
 
 
-# ---- Two ranks ----
+def test_a_capture_on_a_gpu_is_announced_by_no_line(device, tmp_path, capsys):
+    arguments = ["--batch", "500", "--epochs", "1", "--capture", "--device", device, "--out", str(tmp_path)]
+    assert cli.main([*map(str, OPTIONS[: OPTIONS.index("--device")]), "--sample", "4,3", *arguments]) == 0
+    assert ("steps are not captured" in capsys.readouterr().out) == (device == "cpu")
+
+
+# ---- Several ranks ----
 
 
 @pytest.fixture(scope="module")
@@ -256,19 +283,26 @@ def two_ranks(tmp_path_factory):
     return out, results
 
 
-@pytest.mark.parametrize("case", ["cora", "few", "few gin"])
-def test_two_ranks_train_as_one_with_twice_the_batch(two_ranks, case, cora):
+@pytest.fixture(scope="module")
+def four_ranks():
+    return run_ranks(Path(__file__).parent / "gnn_batches_ranks.py", 4, "", timeout=240)
+
+
+@pytest.mark.parametrize("case", BATCHES[2])
+@pytest.mark.parametrize("world", BATCHES)
+def test_ranks_train_as_one_with_their_batches_together(world, case, request):
     """All neighbours and no dropout: the same nodes in the same steps give the same gradients, to rounding. Not so with
     GCN, where the degree of a node is that in its mini-batch."""
-    dataset, batch = (cora, 128) if case == "cora" else (few_nodes(), 3)
-    changes = {"model": "gin"} if case == "few gin" else {}
-    alone = of_two_ranks(dataset, 2 * batch, Ranks(), **changes)
-    first, second = (results[case] for results in two_ranks[1])
-    assert first["bits"] == second["bits"] and first["history"] == second["history"]
-    together = [a + b for a, b in zip(first["shares"], second["shares"], strict=True)]
-    assert together == alone["shares"]
+    ranks = request.getfixturevalue("two_ranks")[1] if world == 2 else request.getfixturevalue("four_ranks")
+    alone = of_ranks(*case_of(case), world * BATCHES[world][case], Ranks())
+    first, *others = (results[case] for results in ranks)
+    assert len(others) == world - 1
+    for other in others:
+        assert other["bits"] == first["bits"] and other["history"] == first["history"]
+    shares = [results[case]["shares"] for results in ranks]
+    assert [sum(step) for step in zip(*shares, strict=True)] == alone["shares"]
     if case != "cora":
-        assert second["shares"][-1] == 0  # a rank without nodes in a step
+        assert shares[-1][-1] == 0  # a rank without nodes in a step
     assert first["sums"] == pytest.approx(alone["sums"], rel=1e-3, abs=1e-3)
     for ours, theirs in zip(first["history"], alone["history"], strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
@@ -318,3 +352,18 @@ def test_a_killed_rank_ends_the_other_and_leaves_a_whole_checkpoint(tmp_path):
     assert second.status == -9 and first.status == 1, first.output
     assert "error: another rank has ended or does not answer" in first.output and "Traceback" not in first.output
     assert torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)["epoch"] == 1
+
+
+def test_torchrun_gives_the_same_bits_and_says_why_no_step_is_captured(two_ranks, tmp_path):
+    out, _ = two_ranks
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "-m", "rtopk.gnn"]
+    command += [*OPTIONS, "--epochs", 4, "--capture", "--out", tmp_path]
+    environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    why = "--capture: steps are not captured: there are 2 ranks, the device is cpu; accepted: one rank on a GPU"
+    assert done.stdout.count(why) == 1  # rank 0 speaks for all
+    ours, expected = (torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (tmp_path, out / "whole"))
+    assert ours["history"] == expected["history"]
+    for name, value in expected["network"].items():
+        assert torch.equal(ours["network"][name], value)

@@ -14,6 +14,9 @@ from ..training import CHECKPOINT, Interruption, begin, status_of, train
 from ..training.files import check_all_replaceable
 from .trainer import SampledTrainer
 
+# Where --capture captures steps.
+_CAPTURED = "one rank on a GPU, and with sage or gin --no-self-loops or a graph without self loops of its own"
+
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("mini-batches (an epoch is then a pass over the training nodes)")
@@ -30,9 +33,9 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
         "--capture",
         action="store_true",
         default=None,
-        help="on a GPU of a single rank, replay steps as CUDA graphs, with sizes of mini-batches rounded up: the same"
-        " results to rounding, but dropout draws other numbers. Not for graphs with self loops of their own, unless the"
-        " model is gcn or none are asked for",
+        help="replay steps as CUDA graphs, with sizes of mini-batches rounded up: the same results to rounding, but"
+        f" dropout draws other numbers. It needs {_CAPTURED}; otherwise steps are computed one by one, and a line says"
+        " why",
     )
 
 
@@ -63,6 +66,8 @@ def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:
             )
         ranks.together(lambda: _own(stack, out) if writes else None)
         trainer = SampledTrainer(dataset, recipe, ranks)
+        if writes and (why := trainer.why_not_captured()):
+            print(f"--capture: steps are not captured: {why}; accepted: {_CAPTURED}", flush=True)
         ranks.agree({f"the graph's {name}": value for name, value in trainer.graph_facts().items()})
         ranks.together(lambda: begin(trainer, out, arguments.resume, show=writes))
         ranks.agree({"the checkpoint": trainer.saved_in.get(CHECKPOINT)})

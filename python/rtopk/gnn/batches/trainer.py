@@ -57,8 +57,19 @@ class SampledTrainer(Trainer):
         self._generator = torch.Generator(self.device)  # of the sampler
         self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
         # A captured step can wait neither for other ranks nor for an answer whether a mini-batch has self loops.
-        captures = recipe.capture and ranks.world == 1 and (self._has_none or not self._adds_loops)
+        self._may_have_loops = self._adds_loops and not self._has_none
+        captures = recipe.capture and ranks.world == 1 and not self._may_have_loops
         self.captured_step = self._make_captured_step() if captures else None
+
+    def why_not_captured(self) -> str | None:
+        """Why no step is captured, though the recipe asks for it; None: steps are, or it does not ask."""
+        reasons = (
+            (self._ranks.world > 1, f"there are {self._ranks.world} ranks"),
+            (self.device.type != "cuda", f"the device is {self.device}"),
+            (self._may_have_loops, "the graph has self loops of its own"),
+        )
+        found = ", ".join(text for holds, text in reasons if holds)
+        return found if self.recipe.capture and found else None
 
     def _make_captured_step(self) -> CapturedBatchStep:
         loss = F.binary_cross_entropy_with_logits if self.data.multilabel else F.cross_entropy
