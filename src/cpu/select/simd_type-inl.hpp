@@ -50,6 +50,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/best_family-inl.hpp"
 
+#include "cpu/select/extent-inl.hpp"
+
 #include "cpu/select/stream_family-inl.hpp"
 
 #include "cpu/select/early_stop-inl.hpp"
@@ -92,6 +94,17 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
   Family family(exact, derives ? best : output, scratch);
   std::optional<EarlyStop<T, direction>> early;
   if (derives) early.emplace(problem, output, scratch);
+  constexpr bool kMeasures = requires { family.MeasureExtents(); };
+  if constexpr (kMeasures) {
+    if (derives) family.MeasureExtents();
+  }
+  const auto extent_of = [&](const T* row) {
+    if constexpr (kMeasures) {
+      return family.ExtentOf(row);
+    } else {
+      return MeasureExtent<T, direction>(row, problem.cols);
+    }
+  };
   Tile<T> tile(problem, scratch);
   if (input == nullptr) return;  // only measuring the scratch memory
   ForEachBatch(problem, static_cast<const T*>(input), begin, end, tile,
@@ -107,7 +120,7 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
                    SelectBatch(family, from, stride, derives ? 0 : number, now);
                    if (derives) {
                      early->Write(from, stride, number + first, now, static_cast<std::int64_t*>(best.indices),
-                                  static_cast<T*>(best.values));
+                                  static_cast<T*>(best.values), extent_of);
                    }
                  }
                });

@@ -22,12 +22,19 @@ class StreamFamily {
 
   void Select(const T* elements, std::int64_t number) {
     results_.Begin(elements, number);
+    extent_.Begin();
     passes_ = 0;
     const Key expected = hint_.known ? RowView::FromReal(hint_.value - reach_ * margin_ * hint_.gap) : Key{0};
     SelectRow(elements, expected);
     results_.End(passes_);
     CompareWith(expected);
   }
+
+  /// Select() measures the extent of a row from now on.
+  void MeasureExtents() { measures_ = true; }
+
+  /// Of the row that was selected last.
+  Extent<core::KeyOf<T>> ExtentOf(const T* elements) { return extent_.Reach(elements, problem_.cols); }
 
  private:
   using Held = HWY_NAMESPACE::Held<T, direction>;
@@ -133,6 +140,7 @@ class StreamFamily {
     // they were read, less those that were pruned because k others are better.
     for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
       const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
+      if (measures_) extent_.Reach(row.elements(), static_cast<std::int64_t>(end));
       if (filter_threshold <= View::lowest_key) {
         AppendAll(row.elements() + begin, begin, end - begin);
       } else {
@@ -275,4 +283,6 @@ class StreamFamily {
   /// the filter threshold were not above it, all of them would be candidates.
   Key floor_ = 0;
   bool has_floor_ = false;
+  GrowingExtent<T, direction> extent_;
+  bool measures_ = false;
 };
