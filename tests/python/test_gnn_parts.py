@@ -301,6 +301,7 @@ def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora)
     assert killed.status == -signal.SIGKILL
     assert dead.status == 1 and "error: another rank has ended or does not answer" in dead.output
     assert "--resume continues from the last checkpoint, which is whole" in dead.output
+    assert dead.results["threads"] == []
     assert read_checkpoint(out / CHECKPOINT, torch.device("cpu")).epoch == 1
     assert result_of(out)["finished"] is False and result_of(out)["epochs_done"] == 3
     assert cli.main(list(map(str, [*options, "--epochs", 8, "--resume"]))) == 0
@@ -309,6 +310,23 @@ def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora)
     assert [entry["epoch"] for entry in found] == list(range(1, 9))
     for entry, other in zip(found, expected, strict=True):
         assert entry["loss"] == pytest.approx(other["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change, options, statuses, texts",
+    [
+        ("none", [], [0, 0], ["", ""]),
+        ("none", ["--graph", "no-such.npz"], [1, 1], ["error: rank 0: there is no graph 'no-such.npz'"] * 2),
+        ("fail:2", [], [1, 1], ["error: another rank has ended or does not answer", "error: there is no memory."]),
+    ],
+    ids=["success", "refusal", "error"],
+)
+def test_ranks_end_without_threads_of_gloo(tmp_path, change, options, statuses, texts):
+    """A thread that still runs when Python ends may abort the process."""
+    ended = end_of_ranks(COMMAND, 2, change, *TRAINED, "--epochs", 3, "--out", tmp_path / "out", *options)
+    for rank, status, text in zip(ended, statuses, texts, strict=True):
+        assert rank.status == status and text in rank.output, rank.output
+        assert rank.results["threads"] == []
 
 
 def test_torchrun_with_a_folder_of_parts_stops_at_a_signal(tmp_path, capsys):
