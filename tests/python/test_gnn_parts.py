@@ -160,6 +160,11 @@ def test_two_runs_have_the_same_bits(ranks, model):
     assert ranks[0][f"signs {model} again"] == ranks[0][f"signs {model}"]
 
 
+@pytest.mark.parametrize("place, late_rank", scenario.LATE)
+def test_a_late_rank_changes_no_bit(ranks, place, late_rank):
+    assert all(rank[f"late {place}, {late_rank}"] == rank["signs sage"] for rank in ranks)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_compact_exchange_loses_nothing(ranks, model):
     assert ranks[0][f"signs {model} dense"] == ranks[0][f"signs {model}"]
