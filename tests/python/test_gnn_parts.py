@@ -14,6 +14,7 @@ import torch
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 import gnn_parts_ranks as scenario  # noqa: E402
+import gnn_parts_to_itself  # noqa: E402
 import gnn_unequal_ranks  # noqa: E402
 import rtopk  # noqa: E402
 from ranks import end_of_ranks, free_port, run_ranks  # noqa: E402
@@ -29,6 +30,7 @@ from rtopk.gnn.training.checkpoint import read as read_checkpoint  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 COMMAND = Path(__file__).with_name("gnn_parts_command.py")
+TO_ITSELF = Path(gnn_parts_to_itself.__file__)
 UNEQUAL = Path(gnn_unequal_ranks.__file__)
 MODELS = scenario.MODELS
 WORLDS = (2, 4)
@@ -235,6 +237,19 @@ def test_a_row_takes_160_bytes_there_and_128_back(ranks):
         assert rank["travelled"]["rows"] > 0
         assert rank["travelled"]["forward"] == 160 * rank["travelled"]["rows"]
         assert rank["travelled"]["back"] == 128 * rank["travelled"]["received"]
+
+
+@pytest.mark.parametrize("backend", ["gloo", pytest.param("nccl", marks=pytest.mark.gpu)])
+def test_a_rank_sends_rows_to_itself(backend):
+    """What NCCL carries between GPUs, on one of them: rows and gradients, exactly as on a CPU without a message."""
+    (found,) = run_ranks(TO_ITSELF, 1, backend)
+    rows, cols, k = (getattr(gnn_parts_to_itself, name) for name in ("NODES", "COLS", "K"))
+    # There: values and selectors, or all columns. Back: a gradient for each of the values, or of the columns.
+    assert found == {
+        "compact": {"exact": [True, True], "bytes": rows * (5 * k + 4 * k)},
+        "dense": {"exact": [True, True], "bytes": rows * (4 * cols + 4 * cols)},
+        "numbers": True,
+    }
 
 
 # ---- Checkpoints ----
