@@ -16,13 +16,10 @@ alone.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,13 +30,11 @@ import torch
 
 import rtopk
 from checkout import origin
-from limited_wire import LimitedWire
+from rank_processes import HOST_SECONDS, run_ranks
 from rtopk.gnn import load
 from rtopk.gnn.parts import EXCHANGES, METHODS, PartTrainer, Ranks, joined, load_part, write_parts
 from rtopk.gnn.recipe import Recipe
 from whole_file import write_json
-
-HOST_SECONDS = 900  # for one group of processes, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -142,30 +137,8 @@ def run_group(world, folder, megabits, arguments):
     line = [sys.executable, __file__, "--folder", folder, "--result", result, "--device", arguments.device]
     for name in ("model", "hidden", "k", "layers", "repeats"):
         line += [f"--{name}", getattr(arguments, name)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rtopk.__file__).parents[1])}
-    environment |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_PORT": free_port()}
-    with LimitedWire(world, megabits) if megabits else contextlib.nullcontext() as wire:
-        network = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"} if wire is None else wire.environment
-        ranks = []
-        try:
-            for rank in range(world):
-                own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                prefix = [] if wire is None else wire.prefix(rank)
-                ranks.append(subprocess.Popen([*prefix, *map(str, line)], env=environment | network | own))
-            for process in ranks:
-                if process.wait(HOST_SECONDS):
-                    sys.exit(f"a rank of {world} has failed")
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
+    run_ranks(line, world, megabits)
     return json.loads(result.read_text())
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return str(taken.getsockname()[1])
 
 
 def records(facts, world, megabits, measured):
