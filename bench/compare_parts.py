@@ -7,7 +7,8 @@
 Every number of ranks is a group of real processes. On CPUs each has one thread and gloo carries the rows, through the
 loopback or, with --megabits, a wire of that bandwidth. On GPUs NCCL does; if ranks share a GPU it is gloo, through the
 memory of the host. Both exchanges train in turns in the same processes. A step's time is that of the slowest rank;
-times are medians. Losses of both exchanges are compared, bit by bit.
+times are medians. Losses of both exchanges are compared, bit by bit; the first loss, before any update, is compared
+with that of one rank, if --ranks has 1, and agrees within rounding.
 
 On a machine that others use too, the time that the processor spent on a step says more than the step's own. Of each
 exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long the
@@ -16,13 +17,10 @@ alone.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,13 +31,14 @@ import torch
 
 import rtopk
 from checkout import origin
-from limited_wire import LimitedWire
+from rank_processes import HOST_SECONDS, run_ranks
 from rtopk.gnn import load
 from rtopk.gnn.parts import EXCHANGES, METHODS, PartTrainer, Ranks, joined, load_part, write_parts
 from rtopk.gnn.recipe import Recipe
 from whole_file import write_json
 
-HOST_SECONDS = 900  # for one group of processes, on a busy machine
+# How far, relative to it, a loss may be from one whose sums have another order.
+ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,15 @@ def timed_alone(trainer, ranks, dense, repeats):
     return spans
 
 
+def through(ranks):
+    """What carries rows between ranks; None: there is one, which sends nothing."""
+    if ranks.world == 1:
+        return None
+    if ranks.staged:
+        return "gloo through the host"
+    return "NCCL" if ranks.device.type == "cuda" else "gloo"
+
+
 def measure_rank(arguments):
     if arguments.device == "cpu":
         torch.set_num_threads(1)
@@ -122,8 +130,7 @@ def measure_rank(arguments):
             found[name]["parameters"] = sum(parameter.numel() for parameter in trainer.network.parameters())
         every = ranks.gather(found)
         if ranks.rank == 0:
-            through = "gloo through the host" if ranks.staged else "NCCL" if ranks.device.type == "cuda" else "gloo"
-            found = {"ranks": every, "through": through, "device": ranks.device.type}
+            found = {"ranks": every, "through": through(ranks), "device": ranks.device.type}
             arguments.result.write_text(json.dumps(found))
 
 
@@ -142,40 +149,36 @@ def run_group(world, folder, megabits, arguments):
     line = [sys.executable, __file__, "--folder", folder, "--result", result, "--device", arguments.device]
     for name in ("model", "hidden", "k", "layers", "repeats"):
         line += [f"--{name}", getattr(arguments, name)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rtopk.__file__).parents[1])}
-    environment |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_PORT": free_port()}
-    with LimitedWire(world, megabits) if megabits else contextlib.nullcontext() as wire:
-        network = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"} if wire is None else wire.environment
-        ranks = []
-        try:
-            for rank in range(world):
-                own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                prefix = [] if wire is None else wire.prefix(rank)
-                ranks.append(subprocess.Popen([*prefix, *map(str, line)], env=environment | network | own))
-            for process in ranks:
-                if process.wait(HOST_SECONDS):
-                    sys.exit(f"a rank of {world} has failed")
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
-    return json.loads(result.read_text())
+    run_ranks(line, world, megabits)
+    measured = json.loads(result.read_text())
+    if megabits and measured["through"] == "NCCL":
+        sys.exit("--megabits limits the wire of gloo, and NCCL has carried the rows; accepted: --megabits 0")
+    return measured
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return str(taken.getsockname()[1])
+def wire_of(row):
+    """What carried the rows of a measurement, as tables name it."""
+    if row["through"] in (None, "NCCL"):
+        return row["through"] or "-"
+    wire = f"{row['megabits']} Mb/s" if row["megabits"] else "loopback"
+    return f"{row['through']}, {wire}"
 
 
-def records(facts, world, megabits, measured):
+def records(facts, world, megabits, measured, of_one):
+    """What is written of a group of processes.
+
+    Args:
+        of_one: the first loss of one rank; None: it was not measured.
+    """
     ranks = measured["ranks"]
     losses = {name: [rank[name]["first_loss"] for rank in ranks] for name in ranks[0]}
     every = [float.fromhex(loss) for of_ranks in losses.values() for loss in of_ranks]
     # On a GPU, dense rows have another kernel, which adds up in another order.
-    allowed = 1e-5 if measured["device"] == "cuda" else 0.0
+    allowed = ROUNDING if measured["device"] == "cuda" else 0.0
     if max(every) - min(every) > allowed * abs(every[0]):
         sys.exit(f"{facts.name}, {world} ranks: losses differ: {losses}")
+    if of_one is not None and max(abs(loss - of_one) for loss in every) > ROUNDING * abs(of_one):
+        sys.exit(f"{facts.name}, {world} ranks: losses differ from {of_one}, that of one rank: {losses}")
     for name in ranks[0]:
         step, evaluation = (sum(rank[name][what] for rank in ranks) for what in ("bytes", "evaluation_bytes"))
         yield {
@@ -201,6 +204,8 @@ def records(facts, world, megabits, measured):
             "waiting_for_rows_ms": slowest(ranks, name, "rows"),
             "summing_gradients_ms": slowest(ranks, name, "gradients"),
             "layer_alone_ms": slowest(ranks, name, "alone"),
+            "first_loss": float.fromhex(ranks[0][name]["first_loss"]),
+            "first_loss_of_one_rank": of_one,
             "loss": float.fromhex(ranks[0][name]["loss"]),
         }
 
@@ -213,8 +218,8 @@ def loaded(name, data):
 
 def print_header():
     print(
-        f"\n{'graph':<22} {'ranks':>5} {'Mb/s':>5} {'exchange':>8} {'MB a step':>9} {'MB an epoch':>11} {'step ms':>9}"
-        f" {'CPU ms':>8} {'waits ms':>9} {'layer alone ms':>14}"
+        f"\n{'graph':<22} {'ranks':>5} {'wire':<31} {'exchange':>8} {'MB a step':>9} {'MB an epoch':>11} {'step ms':>9}"
+        f" {'CPU ms':>8} {'waits ms':>9} {'layer alone ms':>14} {'first loss':>10} {'of one rank':>11}"
     )
 
 
@@ -222,8 +227,10 @@ def print_row(row):
     sizes = f"{row['step_bytes'] / 1e6:>9.2f} {row['epoch_bytes'] / 1e6:>11.2f}"
     times = f"{row['step_ms']:>9.1f} {row['cpu_ms']:>8.1f} {row['waiting_for_rows_ms']:>9.1f}"
     times += f" {row['layer_alone_ms']:>14.2f}"
-    wire = f"{row['ranks']:>5} {row['megabits'] or '-':>5} {row['exchange']:>8}"
-    print(f"{row['graph']:<22} {wire} {sizes} {times}", flush=True)
+    of_one = row["first_loss_of_one_rank"]
+    losses = f"{row['first_loss']:>10.6f} {'-' if of_one is None else f'{of_one:.6f}':>11}"
+    wire = f"{row['ranks']:>5} {wire_of(row):<31} {row['exchange']:>8}"
+    print(f"{row['graph']:<22} {wire} {sizes} {times} {losses}", flush=True)
 
 
 def parse_arguments():
@@ -245,7 +252,7 @@ def parse_arguments():
         type=int,
         nargs="+",
         default=[0],
-        help="limits of what a rank may send in a second, 0 for none; others need root (limited_wire.py)",
+        help="limits of what a rank may send in a second with gloo, 0 for none; others need root (limited_wire.py)",
     )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # of a rank: where the parts are
@@ -275,15 +282,18 @@ def main():
     for name in arguments.graph:
         dataset = loaded(name, arguments.data)
         print(dataset, flush=True)
-        for world in arguments.ranks:
+        of_one = None
+        for world in sorted(arguments.ranks):
             with tempfile.TemporaryDirectory() as folder:
                 facts = write_parts(dataset, Path(folder), world, arguments.method)
                 for megabits in arguments.megabits[: 1 if world == 1 else None]:
                     measured = run_group(world, Path(folder), megabits, arguments)
-                    rows = list(records(facts, world, megabits, measured))
+                    rows = list(records(facts, world, megabits, measured, of_one))
                     found += rows
+                    if world == 1:
+                        of_one = rows[0]["first_loss"]
                     times = ", ".join(f"{row['exchange']} {row['step_ms']:.1f} ms" for row in rows)
-                    print(f"{world} ranks, {f'{megabits} Mb/s' if megabits else 'no limit'}: {times}", flush=True)
+                    print(f"{world} ranks, wire {wire_of(rows[0])}: {times}", flush=True)
     print_header()
     for row in found:
         print_row(row)

@@ -2,6 +2,8 @@
 
 import hashlib
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,13 +24,15 @@ def ranks():
     return Ranks(distributed.get_rank(), distributed.get_world_size())
 
 
-def loaded(name, dense=False):
-    return load_part(str(FOLDER / f"{name}-{distributed.get_world_size()}"), None, None, ranks(), dense=dense)
+def loaded(name, dense=False, seen_by=None):
+    folder = str(FOLDER / f"{name}-{distributed.get_world_size()}")
+    return load_part(folder, None, None, seen_by or ranks(), dense=dense)
 
 
-def new_trainer(name, dense=False, **changes):
-    part, facts = loaded(name, dense)
-    return PartTrainer(part, facts, Recipe(**changes), ranks())
+def new_trainer(name, dense=False, seen_by=None, **changes):
+    seen_by = seen_by or ranks()
+    part, facts = loaded(name, dense, seen_by)
+    return PartTrainer(part, facts, Recipe(**changes), seen_by)
 
 
 def trained(trainer, epochs):
@@ -41,6 +45,45 @@ def trained(trainer, epochs):
 
 def trains(name, epochs=4, dense=False, **changes):
     return lambda: trained(new_trainer(name, dense, **changes), epochs)
+
+
+@dataclass(frozen=True)
+class LateRanks(Ranks):
+    """The ranks seen from one that sleeps whenever it comes to a place."""
+
+    place: str | None = None
+
+    def start_exchange(self, *arguments):
+        self.sleep_at("before it sends")
+        finish = super().start_exchange(*arguments)
+
+        def late_finish():
+            self.sleep_at("before it receives")
+            return finish()
+
+        return late_finish
+
+    def add_up(self, tensor):
+        self.sleep_at("before sums")
+        return super().add_up(tensor)
+
+    def sleep_at(self, place):
+        if place == self.place:
+            time.sleep(0.02)
+
+
+def trains_late(place, late_rank):
+    """As the case "signs sage", with one rank that is late."""
+
+    def case():
+        rank, world = distributed.get_rank(), distributed.get_world_size()
+        seen_by = LateRanks(rank, world, place=place if rank == late_rank % world else None)
+        trainer = new_trainer("signs", seen_by=seen_by, model="sage", **SMALL)
+        for layer in trainer.network.convolutions:
+            layer.register_forward_pre_hook(lambda *_: seen_by.sleep_at("between layers"))
+        return trained(trainer, 4)
+
+    return case
 
 
 def resumes():
@@ -168,12 +211,19 @@ def other_counts():
     _check_counts(part, ranks())
 
 
+# Where a rank is late, and which: the first or the last.
+LATE = [
+    (place, late_rank)
+    for place in ("before it sends", "before it receives", "before sums", "between layers")
+    for late_rank in (0, -1)
+]
 SMALL = {"hidden": 32, "k": 8, "layers": 2, "dropout": 0.0, "lr": 1e-2}
 CASES = {
     **{f"cora {model}": trains("cora", 3, model=model, **SMALL) for model in MODELS},
     **{f"signs {model}": trains("signs", model=model, **SMALL) for model in MODELS},
     **{f"signs {model} again": trains("signs", model=model, **SMALL) for model in MODELS},
     **{f"signs {model} dense": trains("signs", dense=True, model=model, **SMALL) for model in MODELS},
+    **{f"late {place}, {late_rank}": trains_late(place, late_rank) for place, late_rank in LATE},
     "by metis": trains("signs-metis", model="gin", **SMALL),
     "wide": trains("signs", model="sage", **SMALL | {"hidden": 300, "layers": 1}),
     **{f"{name} {model}": trains(name, 2, model=model, **SMALL) for name in TINY for model in MODELS},

@@ -14,6 +14,7 @@ import torch
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 import gnn_parts_ranks as scenario  # noqa: E402
+import gnn_parts_to_itself  # noqa: E402
 import gnn_unequal_ranks  # noqa: E402
 import rtopk  # noqa: E402
 from ranks import end_of_ranks, free_port, run_ranks  # noqa: E402
@@ -29,6 +30,7 @@ from rtopk.gnn.training.checkpoint import read as read_checkpoint  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 COMMAND = Path(__file__).with_name("gnn_parts_command.py")
+TO_ITSELF = Path(gnn_parts_to_itself.__file__)
 UNEQUAL = Path(gnn_unequal_ranks.__file__)
 MODELS = scenario.MODELS
 WORLDS = (2, 4)
@@ -160,6 +162,11 @@ def test_two_runs_have_the_same_bits(ranks, model):
     assert ranks[0][f"signs {model} again"] == ranks[0][f"signs {model}"]
 
 
+@pytest.mark.parametrize("place, late_rank", scenario.LATE)
+def test_a_late_rank_changes_no_bit(ranks, place, late_rank):
+    assert all(rank[f"late {place}, {late_rank}"] == rank["signs sage"] for rank in ranks)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_compact_exchange_loses_nothing(ranks, model):
     assert ranks[0][f"signs {model} dense"] == ranks[0][f"signs {model}"]
@@ -232,6 +239,19 @@ def test_a_row_takes_160_bytes_there_and_128_back(ranks):
         assert rank["travelled"]["back"] == 128 * rank["travelled"]["received"]
 
 
+@pytest.mark.parametrize("backend", ["gloo", pytest.param("nccl", marks=pytest.mark.gpu)])
+def test_a_rank_sends_rows_to_itself(backend):
+    """What NCCL carries between GPUs, on one of them: rows and gradients, exactly as on a CPU without a message."""
+    (found,) = run_ranks(TO_ITSELF, 1, backend)
+    rows, cols, k = (getattr(gnn_parts_to_itself, name) for name in ("NODES", "COLS", "K"))
+    # There: values and selectors, or all columns. Back: a gradient for each of the values, or of the columns.
+    assert found == {
+        "compact": {"exact": [True, True], "bytes": rows * (5 * k + 4 * k)},
+        "dense": {"exact": [True, True], "bytes": rows * (4 * cols + 4 * cols)},
+        "numbers": True,
+    }
+
+
 # ---- Checkpoints ----
 
 
@@ -301,6 +321,7 @@ def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora)
     assert killed.status == -signal.SIGKILL
     assert dead.status == 1 and "error: another rank has ended or does not answer" in dead.output
     assert "--resume continues from the last checkpoint, which is whole" in dead.output
+    assert dead.results["threads"] == []
     assert read_checkpoint(out / CHECKPOINT, torch.device("cpu")).epoch == 1
     assert result_of(out)["finished"] is False and result_of(out)["epochs_done"] == 3
     assert cli.main(list(map(str, [*options, "--epochs", 8, "--resume"]))) == 0
@@ -309,6 +330,23 @@ def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora)
     assert [entry["epoch"] for entry in found] == list(range(1, 9))
     for entry, other in zip(found, expected, strict=True):
         assert entry["loss"] == pytest.approx(other["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change, options, statuses, texts",
+    [
+        ("none", [], [0, 0], ["", ""]),
+        ("none", ["--graph", "no-such.npz"], [1, 1], ["error: rank 0: there is no graph 'no-such.npz'"] * 2),
+        ("fail:2", [], [1, 1], ["error: another rank has ended or does not answer", "error: there is no memory."]),
+    ],
+    ids=["success", "refusal", "error"],
+)
+def test_ranks_end_without_threads_of_gloo(tmp_path, change, options, statuses, texts):
+    """A thread that still runs when Python ends may abort the process."""
+    ended = end_of_ranks(COMMAND, 2, change, *TRAINED, "--epochs", 3, "--out", tmp_path / "out", *options)
+    for rank, status, text in zip(ended, statuses, texts, strict=True):
+        assert rank.status == status and text in rank.output, rank.output
+        assert rank.results["threads"] == []
 
 
 def test_torchrun_with_a_folder_of_parts_stops_at_a_signal(tmp_path, capsys):

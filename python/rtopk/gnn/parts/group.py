@@ -66,6 +66,12 @@ class Ranks:
         """
         if self.world == 1:
             return lambda: rows
+        return self.all_to_all(rows, send_counts, receive_counts)
+
+    def all_to_all(
+        self, rows: torch.Tensor, send_counts: list[int], receive_counts: list[int]
+    ) -> Callable[[], torch.Tensor]:
+        """start_exchange() in a group of any size: a rank may send rows to itself."""
         rows = rows.cpu() if self.staged else rows
         received = rows.new_empty(sum(receive_counts), *rows.shape[1:])
         with named_failure():

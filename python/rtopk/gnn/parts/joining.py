@@ -8,6 +8,7 @@ find each other, what it was given and what device it has. Nothing else is neede
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import json
 import os
@@ -64,11 +65,19 @@ def joined(device: str | None, timeout: float, arguments: dict[str, object] | No
     check_problems([each.problem for each in every])
     check_same([{"the device that --device picks": each.kind} for each in every])
     backend = "nccl" if all(each.takes_nccl for each in every) else "gloo"
+    # torch.optim imports it, and its default arguments keep the group that is there then. Imported now they keep none.
+    importlib.import_module("torch.distributed.nn.functional")
     with _rendezvous_errors(own, rank, world):
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=limit)
-    yield Ranks(rank, world, found, staged=found.type == "cuda" and backend == "gloo")
-    # Only after success: with a rank that has ended, NCCL would wait for it.
-    distributed.destroy_process_group()
+    succeeded = False
+    try:
+        yield Ranks(rank, world, found, staged=found.type == "cuda" and backend == "gloo")
+        succeeded = True
+    finally:
+        # A thread of gloo that lets go of a tensor while Python ends aborts the process. So they end before, whatever
+        # has happened. NCCL ends so after success alone: it would wait for a rank that has ended.
+        if succeeded or backend == "gloo":
+            distributed.destroy_process_group()
 
 
 @dataclass
