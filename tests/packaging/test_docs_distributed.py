@@ -153,6 +153,28 @@ def test_what_is_said_about_the_hooks():
     assert f"{said} with k = 2." in text
 
 
+def test_what_backward_hides():
+    rows = by_hook(measured("gradient-overlap-cpu.json")["overlap"], "megabits", "hook")
+    header = "| Mbit/s | hook | MB sent | ms a step | waiting | stood still | hidden | quarters | share |"
+    table = table_after(PAGE, header)
+    assert [(int(megabits.replace(",", "")), hook) for megabits, hook, *_ in table] == list(rows)
+    for (_, _, *cells), row in zip(table, rows.values(), strict=True):
+        low, high = row["hidden_ms"]["quarters"]
+        expected = [f"{row['bytes'] / 1e6:.2f}"]
+        expected += [f"{row[name]['median']:,.0f}" for name in ("ms", "waiting_ms", "stood_still_ms", "hidden_ms")]
+        expected += [f"{low:.0f} to {high:.0f}", f"{row['hidden_ms']['median'] / row['stood_still_ms']['median']:.0%}"]
+        assert cells == expected, row["hook"]
+        assert low > 0  # as the page says
+
+    def hidden(megabits):
+        found = [row for (of, hook), row in rows.items() if of == megabits and "top-k" in hook]
+        shares = [100 * row["hidden_ms"]["median"] / row["stood_still_ms"]["median"] for row in found]
+        return f"{min(shares):.0f} to {max(shares):.0f} %"
+
+    said = f"of top-k, backward hides {hidden(100)} at 100 Mbit/s and {hidden(1000)} at 1 Gbit/s."
+    assert said in words()
+
+
 def test_what_hooks_compute_on_an_h200():
     cost = measured("gradient-hooks-h200.json")["cost"]
     hooks = {row["hook"]: row for row in cost["hooks"]}
