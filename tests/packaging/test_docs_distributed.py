@@ -74,11 +74,14 @@ def test_shards_on_a_cpu():
 
 
 def test_the_log_of_shards():
-    of_one_rank = [cell["us"] for cell in measured("shards-h200.json")["cells"] if cell["ranks"] == 1]
-    times = [[us[way] for us in of_one_rank] for way in WAYS[1:]]
+    cells = [cell for cell in measured("shards-h200.json")["cells"] if cell["ranks"] == 1]
+    times = [[cell["us"][way] for cell in cells] for way in WAYS[1:]]
     *spans, last = (f"{min(each):.0f} to {max(each):.0f}" for each in times)
     text = " ".join((DOCS / "log" / "shards.md").read_text().split())
     assert f"Now they take {', '.join(spans)} and {last} (" in text
+    (counts,) = {tuple(cell["operators"][way] for way in WAYS[1:]) for cell in cells}
+    two_gathers, *ours, last = counts
+    assert f"a call has {', '.join(map(str, ours))} and {last} operators now, two gathers {two_gathers}." in text
 
 
 # ---- Gradients ----
