@@ -49,7 +49,7 @@ REPEATS = {"cuda": 31, "cpu": 5}
 # ---- Several ranks ----
 
 
-def run_ranks(ranks, task, wire=None, timeout=1500):
+def run_ranks(ranks, task, wire=None, timeout=1500, worker=WORKER):
     """What rank 0 of a group of processes found out."""
     environment = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     environment |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # namespaces have no names of hosts
@@ -57,7 +57,7 @@ def run_ranks(ranks, task, wire=None, timeout=1500):
     environment |= wire.environment if wire else {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
     with tempfile.TemporaryDirectory() as folder:
         environment["RTOPK_RESULTS"] = str(Path(folder, "results.json"))
-        line = [sys.executable, "-W", "ignore", str(WORKER), json.dumps(task)]
+        line = [sys.executable, "-W", "ignore", str(worker), json.dumps(task)]
         processes = []
         try:
             for rank in range(ranks):

@@ -1,6 +1,13 @@
 """topk, maxk and topk_mask of a DTensor: each rank selects from its part, and over ranks where rows are split.
 
 Local parts go through the functions of the package as plain tensors, so gradients are theirs, too.
+
+There is no sharding rule (torch.distributed.tensor.experimental.register_sharding). A rule lists the placements that
+the inputs of an operator are moved to, and those of its outputs; between them the same operator runs on the part of
+each rank, which learns neither that its rows are a part nor of what group. Where rows are split that leaves one way:
+to gather all columns. The candidates of the ranks come together after the first selection, which no rule can say. For
+rows that are whole on a rank a rule would do, for every operator and its derivatives, beside this way, which other
+rows need in any case.
 """
 
 from __future__ import annotations

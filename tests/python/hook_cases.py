@@ -4,12 +4,14 @@ A rank can make the gradients of all ranks, because they come from seeds. So eac
 must have sent, kept and received.
 """
 
+import copy
 import hashlib
 import io
 import os
 import signal
 import sys
 import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -334,6 +336,52 @@ def accumulates():
     return state.steps
 
 
+def backward_goes_on(seconds=30):
+    """Whether backward waits for the wire. The last rank sends nothing before all others are at their first layer.
+
+    Its part of the first all-gather can only follow the gradient of its last layer. That gradient waits in a barrier,
+    which each of the others enters from the gradient of its first layer. If topk_hook waited for an all-gather, the
+    others would never get there: the barrier would fail after so many seconds, and with it the case.
+    """
+    torch.manual_seed(7)
+    layers = [torch.nn.Linear(64, 64, bias=False) for _ in range(6)]
+    model, undisturbed = (torch.nn.Sequential(*each) for each in (layers, copy.deepcopy(layers)))
+    x = torch.randn(8, 64, generator=torch.Generator().manual_seed(dist.get_rank()))
+    futures = []
+
+    def watched(state, bucket):
+        futures.append(topk_hook(state, bucket))
+        return futures[-1]
+
+    buckets = {"bucket_cap_mb": 0.01}  # every layer is one
+    ddp = DistributedDataParallel(model, **buckets)
+    ddp.register_comm_hook(TopKState(4, 64), watched)
+    plain = with_hook(undisturbed, TopKState(4, 64), **buckets)
+
+    def step(module):
+        module.zero_grad()
+        module(x).square().sum().backward()
+
+    for each in (ddp, plain, plain):
+        step(each)  # after its first step DDP has buckets in the order of the gradients
+
+    group = dist.new_group(timeout=timedelta(seconds=seconds))
+    is_last, seen = dist.get_rank() == dist.get_world_size() - 1, {}
+
+    def meet(_):
+        seen.update(started=len(futures), ended=sum(future.done() for future in futures))
+        dist.barrier(group)
+
+    futures.clear()
+    handle = layers[-1 if is_last else 0].weight.register_hook(meet)
+    step(ddp)
+    # A group that the hook kept alive until the process ends takes its running threads there: a crash, now and then.
+    handle.remove()
+    dist.destroy_process_group(group)
+    assert same([each.grad for each in model.parameters()], [each.grad for each in undisturbed.parameters()])
+    return seen | {"last": is_last, "buckets": len(futures)}
+
+
 def trains():
     """The classes of Cora's nodes by their words: the losses with all-reduce, and with a 32nd of the gradient."""
     from rtopk.gnn import load
@@ -397,6 +445,9 @@ def references(**options):
 def main():
     if sys.argv[1:] == ["nccl"]:
         run_cases(references(device="cuda") | {"not finite": lambda: not_finite("cuda")}, backend="nccl")
+        return
+    if sys.argv[1:] == ["goes on"]:
+        run_cases({"goes on": backward_goes_on})
         return
     cases = {f"whole chunks {dtype}": lambda dtype=dtype: whole_chunks(dtype) for dtype in DTYPES} | references()
     cases |= {

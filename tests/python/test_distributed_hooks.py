@@ -139,6 +139,13 @@ def test_a_killed_rank_is_an_error_of_the_others(results):
         assert rank["killed"]["step"] in (2, 3) and "peer" in rank["killed"]["text"]
 
 
+def test_backward_goes_on_while_no_all_gather_can_end():
+    """In processes of its own: if a hook waited, its group would be of no use to other cases."""
+    first, last = every(run_ranks(CASES, 2, "goes on"), "goes on")
+    assert first == {"last": False, "buckets": 6, "started": 5, "ended": 0}
+    assert last == {"last": True, "buckets": 6, "started": 0, "ended": 0}
+
+
 @pytest.mark.gpu
 def test_the_bits_are_those_of_the_cpu():
     """NCCL takes one rank for each GPU: that several ranks give the same bits, only several GPUs can show."""

@@ -1,6 +1,8 @@
 """Selections over the ranks of a group, in real processes: distributed_topk.py says what each of them does."""
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -183,9 +185,11 @@ def test_without_a_group():
 # ---- torch.compile and DTensor ----
 
 
+K_DIFFERS = "ValueError: k is 2 on rank 0 of the group and 3 on rank 1; accepted: the same on every rank"
+
+
 def test_compiled_calls(two):
-    differs = "ValueError: k is 2 on rank 0 of the group and 3 on rank 1; accepted: the same on every rank"
-    assert of(two, "compiled") == [[differs]] * 2
+    assert of(two, "compiled") == [[K_DIFFERS]] * 2
 
 
 def test_dtensors(results):
@@ -210,6 +214,13 @@ def test_what_dtensors_do_not_take(results):
 
 def test_compiled_dtensors(two):
     assert of(two, "compiled_dtensors") == [[], []]
+
+
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="inductor needs a C++ compiler: g++, or CXX")
+def test_compiled_by_inductor():
+    found = run_ranks(SCRIPT, 2, "cpu", "gloo", *(f"{case}_inductor" for case in TRACED), timeout=300)
+    assert of(found, "compiled_inductor") == [[K_DIFFERS]] * 2
+    assert of(found, "compiled_dtensors_inductor") == [[], []]
 
 
 # ---- On a GPU ----
