@@ -11,9 +11,30 @@ class BisectionFamily {
         results_(plan.problem, output, scratch),
         listing_(plan.problem, scratch) {
     if constexpr (Held::converts) keys_ = scratch.take<typename Held::Element>(plan.problem.cols);
+    if (plan.problem.max_iter > 0) lanes_.emplace(plan.problem, scratch);
   }
 
-  void Select(const T* elements, std::int64_t number) {
+  /// Selects from `count` rows, `stride` elements apart. The first is row `number`.
+  void Select(const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+    constexpr auto kAtOnce = static_cast<std::int64_t>(Lanes::kRows);
+    // Fewer rows than a quarter of the lanes are searched faster one by one.
+    for (; Lanes::Pays(problem_) && count >= kAtOnce / 4; number += kAtOnce) {
+      const std::int64_t now = std::min(count, kAtOnce);
+      lanes_->Select(rows, stride, number, static_cast<std::size_t>(now), results_,
+                     [this](const T* elements, std::int64_t its_number) { SelectOne(elements, its_number); });
+      rows += now * stride;
+      count -= now;
+    }
+    for (std::int64_t i = 0; i < count; ++i) SelectOne(rows + i * stride, number + i);
+  }
+
+ private:
+  using Key = core::KeyOf<T>;
+  using Real = core::ArithmeticOf<T>;
+  using Held = HWY_NAMESPACE::Held<T, direction>;
+  using Lanes = LaneBisection<T, direction>;
+
+  void SelectOne(const T* elements, std::int64_t number) {
     const Extent<Key> extent = MeasureExtent<T, direction>(elements, problem_.cols);
     std::int32_t passes = 0;
     if (extent.finite) {
@@ -29,11 +50,6 @@ class BisectionFamily {
     exact_.Select(elements, number);
     if (problem_.passes) output_.passes[number] = passes;  // passes of the bisection, not of the exact search
   }
-
- private:
-  using Key = core::KeyOf<T>;
-  using Real = core::ArithmeticOf<T>;
-  using Held = HWY_NAMESPACE::Held<T, direction>;
 
   /// Runs the search, and writes its selection if it stops early. Returns the number of passes.
   template <class View>
@@ -61,4 +77,5 @@ class BisectionFamily {
   Results<T, direction> results_;
   EarlyListing<T, direction> listing_;
   typename Held::Element* keys_ = nullptr;  ///< The row as keys, if it is searched that way.
+  std::optional<Lanes> lanes_;              ///< For many short rows.
 };

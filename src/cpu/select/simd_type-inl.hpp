@@ -56,6 +56,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/early_stop-inl.hpp"
 
+#include "cpu/select/lane_bisection-inl.hpp"
+
 #include "cpu/select/bisection_family-inl.hpp"
 
 /// Selects from a batch of rows, one row at a time unless the family takes several.
@@ -68,6 +70,12 @@ HWY_INLINE void SelectBatch(Family& family, const T* rows, std::int64_t stride, 
 template <class T, Direction direction>
 HWY_INLINE void SelectBatch(LanesFamily<T, direction>& family, const T* rows, std::int64_t stride, std::int64_t number,
                             std::int64_t count) {
+  family.Select(rows, stride, number, count);
+}
+
+template <class T, Direction direction>
+HWY_INLINE void SelectBatch(BisectionFamily<T, direction>& family, const T* rows, std::int64_t stride,
+                            std::int64_t number, std::int64_t count) {
   family.Select(rows, stride, number, count);
 }
 
