@@ -5,7 +5,8 @@
 
 The steps: build, tests, soak, sanitize, bench, random (the benchmark over random problems), peers (other libraries'
 top-k beside rtopk, where they are installed), torch (the Python package), fronts (CuPy and JAX), attack (its operators
-under memcheck), gnn.
+under memcheck), gnn, batches (mini-batches beside PyTorch Geometric), ranks (shards and parts of graphs, two processes
+on one GPU).
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -258,6 +259,15 @@ def peers(arguments):
     return Result(passed=1) if good else Result(failed=["peers"])
 
 
+def package_benchmark(name, script, options, arguments):
+    """Runs a benchmark of the Python package, and shows what it printed."""
+    command = [sys.executable, f"bench/{script}.py", *options, "--json", json_beside(arguments, name)]
+    if not run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
+        return Result(failed=[f"{name}: benchmark"])
+    print((REPORTS / f"gpu-{name}-bench.log").read_text())
+    return Result(passed=1)
+
+
 def torch(arguments):
     """The Python package: from the build that is there, without pip; its tests, then its benchmark."""
     good = configured("-DRTOPK_BUILD_TORCH=ON", "-DRTOPK_BUILD_PYTHON=AUTO", "-DRTOPK_BUILD_JAX=AUTO") and run(
@@ -283,18 +293,13 @@ def torch(arguments):
             ):
                 result.add(outcome)
     library = ["--library", LIBRARY.relative_to(ROOT)]
+    quick = ["--quick"] if arguments.quick else []
     for name, script, options in (
         ("torch", "compare_operators", library),
         ("rows", "compare_rows", library),
         ("routers", "compare_routers", []),
     ):
-        command = [sys.executable, f"bench/{script}.py", *options, "--json", json_beside(arguments, name)]
-        command += ["--quick"] if arguments.quick else []
-        if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
-            result.passed += 1
-            print((REPORTS / f"gpu-{name}-bench.log").read_text())
-        else:
-            result.failed.append(f"{name}: benchmark")
+        result.add(package_benchmark(name, script, [*options, *quick], arguments))
     return result
 
 
@@ -314,13 +319,8 @@ def fronts(arguments):
             result.skipped.append((f"fronts: tests/{name}", "pytest is not installed"))
         else:
             result.add(pytest(f"gpu-{name}", f"tests/{name}", f"tests/{name}", RTOPK_TEST_SITE=str(SITE)))
-        command = [sys.executable, f"bench/compare_{name}.py", "--device", "cuda"]
-        command += ["--json", json_beside(arguments, name), *(["--quick"] if arguments.quick else [])]
-        if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
-            result.passed += 1
-            print((REPORTS / f"gpu-{name}-bench.log").read_text())
-        else:
-            result.failed.append(f"{name}: benchmark")
+        quick = ["--quick"] if arguments.quick else []
+        result.add(package_benchmark(name, f"compare_{name}", ["--device", "cuda", *quick], arguments))
     return result
 
 
@@ -375,18 +375,38 @@ def gnn(arguments):
         ("gnn-shapes", "compare_gnn", shapes),
         ("linear", "compare_linear", []),
     ):
-        command = [sys.executable, f"bench/{script}.py", *options, "--json", json_beside(arguments, name)]
-        command += ["--repeats", 3] if arguments.quick else []
-        if run(f"{name}: benchmark", command, f"gpu-{name}-bench", PYTHONPATH=str(SITE)):
-            result.passed += 1
-            print((REPORTS / f"gpu-{name}-bench.log").read_text())
-        else:
-            result.failed.append(f"{name}: benchmark")
+        quick = ["--repeats", 3] if arguments.quick else []
+        result.add(package_benchmark(name, script, [*options, *quick], arguments))
+    return result
+
+
+def batches(arguments):
+    """Steps on mini-batches, captured and not, beside PyTorch Geometric's."""
+    if not (SITE / "rtopk").exists():
+        return Result(failed=["batches: the package is not there; --only torch makes it"])
+    if importlib.util.find_spec("torch_geometric") is None:
+        return Result(skipped=[("batches", "torch_geometric is not installed")])
+    options = ["--device", "cuda", *(["--repeats", 3] if arguments.quick else [])]
+    if arguments.real_graph:
+        options += ["--real", arguments.real_graph]
+    return package_benchmark("batches", "compare_batches", options, arguments)
+
+
+def ranks(arguments):
+    """Columns and graphs over two processes that share the GPU, with gloo, and one process with NCCL: of what several
+    GPUs do, this shows the results and not the times."""
+    if not (SITE / "rtopk").exists():
+        return Result(failed=["ranks: the package is not there; --only torch makes it"])
+    result = Result()
+    quick = ["--repeats", 3] if arguments.quick else []
+    for name in ("shards", "parts"):
+        result.add(package_benchmark(name, f"compare_{name}", ["--device", "cuda", *quick], arguments))
     return result
 
 
 STEPS = {
-    step.__name__: step for step in (build, tests, soak, sanitize, bench, random, peers, torch, fronts, attack, gnn)
+    step.__name__: step
+    for step in (build, tests, soak, sanitize, bench, random, peers, torch, fronts, attack, gnn, batches, ranks)
 }
 
 
@@ -420,6 +440,9 @@ def main():
         help="of GoogleTest, where CMake does not find it; default %(default)s",
     )
     parser.add_argument("--sanitize-scale", default=SANITIZER_SCALE, help="RTOPK_TEST_SCALE there; default %(default)s")
+    parser.add_argument(
+        "--real-graph", metavar="PATH", help="a graph for the step batches, such as coauthor-physics.npz"
+    )
     parser.add_argument("--soak-seconds", type=float, default=300, help="default %(default)s")
     parser.add_argument("--random-problems", type=int, default=300, metavar="N", help="default %(default)s")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of random problems; default: the time")
