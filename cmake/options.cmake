@@ -24,7 +24,7 @@ set(RTOPK_HIGHWAY_ARCHIVE "" CACHE FILEPATH "The pinned release of Highway, wher
 # STATIC: users of librtopk need a driver, not a toolkit. SHARED: for a package that depends on one with the runtime.
 set(RTOPK_CUDART STATIC CACHE STRING "The CUDA runtime that librtopk links: STATIC or SHARED")
 set_property(CACHE RTOPK_CUDART PROPERTY STRINGS STATIC SHARED)
-option(RTOPK_QUICK_KERNELS "Compile kernels in about half the time, for tests where no GPU runs them; they may be slow" OFF)
+option(RTOPK_QUICK_KERNELS "Compile kernels in less than half the time, for tests where no GPU runs them; they are slow" OFF)
 # The Python package: the module for any array needs a Python with nanobind, the operators one with torch or with JAX.
 # AUTO: where the Python has it.
 foreach(front PYTHON TORCH JAX)

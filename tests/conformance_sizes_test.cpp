@@ -28,17 +28,15 @@ TEST_P(Sizes, EveryKOfEveryShortRow) {
 TEST_P(Sizes, ManyShortRows) {
   Random random = random_for(13);
   for (std::int64_t cols = 1; cols <= 66; ++cols) {
-    for (const rtopk::Direction direction : kDirections) {
-      const std::int64_t k = random_k(cols, random);
-      const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
-      rtopk::Problem problem = problem_for(matrix, k);
-      problem.direction = direction;
-      problem.passes = random.coin();
-      random.pick(shapes_for(cols)).apply(problem);
-      Layout layout = random_layout(random);
-      if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
-      if (!conforms(problem, matrix, layout)) return;
-    }
+    const std::int64_t k = random_k(cols, random);
+    const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
+    rtopk::Problem problem = problem_for(matrix, k);
+    problem.direction = random.pick(kDirections);
+    problem.passes = random.coin();
+    random.pick(shapes_for(cols)).apply(problem);
+    Layout layout = random_layout(random);
+    if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
+    if (!conforms(problem, matrix, layout)) return;
   }
 }
 
@@ -48,20 +46,18 @@ TEST_P(Sizes, ManyShortRowsStoppedEarly) {
   std::vector<std::int64_t> lengths = {95, 96, 97, 127, 128, 129, 191, 192, 193};
   for (std::int64_t cols = 1; cols <= 66; ++cols) lengths.push_back(cols);
   for (const std::int64_t cols : lengths) {
-    for (const rtopk::Direction direction : kDirections) {
-      const std::int64_t k = random_k(cols, random);
-      const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
-      rtopk::Problem problem = problem_for(matrix, k);
-      problem.direction = direction;
-      problem.passes = random.coin();
-      problem.search = random.coin() ? rtopk::Search::bisection : rtopk::Search::fast;
-      problem.max_iter = static_cast<std::int32_t>(random.between(1, 40));
-      problem.rule = random.coin() ? rtopk::Rule::printed : rtopk::Rule::threshold_first;
-      random.pick(shapes_for(cols)).apply(problem);
-      Layout layout = random_layout(random);
-      if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
-      if (!conforms(problem, matrix, layout)) return;
-    }
+    const std::int64_t k = random_k(cols, random);
+    const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
+    rtopk::Problem problem = problem_for(matrix, k);
+    problem.direction = random.pick(kDirections);
+    problem.passes = random.coin();
+    problem.search = random.coin() ? rtopk::Search::bisection : rtopk::Search::fast;
+    problem.max_iter = static_cast<std::int32_t>(random.between(1, 40));
+    problem.rule = random.coin() ? rtopk::Rule::printed : rtopk::Rule::threshold_first;
+    random.pick(shapes_for(cols)).apply(problem);
+    Layout layout = random_layout(random);
+    if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
+    if (!conforms(problem, matrix, layout)) return;
   }
 }
 
