@@ -6,6 +6,13 @@ namespace {
 
 class Sizes : public DTypeTest {};
 
+/// One thread half of the time: with more, each takes one row at a time.
+Layout layout_of_groups(Random& random) {
+  Layout layout = random_layout(random);
+  if (random.coin()) layout.threads = 1;
+  return layout;
+}
+
 TEST_P(Sizes, EveryKOfEveryShortRow) {
   Random random = random_for(10);
   for (std::int64_t cols = 1; cols <= 70; ++cols) {
@@ -28,15 +35,15 @@ TEST_P(Sizes, EveryKOfEveryShortRow) {
 TEST_P(Sizes, ManyShortRows) {
   Random random = random_for(13);
   for (std::int64_t cols = 1; cols <= 66; ++cols) {
-    const std::int64_t k = random_k(cols, random);
-    const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
-    rtopk::Problem problem = problem_for(matrix, k);
-    problem.direction = random.pick(kDirections);
-    problem.passes = random.coin();
-    random.pick(shapes_for(cols)).apply(problem);
-    Layout layout = random_layout(random);
-    if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
-    if (!conforms(problem, matrix, layout)) return;
+    for (const rtopk::Direction direction : kDirections) {
+      const std::int64_t k = random_k(cols, random);
+      const Matrix matrix = make_mixed_matrix(GetParam(), random.between(1, 200), cols, k, random);
+      rtopk::Problem problem = problem_for(matrix, k);
+      problem.direction = direction;
+      problem.passes = random.coin();
+      random.pick(shapes_for(cols)).apply(problem);
+      if (!conforms(problem, matrix, layout_of_groups(random))) return;
+    }
   }
 }
 
@@ -55,9 +62,7 @@ TEST_P(Sizes, ManyShortRowsStoppedEarly) {
     problem.max_iter = static_cast<std::int32_t>(random.between(1, 40));
     problem.rule = random.coin() ? rtopk::Rule::printed : rtopk::Rule::threshold_first;
     random.pick(shapes_for(cols)).apply(problem);
-    Layout layout = random_layout(random);
-    if (random.coin()) layout.threads = 1;  // with more threads, each takes one row at a time
-    if (!conforms(problem, matrix, layout)) return;
+    if (!conforms(problem, matrix, layout_of_groups(random))) return;
   }
 }
 
