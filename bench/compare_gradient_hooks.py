@@ -22,9 +22,7 @@ import json
 import os
 import platform
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +36,7 @@ from checkout import origin
 from clocks import interleaved
 from gradient_hooks import HOOKS, BucketOf, alone
 from limited_wire import LimitedWire, WireError
+from rank_processes import run_ranks
 from whole_file import write_json
 
 WORKER = Path(__file__).with_name("gradient_hooks.py")
@@ -49,34 +48,13 @@ REPEATS = {"cuda": 31, "cpu": 5}
 # ---- Several ranks ----
 
 
-def run_ranks(ranks, task, wire=None, timeout=1500, worker=WORKER):
+def found_by_ranks(ranks, task, wire=None, worker=WORKER):
     """What rank 0 of a group of processes found out."""
-    environment = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
-    environment |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # namespaces have no names of hosts
-    environment |= {"PYTHONPATH": os.pathsep.join([str(Path(rtopk.__file__).parents[1]), str(WORKER.parent)])}
-    environment |= wire.environment if wire else {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
     with tempfile.TemporaryDirectory() as folder:
-        environment["RTOPK_RESULTS"] = str(Path(folder, "results.json"))
-        line = [sys.executable, "-W", "ignore", str(worker), json.dumps(task)]
-        processes = []
-        try:
-            for rank in range(ranks):
-                command = [*(wire.prefix(rank) if wire else []), *line]
-                processes.append(subprocess.Popen(command, env=environment | {"RANK": str(rank)}))
-            for process in processes:
-                if process.wait(timeout):
-                    sys.exit(f"a rank ended with status {process.returncode}")
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-        return json.loads(Path(environment["RTOPK_RESULTS"]).read_text())
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+        results = Path(folder, "results.json")
+        line = [sys.executable, "-W", "ignore", worker, json.dumps(task)]
+        run_ranks(line, ranks, wire, seconds=1500, RTOPK_RESULTS=str(results))
+        return json.loads(results.read_text())
 
 
 def wires(ranks, bandwidths):
@@ -92,7 +70,7 @@ def measure_steps(arguments):
         for name, wire in wires(ranks, arguments.bandwidth):
             task = {"kind": "step times", "wire": name, "steps": arguments.steps} | common(arguments)
             with wire as opened:
-                found = run_ranks(ranks, task, opened)
+                found = found_by_ranks(ranks, task, opened)
             rows += [{"ranks": ranks, "wire": name, "hook": hook, **each} for hook, each in found.items()]
     return rows
 
@@ -101,7 +79,7 @@ def measure_accuracies(arguments):
     rows = []
     for ranks in arguments.ranks:
         task = {"kind": "accuracies", "seeds": arguments.seeds, "epochs": arguments.epochs} | common(arguments)
-        found = run_ranks(ranks, task)
+        found = found_by_ranks(ranks, task)
         rows += [{"ranks": ranks, "hook": hook, "accuracies": each} for hook, each in found.items()]
     return rows
 

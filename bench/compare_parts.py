@@ -24,6 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ import torch
 
 import rtopk
 from checkout import origin
+from limited_wire import LimitedWire
 from rank_processes import HOST_SECONDS, run_ranks
 from rtopk.gnn import load
 from rtopk.gnn.parts import EXCHANGES, METHODS, PartTrainer, Ranks, joined, load_part, write_parts
@@ -149,7 +151,8 @@ def run_group(world, folder, megabits, arguments):
     line = [sys.executable, __file__, "--folder", folder, "--result", result, "--device", arguments.device]
     for name in ("model", "hidden", "k", "layers", "repeats"):
         line += [f"--{name}", getattr(arguments, name)]
-    run_ranks(line, world, megabits)
+    with LimitedWire(world, megabits) if megabits else nullcontext() as wire:
+        run_ranks(line, world, wire)
     measured = json.loads(result.read_text())
     if megabits and measured["through"] == "NCCL":
         sys.exit("--megabits limits the wire of gloo, and NCCL has carried the rows; accepted: --megabits 0")

@@ -21,7 +21,6 @@ NCCL has one rank for each GPU, so on one GPU it is measured with one rank, wher
 import argparse
 import os
 import platform
-import socket
 import statistics
 import time
 from pathlib import Path
@@ -34,6 +33,7 @@ import rtopk
 import rtopk.distributed
 from called_operators import operators
 from checkout import origin
+from rank_processes import free_port
 from rtopk.distributed import exchange
 from whole_file import write_json
 
@@ -143,12 +143,6 @@ def measure(rank, world, port, options, queue):
     if rank == 0:
         queue.put(cells)
     distributed.destroy_process_group()
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def table(cells):

@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import rtopk
 from checkout import cpu_model, origin
-from compare_gradient_hooks import run_ranks
+from compare_gradient_hooks import found_by_ranks
 from gradient_hooks import HOOKS, say
 from limited_wire import LimitedWire, WireError, bytes_sent
 from whole_file import write_json
@@ -153,7 +153,7 @@ def main():
     try:
         for megabits in arguments.bandwidth:
             with LimitedWire(arguments.ranks, megabits) as wire:
-                found = run_ranks(arguments.ranks, task | {"megabits": megabits}, wire, worker=Path(__file__))
+                found = found_by_ranks(arguments.ranks, task | {"megabits": megabits}, wire, worker=Path(__file__))
             rows += [summary(megabits, hook, row) for hook, row in found.items()]
     except WireError as error:
         sys.exit(str(error))
