@@ -88,8 +88,8 @@ enum class Family : std::uint8_t {
   /// A block, or up to 8 of a cluster, read a long row once and list the candidates: elements that reach a filter
   /// threshold drawn from a sample of the row.
   cuda_cluster,
-  /// Any length, any k: a block reads a row twice, with a bracket of the kth value from a sample; or as many blocks as
-  /// keep the device busy find the kth value digit by digit.
+  /// Any length, any k. A block reads a row twice: a sample gives two keys between which the kth value most likely lies.
+  /// Or as many blocks as keep the device busy find the kth value digit by digit.
   cuda_radix,
   cuda_scan,  ///< A block reads a long row once per pass of the paper's bisection.
 };

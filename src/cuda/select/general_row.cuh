@@ -28,7 +28,8 @@ namespace rtopk::cuda {
 enum class ThresholdIs : std::uint8_t { unwanted, unknown, known };
 
 /// A row in shared memory: the arguments of a matrix that has this row alone, where it lies, and what its indices are.
-/// `cols` and `k` are those of core::RowShape. Small, because rows that fit just so leave no room.
+/// `cols` and `k` are those of core::RowShape. Kept
+/// small: a row that only just fits leaves hardly any shared memory.
 template <class Arguments>
 struct GeneralRow : Arguments {
   std::int64_t start;  ///< Of core::RowShape.
@@ -62,7 +63,7 @@ struct GeneralRow : Arguments {
         threshold_is = !rules.finishes || rules.thresholds == nullptr ? ThresholdIs::unwanted
                        : own.is_short                                 ? ThresholdIs::known
                                                                       : ThresholdIs::unknown;
-        // By magnitude, the threshold is looked for among the places.
+        // A key by magnitude has no sign: the threshold is looked for among places, and indices are mapped after that.
         maps = kMaps && rules.finishes && !(all.magnitude && threshold_is == ThresholdIs::unknown) &&
                (own.start != 0 || rules.map.kind != IndexKind::column);
         args.input = row_of<T>(all, rules, number, own);
@@ -94,7 +95,7 @@ struct GeneralRow : Arguments {
   template <class T>
   __device__ void found(core::KeyOf<T> kth) const {
     using Key = core::KeyOf<T>;
-    // Else the compiler reads it for all threads, beside the write of this one.
+    // volatile, or the compiler reads it before the test of threadIdx: all threads would, while the first one writes.
     const auto& read_once = static_cast<const volatile ThresholdIs&>(threshold_is);
     if (threadIdx.x != 0 || read_once != ThresholdIs::unknown || this->magnitude) return;
     const Key key = this->smallest ? static_cast<Key>(core::max_key<T> - kth) : kth;

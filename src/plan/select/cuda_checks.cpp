@@ -53,7 +53,8 @@ Status check_chunk(const Plan& plan) {
                       static_cast<long long>(plan.chunk_rows), static_cast<long long>(std::min(rows, kMaxChunkRows)));
 }
 
-/// Shared memory that cuda_cluster needs. A smaller chunk than make_plan gave may have the list of the larger one.
+/// Shared memory that cuda_cluster needs. Chunks that a caller made smaller may no longer count as many rows, but keep the
+/// shorter list that was planned for many, which only is pruned more often.
 std::int64_t cluster_least_bytes(const Plan& plan) {
   Problem many = plan.problem;
   many.rows = kClusterManyRows + 1;

@@ -13,8 +13,8 @@
 
 namespace rtopk::cuda {
 
-/// Threads of a block. Two blocks of the fewer fit on a multiprocessor, as far as its registers are concerned (72 of a
-/// thread): one waits for memory while the other searches. More, where shared memory has no room for two.
+/// Threads of a block. With the fewer threads and 72 registers each, two blocks fit on a multiprocessor: one waits for
+/// memory while the other searches. The more threads where shared memory has room for one block alone.
 inline constexpr int kBracketThreads = 448;
 inline constexpr int kBracketMoreThreads = 896;
 inline constexpr int kBracketMinThreads = 96;  ///< A warp for each rank that is looked for in the sample.
@@ -34,8 +34,8 @@ inline constexpr int kBracketSample = kBytes == 8 ? 512 : 1024;
 
 /// A row in the shared memory of a block: state, list of the elements in the bracket, counts of the row's stretches.
 struct BracketLayout {
-  std::int32_t better_rank;  ///< In the sample, from 1 on. Below 1: no element is better than the bracket.
-  std::int32_t worse_rank;   ///< Past the end of the sample: no element is worse than the bracket.
+  std::int32_t better_rank;  ///< Of the sample's key that ends the bracket; 1 is the best. Below 1: no end there.
+  std::int32_t worse_rank;   ///< Likewise at the other end. Beyond the sample: no end there.
   std::int32_t capacity;     ///< Of the list. 0: the row is too short or too long.
   std::int32_t stretches;    ///< Of the row; a warp reads one at a time.
   std::int32_t kept;         ///< Stretches that stay in shared memory, the first ones.

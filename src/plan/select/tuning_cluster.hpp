@@ -29,9 +29,9 @@ struct ClusterSample {
 };
 
 /// The margin of a sample's rank, in standard deviations. A row is read again if fewer than k of its elements reach the
-/// threshold: one in a million, because all others wait for it. Of many rows one in five thousand, for an eighth fewer
-/// candidates: others run meanwhile, but for the last 500. With 2.75 deviations, one in seven hundred, every second
-/// matrix would have such a row among its last ones.
+/// threshold. Of few rows all others wait for such a row: one in a million. Of many rows others run meanwhile, except for
+/// some 500 at the end: one in five thousand, for an eighth fewer candidates. With 2.75 deviations, one row in seven
+/// hundred, every second matrix would have one at its end.
 constexpr double cluster_margin(std::int64_t rows) { return rows > kClusterManyRows ? 3.5 : 4.7; }
 
 /// `margin`: see cluster_margin. `Real`: what it is computed in.
@@ -61,8 +61,8 @@ RTOPK_HD ClusterSample cluster_sample(std::int64_t cols, std::int64_t k, std::in
 
 /// The capacity of the list of candidates. Rarely too small, if neighbours differ from each other.
 inline std::int64_t cluster_list(std::int64_t rows, std::int64_t cols, std::int64_t k, std::int64_t element_bytes) {
-  // A list that is full is pruned, which takes as long as to read some ten thousand elements: one in 200, or one in 70
-  // of many rows, for which more blocks fit at a time.
+  // A list that is full is pruned, which takes as long as to read some ten thousand elements. By a binomial estimate one
+  // row in 67 to 990 has such a list, depending on k; of many rows, for which more blocks fit at a time, one in 28 to 128.
   const double deviations = rows > kClusterManyRows ? 2.0 : 2.5;
   constexpr double kNumbers = kClusterNumbers;
   const ClusterSample sample = cluster_sample(cols, k, element_bytes, cluster_margin(rows));

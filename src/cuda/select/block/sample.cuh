@@ -58,9 +58,9 @@ class RowSample {
       return {{low, high}, high};
     }
     const Key best = Warp::greatest(keys[0]);
-    // The kth value is far below the best of the sample, or perhaps above: then as far as that is above the low end. Blocks
-    // that share a row would have to meet twice more where the sample has none of the k best, which is one row of
-    // exp(the number that is expected). Of 16 bits, bins of one key each take less than fewer meetings.
+    // The kth value is far below the best of the sample, or perhaps above: then as far as that is above the low end. Where
+    // the sample has none of the k best, which happens in one row of exp(n) if n of them are expected in it, blocks that
+    // share a row would have to meet twice more. Elements of 16 bits meet again: bins of one key each are worth more.
     constexpr int kSureRank = kShared && sizeof(T) != 2 ? 16 : 8;
     return {{low, kTop}, args.worse_rank >= kSureRank ? best : best + min(best - low, kTop - best)};
   }

@@ -92,8 +92,7 @@ struct CandidateList {
     return kept;
   }
 
-  /// All threads of the block call this after a barrier; ends with one. At least k elements are stored. Not inlined, so
-  /// that it costs reading no registers.
+  /// All threads of the block call this after a barrier; ends with one. At least k elements are stored.
   static __device__ void prune(CandidateList list, State& state, PartSearchMemory<Key>& memory,
                                BlockSums::Memory& of_warps, int k, bool smallest) {
     const int stored = state.stored;  // no thread of the block has listed more

@@ -3,8 +3,9 @@
 // A sample gives a bracket: two keys between which the kth value most likely lies. The first read counts the elements
 // above the bracket and lists those in it, among which the kth value is found. The second read writes.
 //
-// A warp reads stretches of the row. What it counts in each tells where the results of each begin, so that warps write
-// on their own and the second read needs no barrier.
+// A warp reads one stretch of the row at a time: stretch 0 is what lies before the first whole vector, the last one what
+// lies behind them, and those between are whole vectors. What is counted in each tells where its results begin, so that
+// warps write on their own and the second read needs no barrier.
 //
 // If many elements of the sample are equal to its kth, that is taken for the kth value, and nothing is listed.
 #pragma once
@@ -27,11 +28,12 @@
 
 namespace rtopk::cuda {
 
-/// Elements of one stretch. After the search: of all stretches before it.
+/// Elements of one stretch. The search narrows the bracket to one key, the kth value, and counts again; sum_up() then
+/// makes of these the counts of all stretches before.
 struct StretchCounts {
-  int above;   ///< Above the bracket. After the search: above the kth value.
-  int number;  ///< In the bracket. After the search: equal to the kth value.
-  int first;   ///< Where those in the bracket begin in the list.
+  int above;   ///< The bracket.
+  int inside;  ///< The bracket.
+  int first;   ///< Where those inside begin in the list, until the search has ended.
 };
 
 /// What the threads of a block share.
@@ -141,11 +143,11 @@ class BracketSelect {
   }
 
   /// Takes room in the list for a stretch, and keeps its counts. Returns the place of its first element.
-  __device__ int take(int stretch, int above, int number) const {
+  __device__ int take(int stretch, int above, int inside) const {
     int first = 0;
     if (lane_number() == 0) {
-      first = number > 0 ? atomicAdd(&state_.listed, number) : 0;
-      stretches_[stretch] = {above, number, first};
+      first = inside > 0 ? atomicAdd(&state_.listed, inside) : 0;
+      stretches_[stretch] = {above, inside, first};
     }
     return Warp::from_lane(first, 0);
   }
@@ -256,14 +258,14 @@ class BracketSelect {
   __device__ void count_listed(Key kth) {
 #pragma unroll 1
     for (int stretch = warp_number(); stretch <= last_; stretch += warps_of_block()) {
-      // By the lane that writes it: others might still read.
+      // Read by the lane that writes it below; others might read what it has written.
       const StretchCounts counts = lane_number() == 0 ? stretches_[stretch] : StretchCounts{};
-      const int number = Warp::from_lane(counts.number, 0);
+      const int inside = Warp::from_lane(counts.inside, 0);
       const int first = Warp::from_lane(counts.first, 0);
       int above = 0;
       int equal = 0;
 #pragma unroll 1
-      for (int i = lane_number(); i < number; i += 32) {
+      for (int i = lane_number(); i < inside; i += 32) {
         const Key key = key_of(list_[first + i]);
         above += key > kth ? 1 : 0;
         equal += key == kth ? 1 : 0;
@@ -279,18 +281,18 @@ class BracketSelect {
     __syncthreads();
     if (warp_number() == 0) {
       int above = 0;
-      int number = 0;
+      int inside = 0;
 #pragma unroll 1
       for (int first = 0; first <= last_ + 1; first += 32) {
         const int stretch = first + lane_number();
         const StretchCounts here = stretch <= last_ ? stretches_[stretch] : StretchCounts{};
         const int above_here = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(here.above)));
-        const int number_here = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(here.number)));
+        const int inside_here = static_cast<int>(Warp::inclusive_sum(static_cast<std::uint32_t>(here.inside)));
         if (stretch <= last_ + 1) {
-          stretches_[stretch] = {above + above_here - here.above, number + number_here - here.number, 0};
+          stretches_[stretch] = {above + above_here - here.above, inside + inside_here - here.inside, 0};
         }
         above += Warp::from_lane(above_here, 31);
-        number += Warp::from_lane(number_here, 31);
+        inside += Warp::from_lane(inside_here, 31);
       }
     }
     __syncthreads();
@@ -315,28 +317,28 @@ class BracketSelect {
       if (later > layout_.kept) prefetch(later);
       const StretchCounts before = stretches_[stretch];
       const StretchCounts up_to_here = stretches_[stretch + 1];
-      const int first_result = before.above + min(before.number, ties);
-      if (first_result == up_to_here.above + min(up_to_here.number, ties)) continue;
-      const int ties_here = ties - before.number;  // from here on
+      const int first_result = before.above + min(before.inside, ties);
+      if (first_result == up_to_here.above + min(up_to_here.inside, ties)) continue;
+      const int ties_here = ties - before.inside;  // from here on
       if (stretch == 0 || stretch == last_) {
         write_end(stretch, kth, first_result, ties_here, result);
         continue;
       }
-      // In all stretches but one, all ties are selected, or none.
-      const bool takes_some = ties_here > 0 && ties < up_to_here.number;
+      // In one stretch some of the ties are selected and others not; before it all, behind it none.
+      const bool cuts_ties = ties_here > 0 && ties < up_to_here.inside;
       const Edge edge{kth, ties_here <= 0};
-      if (is_usual && !takes_some && stretch * kStretchVectors <= whole_) {
+      if (is_usual && !cuts_ties && stretch * kStretchVectors <= whole_) {
         write_stretch<true>(stretch, edge, first_result, false, 0, usual);
       } else {
-        write_stretch<false>(stretch, edge, first_result, takes_some, ties_here, result);
+        write_stretch<false>(stretch, edge, first_result, cuts_ties, ties_here, result);
       }
     }
   }
 
-  /// Writes what reaches the edge; if `takes_some`, only the first `ties` of those equal to its key. `kWhole`: all
-  /// vectors exist, and it does not take some.
+  /// Writes what reaches the edge; if `cuts_ties`, only the first `ties` of those equal to its key. `kWhole`: all
+  /// vectors exist, and no ties are cut.
   template <bool kWhole, class Results>
-  __device__ void write_stretch(int stretch, const Edge& edge, int first_result, bool takes_some, int ties,
+  __device__ void write_stretch(int stretch, const Edge& edge, int first_result, bool cuts_ties, int ties,
                                 const Results& result) const {
     constexpr int kBatch = 8;  // words that are on their way at a time
     static_assert(kGroups % kBatch == 0);
@@ -363,7 +365,7 @@ class BracketSelect {
           const unsigned there = __ballot_sync(kFullWarp, first_word + lane_number() + (group + i) * 32 < words);
 #pragma unroll
           for (int j = 0; j < kPerWord; ++j) chosen.of[j] &= there;
-          if (takes_some) chosen = first_ties(loaded[i], edge.key, chosen, there, ties);
+          if (cuts_ties) chosen = first_ties(loaded[i], edge.key, chosen, there, ties);
         }
         int at = first_result + votes_before_lane<T>(chosen);
 #pragma unroll

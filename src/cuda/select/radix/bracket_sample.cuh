@@ -12,7 +12,7 @@
 
 namespace rtopk::cuda {
 
-/// At or above `key`; or, if `next`, above it.
+/// An end of a bracket. Elements reach it at or above `key`; or, if `next`, above it.
 template <class Key>
 struct KeyEdge {
   Key key;
@@ -30,10 +30,13 @@ struct Bracket {
   bool is_tie;     ///< It has one key.
 };
 
+/// The ranks of the sample whose keys are looked for, each by a warp.
+enum SampledRank : int { kBetterRank, kMiddleRank, kWorseRank };
+
 /// What the threads of a block share.
 template <class Key>
 struct SampledBracket {
-  Key of_ranks[3];  ///< Keys of the sample: of the better rank, of the middle, of the worse rank.
+  Key keys[3];  ///< Of the sample: by SampledRank.
   Bracket<Key> bracket;
 };
 
@@ -66,17 +69,19 @@ struct BracketSample {
   __device__ void find_bracket() const {
     using Edge = KeyEdge<Key>;
     const int middle = max((layout.better_rank + layout.worse_rank) / 2, 1);
-    const int which = warp_number();
-    if (which < 3) {
-      find_rank(which, which == 0 ? max(layout.better_rank, 1) : which == 1 ? middle : layout.worse_rank);
+    const auto which = static_cast<SampledRank>(warp_number());
+    if (which <= kWorseRank) {
+      find_rank(which, which == kBetterRank   ? max(layout.better_rank, 1)
+                       : which == kMiddleRank ? middle
+                                              : layout.worse_rank);
     }
     __syncthreads();
     if (threadIdx.x == 0 && !sampled.bracket.is_tie) {
       const bool has_better = layout.better_rank >= 1;
       const bool has_worse = layout.worse_rank <= kSample;
-      sampled.bracket.worse = has_worse ? Edge{sampled.of_ranks[2], true} : Edge{0, false};
-      sampled.bracket.better = has_better ? Edge{sampled.of_ranks[0], false} : Edge{kTop, true};
-      sampled.bracket.usual_high = sampled.of_ranks[0];
+      sampled.bracket.worse = has_worse ? Edge{sampled.keys[kWorseRank], true} : Edge{0, false};
+      sampled.bracket.better = has_better ? Edge{sampled.keys[kBetterRank], false} : Edge{kTop, true};
+      sampled.bracket.usual_high = sampled.keys[kBetterRank];
     }
     __syncthreads();
   }
@@ -86,7 +91,7 @@ struct BracketSample {
 
   /// Finds a key that `rank` keys of the sample reach; more only if some are equal. The middle rank also tells whether
   /// many are. All lanes of a warp call this.
-  __device__ void find_rank(int which, int rank) const {
+  __device__ void find_rank(SampledRank which, int rank) const {
     constexpr int kOfLane = kSample / 32;
     constexpr int kTies = kOfLane;
     Key own[kOfLane];
@@ -113,8 +118,8 @@ struct BracketSample {
       low = reach >= rank ? next : low;
       high = reach > rank ? high : reach == rank ? next : next - 1;
     }
-    if (lane_number() == 0) sampled.of_ranks[which] = low;
-    if (which != 1) return;
+    if (lane_number() == 0) sampled.keys[which] = low;
+    if (which != kMiddleRank) return;
     const bool is_tie = reaching(low) - (low == kTop ? 0 : reaching(low + 1)) >= kTies;
     if (lane_number() == 0) sampled.bracket = {{low, false}, {low, true}, low, is_tie};
   }

@@ -2,10 +2,10 @@
 // that match the digits found so far shows the next digit of the kth value. It takes any length, any k and any values,
 // in as many passes as the key has digits, or fewer if a digit settles it.
 //
-// A block that has a row to itself does all passes in one kernel (plain rows: bracket.cuh, in two reads). If several blocks share a row, each pass is a kernel:
-// every block adds its histogram to the row's, and the last one to finish reads off the digit. The last pass also keeps
-// the histogram of every part. Once the kth value is known these tell how many results each part has, so that results
-// are written in index order without counting again.
+// A block that has a row to itself does all passes in one kernel; plain rows try the two reads of bracket.cuh first. If
+// several blocks share a row, each pass is a kernel: every block adds its histogram to the row's, and the last one to
+// finish reads off the digit. The last pass also keeps the histogram of every part. Once the kth value is known these
+// tell how many results each part has, so that results are written in index order without counting again.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ struct WordVotes {
   unsigned of[kPerVoteWord<T>];
 };
 
-/// `threshold.marks(x)` is x & keep ^ flip, in one instruction.
+/// `threshold.marks(x)` is (x & keep) ^ flip, in one instruction.
 template <class T>
 struct VoteThreshold {
   typename MarkingThreshold<T>::Bound bound;
