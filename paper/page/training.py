@@ -234,8 +234,12 @@ def steps(content):
         if _published(cell) and "topk_share_percent" in cell
     ]
     far = max(shares, key=lambda one: one[0], default=None)
+    early, compact = _early_points(content["cells"]), _gains(content["cells"], kind="compact")
     return {
         "graphs": [graph for graph in graphs if graph],
+        "exact_percent": extremes(_gains(content["cells"], kind="replaced", name="exact")),
+        "early_points": max(early, key=lambda one: one["points"], default=None),
+        "compact_times": extremes([1 + gain / 100 for gain in compact]),
         "max_iters": sorted({n for cell in content["cells"] for v in cell["variants"] if (n := v.get("max_iter"))}),
         # Only on a GPU is the memory of a step known.
         "gpu": any("step_mib" in variant for cell in content["cells"] for variant in cell["variants"]),
@@ -251,6 +255,28 @@ def steps(content):
             if (memory := _memory(variant.get("error", "")))
         ],
     }
+
+
+def _gains(cells, **wanted):
+    """Of the variants with these settings that were timed."""
+    return [
+        one["speedup_percent"]
+        for cell in cells
+        for one in cell["variants"]
+        if "speedup_percent" in one and all(one.get(name) == value for name, value in wanted.items())
+    ]
+
+
+def _early_points(cells):
+    """How far each early-stopped variant's gain is from that of the exact one, in points."""
+    found = []
+    for cell in cells:
+        for exact in _gains([cell], kind="replaced", name="exact"):
+            for one in cell["variants"]:
+                if one["kind"] == "replaced" and one.get("max_iter") and "speedup_percent" in one:
+                    title = f"{cell['graph']}, {NAMES[cell['model']]}, {one['name']}"
+                    found.append({"points": abs(one["speedup_percent"] - exact), "of": title})
+    return found
 
 
 def _memory(error):
@@ -294,21 +320,14 @@ def _graph_steps(graph, cells):
     if not cells:
         return None
 
-    def gains(**wanted):
-        found = []
-        for cell in cells:
-            for one in cell["variants"]:
-                if "speedup_percent" in one and all(one.get(name) == value for name, value in wanted.items()):
-                    found.append(one["speedup_percent"])
-        return found
-
     early = {}
     for rule in (KERNEL_RULE, "printed"):
         numbers = sorted({one["max_iter"] for cell in cells for one in cell["variants"] if one.get("rule") == rule})
-        means = [statistics.fmean(found) for n in numbers if (found := gains(kind="replaced", max_iter=n, rule=rule))]
+        found = [_gains(cells, kind="replaced", max_iter=n, rule=rule) for n in numbers]
+        means = [statistics.fmean(gains) for gains in found if gains]
         if means:
             early[rule] = extremes(means)
-    exact, compact = gains(kind="replaced", name="exact"), gains(kind="compact")
+    exact, compact = _gains(cells, kind="replaced", name="exact"), _gains(cells, kind="compact")
     known = [published for cell in cells if (published := _published(cell))]
     return {
         "graph": graph,
