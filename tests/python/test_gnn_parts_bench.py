@@ -46,6 +46,19 @@ def test_compare_parts(results_of, capfd):
     assert "2 ranks, wire gloo, loopback: compact" in text and f"{one:.6f}" in text
 
 
+def test_what_sums_beside_rows_hide(results_of, capfd):
+    options = ["--device", "cpu", "--hidden", 32, "--k", 8, "--layers", 2, "--repeats", 2, "--overlap"]
+    rows = results_of(compare_parts, "--graph", CORA, "--ranks", 1, 2, *options)["steps"]
+    assert ["overlap" in row for row in rows] == [False, True, True]
+    assert rows[1]["loss"] == rows[2]["loss"]
+    for row in rows[1:]:
+        times = row["overlap"]
+        assert 0 < times["stood_still_ms"]["median"] < times["waiting_ms"]["median"]
+        assert times["ms"]["median"] == row["step_ms"]
+        assert row["waiting_for_rows_ms"] < row["step_ms"]
+    assert "stood_still_ms" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     "through, megabits, name",
     [
