@@ -133,8 +133,8 @@ def assumptions(cut, compute, assumed):
         [
             "edges",
             f"assumed: {assumed.edges:,}, both directions of each citation ({model.CITATIONS:,} as published), as the"
-            " graphs that MaxK-GNN trains on have them, and the four of the steps. Papers that cite each other would"
-            " have fewer",
+            " graphs that MaxK-GNN trains on have them, and the four of the steps. It is the most: two papers that cite"
+            " each other have two edges, and are counted with four",
         ],
         ["bytes", f"exact: {there[0]} bytes a row forward and {back[0]} back; dense {there[1]} and {back[1]}"],
         [

@@ -17,7 +17,7 @@ from rtopk.gnn.parts import reuse
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 TRAINED = ["train", "--graph", str(CORA), "--model", "gcn", "--hidden", "32", "--k", "8", "--layers", "2"]
-TIMEOUT = 4.0  # seconds of the training of a graph that takes longer to cut
+TIMEOUT = 10.0  # seconds of the training of a graph that takes longer to cut
 
 
 def cuts(*arguments, write=reuse.write_parts):

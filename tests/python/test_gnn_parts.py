@@ -320,7 +320,7 @@ def cutting(tmp_path_factory):
     """How two ranks ended that train a whole graph, and where its parts are."""
     out = tmp_path_factory.mktemp("cutting")
     ports = [free_port() for _ in gnn_parts_cutting.CASES]
-    return out, end_of_ranks(CUTTING, 2, out, *ports)
+    return out, end_of_ranks(CUTTING, 2, out, *ports, timeout=300)
 
 
 def test_a_whole_graph_is_cut_once(cutting):
