@@ -3,6 +3,7 @@
 
     python bench/compare_parts.py --graph data/coauthor-physics.npz flickr-like:0.25 --megabits 0 100 --json FILE
     python bench/compare_parts.py --ranks 1 2 --json bench/results/parts-h200.json      # on the GPU if there is one
+    python bench/compare_parts.py --overlap --megabits 0 100 --json FILE                # what sums beside rows hide
 
 Every number of ranks is a group of real processes. On CPUs each has one thread and gloo carries the rows, through the
 loopback or, with --megabits, a wire of that bandwidth. On GPUs NCCL does; if ranks share a GPU it is gloo, through the
@@ -14,10 +15,16 @@ On a machine that others use too, the time that the processor spent on a step sa
 exchange there are the bytes that all ranks send in a step and in an epoch (a step and an evaluation), how long the
 slowest rank waited in a step for rows and for gradients to be summed, and how long the messages of one layer take
 alone.
+
+With --overlap every step is made in two ways that alternate: as it is, with sums over local neighbours while rows are
+under way; and waiting, where a rank goes on when they have arrived. What the sums hide is the difference.
 """
 
 import argparse
+import functools
+import itertools
 import json
+import operator
 import os
 import platform
 import statistics
@@ -32,6 +39,7 @@ import torch
 
 import rtopk
 from checkout import origin
+from hidden_time import WAYS, header, hidden_time, shown
 from limited_wire import LimitedWire
 from rank_processes import HOST_SECONDS, run_ranks
 from rtopk.gnn import load
@@ -41,6 +49,8 @@ from whole_file import write_json
 
 # How far, relative to it, a loss may be from one whose sums have another order.
 ROUNDING = 1e-5
+# What a record says of the steps as they are, by what a rank measures.
+TIMES = {"step_ms": "step", "cpu_ms": "cpu", "waiting_for_rows_ms": "rows", "summing_gradients_ms": "gradients"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,16 @@ class TimedRanks(Ranks):
         result = function(*arguments)
         self.waited[name] += time.perf_counter() - start
         return result
+
+
+@dataclass(frozen=True)
+class WaitingRanks(TimedRanks):
+    """Ranks that do nothing while rows are under way."""
+
+    def start_exchange(self, *arguments):
+        rows = super().start_exchange(*arguments)()
+        self._timed("rows", wait_for_device, self.device)
+        return lambda: rows
 
 
 # ---- In a rank ----
@@ -102,26 +122,33 @@ def measure_rank(arguments):
     if arguments.device == "cpu":
         torch.set_num_threads(1)
     with joined(arguments.device, HOST_SECONDS) as plain:
-        ranks = TimedRanks(plain.rank, plain.world, plain.device, plain.staged, waited={"rows": 0.0, "gradients": 0.0})
+        waited = {"rows": 0.0, "gradients": 0.0}
+        seen = (plain.rank, plain.world, plain.device, plain.staged)
+        ranks, waiting = (kind(*seen, waited=waited) for kind in (TimedRanks, WaitingRanks))
         recipe = Recipe(model=arguments.model, hidden=arguments.hidden, k=arguments.k, layers=arguments.layers)
         trainers = {}
         for name in EXCHANGES[: 1 if ranks.world == 1 else None]:
             part, facts = load_part(str(arguments.folder), None, None, ranks, dense=name == "dense")
             trainers[name] = PartTrainer(part, facts, replace(recipe, dropout=0.0), ranks)
-        found = {name: {"step": [], "cpu": [], "rows": [], "gradients": []} for name in trainers}
+        ways = {WAYS[0]: ranks}
+        if arguments.overlap and ranks.world > 1:
+            ways[WAYS[1]] = waiting
+        found = {name: {way: {what: [] for what in TIMES.values()} for way in ways} for name in trainers}
         for turn in range(arguments.repeats + 1):
-            for name, trainer in trainers.items():
+            for way, name in itertools.product(ways, trainers):
+                trainer, of_way = trainers[name], found[name][way]
+                trainer.exchange.ranks = ways[way]
                 ranks.gather(None)  # all begin together
                 wait_for_device(ranks.device)
-                ranks.waited.update(rows=0.0, gradients=0.0)
+                waited.update(rows=0.0, gradients=0.0)
                 sent, start, used = trainer.exchange.bytes_sent, time.perf_counter(), time.process_time()
                 loss = float(trainer.step())
                 wait_for_device(ranks.device)
                 if turn > 0:  # the first makes transposes and warms up
-                    found[name]["step"].append(time.perf_counter() - start)
-                    found[name]["cpu"].append(time.process_time() - used)
-                    for what, seconds in ranks.waited.items():
-                        found[name][what].append(seconds)
+                    of_way["step"].append(time.perf_counter() - start)
+                    of_way["cpu"].append(time.process_time() - used)
+                    for what, seconds in waited.items():
+                        of_way[what].append(seconds)
                 found[name].setdefault("first_loss", loss.hex())
                 found[name] |= {"loss": loss.hex(), "bytes": trainer.exchange.bytes_sent - sent}
         for name, trainer in trainers.items():
@@ -139,10 +166,10 @@ def measure_rank(arguments):
 # ---- The groups ----
 
 
-def slowest(ranks, exchange, what):
-    """The median over repetitions of the slowest rank's milliseconds."""
-    turns = zip(*(rank[exchange][what] for rank in ranks), strict=True)
-    return 1e3 * statistics.median(max(turn) for turn in turns)
+def slowest(ranks, *what):
+    """The slowest rank's milliseconds in every repetition. What: names in what a rank has found."""
+    turns = zip(*(functools.reduce(operator.getitem, what, rank) for rank in ranks), strict=True)
+    return [1e3 * max(turn) for turn in turns]
 
 
 def run_group(world, folder, megabits, arguments):
@@ -151,6 +178,7 @@ def run_group(world, folder, megabits, arguments):
     line = [sys.executable, __file__, "--folder", folder, "--result", result, "--device", arguments.device]
     for name in ("model", "hidden", "k", "layers", "repeats"):
         line += [f"--{name}", getattr(arguments, name)]
+    line += ["--overlap"] if arguments.overlap else []
     with LimitedWire(world, megabits) if megabits else nullcontext() as wire:
         run_ranks(line, world, wire)
     measured = json.loads(result.read_text())
@@ -202,15 +230,21 @@ def records(facts, world, megabits, measured, of_one):
             "epoch_bytes": step + evaluation,
             "slowest_rank_step_bytes": max(rank[name]["bytes"] for rank in ranks),
             "gradient_bytes": 4 * ranks[0][name]["parameters"],
-            "step_ms": slowest(ranks, name, "step"),
-            "cpu_ms": slowest(ranks, name, "cpu"),
-            "waiting_for_rows_ms": slowest(ranks, name, "rows"),
-            "summing_gradients_ms": slowest(ranks, name, "gradients"),
-            "layer_alone_ms": slowest(ranks, name, "alone"),
+            **{key: statistics.median(slowest(ranks, name, WAYS[0], what)) for key, what in TIMES.items()},
+            "layer_alone_ms": statistics.median(slowest(ranks, name, "alone")),
             "first_loss": float.fromhex(ranks[0][name]["first_loss"]),
             "first_loss_of_one_rank": of_one,
             "loss": float.fromhex(ranks[0][name]["loss"]),
+            **overlap(ranks, name),
         }
+
+
+def overlap(ranks, name):
+    """What the sums beside an exchange hide, if it was measured."""
+    if WAYS[1] not in ranks[0][name]:
+        return {}
+    steps = (slowest(ranks, name, way, "step") for way in WAYS)
+    return {"overlap": hidden_time(*steps, slowest(ranks, name, WAYS[1], "rows"))}
 
 
 def loaded(name, data):
@@ -236,6 +270,15 @@ def print_row(row):
     print(f"{row['graph']:<22} {wire} {sizes} {times} {losses}", flush=True)
 
 
+def print_overlap(rows):
+    print(f"\n{'graph':<22} {'ranks':>5} {'wire':<31} {'exchange':>8}{header()}")
+    for row in rows:
+        if "overlap" in row:
+            print(
+                f"{row['graph']:<22} {row['ranks']:>5} {wire_of(row):<31} {row['exchange']:>8}{shown(row['overlap'])}"
+            )
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usable = bool(rtopk.info()["gpus"])
@@ -257,10 +300,14 @@ def parse_arguments():
         default=[0],
         help="limits of what a rank may send in a second with gloo, 0 for none; others need root (limited_wire.py)",
     )
+    parser.add_argument("--overlap", action="store_true", help="measure what sums beside rows hide: twice the steps")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # of a rank: where the parts are
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a rank: what rank 0 writes
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.overlap and arguments.repeats < 2:
+        parser.error(f"--overlap with --repeats {arguments.repeats}; accepted: 2 or more")
+    return arguments
 
 
 def main():
@@ -300,6 +347,8 @@ def main():
     print_header()
     for row in found:
         print_row(row)
+    if arguments.overlap:
+        print_overlap(found)
     if arguments.json:
         write_json(arguments.json, {"environment": environment, "steps": found})
 

@@ -30,11 +30,11 @@ import rtopk
 from checkout import cpu_model, origin
 from compare_gradient_hooks import found_by_ranks
 from gradient_hooks import HOOKS, say
+from hidden_time import WAYS, header, hidden_time, shown
 from limited_wire import LimitedWire, WireError, bytes_sent
 from whole_file import write_json
 
 COMPARED = ["all-reduce", "fp16", "top-k, 8 of 256", "top-k, 8 of 256, float16"]
-WAYS = ("as it is", "waiting")
 WARM_UP = 2  # steps; DDP makes its buckets anew after the first
 
 
@@ -109,33 +109,15 @@ def work():
 # ---- All ranks ----
 
 
-def quarters(samples):
-    low, median, high = statistics.quantiles(samples, n=4)
-    return {"median": median, "quarters": [low, high]}
-
-
 def summary(megabits, hook, row):
-    """What is hidden is the difference of two steps of one turn: a machine that is slow for a while slows both."""
-    whole, waiting = (row["ms"][way] for way in WAYS)
-    hidden = [slow - fast for slow, fast in zip(waiting, whole, strict=True)]
-    times = {"ms": whole, "waiting_ms": waiting, "stood_still_ms": row["stood_still_ms"], "hidden_ms": hidden}
-    return {"megabits": megabits, "hook": hook, "bytes": statistics.median(row["bytes"])} | {
-        name: quarters(samples) for name, samples in times.items()
-    }
+    facts = {"megabits": megabits, "hook": hook, "bytes": statistics.median(row["bytes"])}
+    return facts | hidden_time(*(row["ms"][way] for way in WAYS), row["stood_still_ms"])
 
 
 def print_rows(rows):
-    names = ("ms", "waiting_ms", "stood_still_ms", "hidden_ms")
-    print(f"\n{'Mbit/s':>6}  {'hook':<26} {'MB':>7}" + "".join(f"{name:>27}" for name in names) + f"{'hidden':>8}")
+    print(f"\n{'Mbit/s':>6}  {'hook':<26} {'MB':>7}{header()}")
     for row in rows:
-        cells = "".join(f"{shown(row[name]):>27}" for name in names)
-        share = row["hidden_ms"]["median"] / row["stood_still_ms"]["median"]
-        print(f"{row['megabits']:6}  {row['hook']:<26} {row['bytes'] / 1e6:7.3f}{cells}{share:8.0%}")
-
-
-def shown(times):
-    low, high = times["quarters"]
-    return f"{times['median']:.1f} ({low:.1f} to {high:.1f})"
+        print(f"{row['megabits']:6}  {row['hook']:<26} {row['bytes'] / 1e6:7.3f}{shown(row)}")
 
 
 def main():

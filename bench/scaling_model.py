@@ -1,17 +1,33 @@
 """A model of how long a training step takes on more GPUs than were measured. scaling_page.py writes what it gives."""
 
-# ogbn-papers100M, as its authors describe it (Hu et al., Open Graph Benchmark, NeurIPS 2020).
-NODES, EDGES, FEATURES, CLASSES = 111_059_956, 1_615_685_872, 128, 172
+from dataclasses import dataclass
+
+# ogbn-papers100M, as its authors describe it (Hu et al., Open Graph Benchmark, NeurIPS 2020): a citation is one edge.
+NODES, CITATIONS, FEATURES, CLASSES = 111_059_956, 1_615_685_872, 128, 172
 HIDDEN, K, LAYERS = 256, 32, 3
 ROW_BYTES = {"compact": (K * 4 + K, K * 4), "dense": (HIDDEN * 4, HIDDEN * 4)}  # there and back
+# Bytes of a boundary row that an exchange holds in a layer at its peak, and that every layer keeps for backward, as
+# many rows being sent as received (python/rtopk/gnn/parts). Compact, forward: sent, received, received side by side,
+# and the selectors that were sent. Dense, backward: gradients of all columns that leave and come back, those of the own
+# values, and the selectors that were sent. Kept are the selectors of what was received: of dense rows, all columns.
+PEAK_BYTES = {"compact": 3 * 5 * K + K, "dense": 2 * 4 * HIDDEN + 4 * K + K + HIDDEN}
+KEPT_BYTES = {"compact": K, "dense": HIDDEN}
 
 GPUS = (2, 4, 8, 16, 32, 64)
 GPU_MEMORY = 0.9 * 141e9  # of an H200, with some of it for other things
 GPUS_OF_A_MACHINE = 8
 NVLINK = 300e9  # bytes a second and GPU within a machine; assumed
-LATENCY = 50e-6  # of an exchange; assumed
 # Bytes a second and GPU between machines: 80 % of what it is called; assumed.
 WIRES = {"InfiniBand, 400 Gb/s a GPU": 40e9, "Ethernet, 100 Gb/s a machine": 1.25e9}
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What the page changes, to see how much depends on it."""
+
+    edges: int = 2 * CITATIONS  # both directions of a citation, as the graphs that MaxK-GNN trains on have them
+    latency: float = 50e-6  # seconds of an exchange, however little is sent
+    cut: float = 1.0  # rows that travel, of those that the measured cut has
 
 
 # ---- Fitted ----
@@ -35,21 +51,22 @@ def fitted_line(points):
 
 
 def gpu_compute(steps):
-    """Seconds of a layer for a node and for an edge: fitted to the steps of four graphs on one H200."""
+    """Seconds of a layer for a node and for an edge, fitted to the steps of four graphs on one H200; and the bytes
+    of a layer for a node of the largest of them."""
     points = []
-    for timing in steps["timings"]:
-        recipe = timing["recipe"]
-        if timing["selection"] == "exact" and recipe["model"] == "sage":
-            graph = steps["graphs"][timing["graph"]]
-            edges = graph["edges"] + (graph["nodes"] if recipe["self_loops"] else 0)
-            seconds = timing["step_ms"] / 1e3 / recipe["layers"]
-            points.append((timing["graph"], edges / graph["nodes"], seconds / graph["nodes"], timing))
+    for cell in steps["cells"]:
+        if cell["model"] != "sage":
+            continue
+        (step,) = (variant for variant in cell["variants"] if variant["kind"] == "compact")
+        graph, recipe = steps["graphs"][cell["graph"]], cell["recipe"]
+        edges = graph["edges"] + (graph["nodes"] if recipe["self_loops"] else 0)
+        seconds = step["step_ms"] / 1e3 / recipe["layers"] / graph["nodes"]
+        bytes_of_node = step["step_mib"] * 2**20 / recipe["layers"] / graph["nodes"]
+        points.append((cell["graph"], edges / graph["nodes"], seconds, bytes_of_node))
     of_node, of_edge = fitted_line([(degree, seconds) for _, degree, seconds, _ in points])
     rows = [(name, seconds, of_node + of_edge * degree) for name, degree, seconds, _ in points]
-    largest = max((timing for *_, timing in points), key=lambda timing: steps["graphs"][timing["graph"]]["nodes"])
-    nodes = steps["graphs"][largest["graph"]]["nodes"]
-    bytes_of_node = largest["step_mib"] * 2**20 / nodes / largest["recipe"]["layers"]
-    return of_node, of_edge, bytes_of_node, rows
+    largest = max(points, key=lambda point: steps["graphs"][point[0]]["nodes"])
+    return of_node, of_edge, largest[3], rows
 
 
 def cpu_wire(record, megabits):
@@ -86,50 +103,53 @@ def cpu_predictions(record):
 # ---- The model ----
 
 
-def random_boundary(parts):
+def random_boundary(parts, assumed):
     """Rows that travel, for each node, if owners were drawn at random: each other part needs a node if one of its
     readers is there."""
-    readers = EDGES / NODES
+    readers = assumed.edges / NODES
     return (parts - 1) * (1 - (1 - 1 / parts) ** readers)
 
 
-def modelled(gpus, exchange, wire, boundary, crossing, compute):
-    """The parts of a step in seconds, for one of `gpus` GPUs."""
-    of_node, of_edge, _, _ = compute
-    nodes, edges = NODES / gpus, EDGES / gpus
+def modelled(gpus, exchange, wire, boundary, crossing, compute, assumed):
+    """The parts of a step in seconds, and bytes, for one of `gpus` GPUs.
+
+    Args:
+        boundary, crossing: how many rows travel for each node; the share of the edges that cross.
+    """
+    of_node, of_edge, bytes_of_node, _ = compute
+    nodes, edges = NODES / gpus, assumed.edges / gpus
+    rows = boundary * nodes
     sums = of_edge * edges  # of a layer, there and back
     bandwidth = NVLINK if gpus <= GPUS_OF_A_MACHINE else wire
     exposed = sent = 0.0
     for row_bytes in ROW_BYTES[exchange]:
-        bytes_ = boundary * nodes * row_bytes
-        sent += bytes_
-        exposed += max(0.0, LATENCY + bytes_ / bandwidth - sums / 2 * (1 - crossing))
+        sent += rows * row_bytes
+        exposed += max(0.0, assumed.latency + rows * row_bytes / bandwidth - sums / 2 * (1 - crossing))
     parameters = FEATURES * HIDDEN + LAYERS * 2 * HIDDEN * HIDDEN + HIDDEN * CLASSES
-    gradients = LATENCY + 2 * 4 * parameters / bandwidth
+    gradients = assumed.latency + 2 * 4 * parameters / bandwidth
+    # What a step takes without an exchange, features, edges and their transpose with weights; and boundary rows.
+    memory = LAYERS * bytes_of_node * nodes + 4 * FEATURES * nodes + 2 * (4 + 4) * edges
+    memory += rows * (PEAK_BYTES[exchange] + (LAYERS - 1) * KEPT_BYTES[exchange])
     return {
         "compute": LAYERS * (of_node * nodes + sums),
         "exposed": LAYERS * exposed + gradients,
         "bytes": LAYERS * sent,
+        "memory": memory,
     }
 
 
-def memory_of(gpus, compute):
-    """Bytes of one GPU: what a step takes for each node and layer, features, and the edges with their transpose."""
-    step = compute[2] * LAYERS * NODES
-    return (step + 4 * FEATURES * NODES + 2 * (4 + 4) * EDGES) / gpus
-
-
-def all_rows(cut, compute):
-    """A row for each number of GPUs and wire: steps and bytes of both exchanges."""
+def all_rows(cut, compute, assumed):
+    """A row for each number of GPUs and wire: steps, bytes and memory of both exchanges, and of compact rows with
+    owners drawn at random."""
     for wire_name, wire in WIRES.items():
         for parts in cut["parts"]:
             gpus = parts["parts"]
-            shares = parts["boundary_rows"] / cut["nodes"], parts["crossing_edges"] / cut["edges"]
-            row = {"wire": wire_name, "gpus": gpus, "boundary": shares[0], "memory": memory_of(gpus, compute)}
+            shares = assumed.cut * parts["boundary_rows"] / cut["nodes"], parts["crossing_edges"] / cut["edges"]
+            row = {"wire": wire_name, "gpus": gpus}
             for exchange in ROW_BYTES:
-                row[exchange] = modelled(gpus, exchange, wire, *shares, compute)
-            worst = random_boundary(gpus), 1 - 1 / gpus
-            row["random"] = modelled(gpus, "compact", wire, *worst, compute)
+                row[exchange] = modelled(gpus, exchange, wire, *shares, compute, assumed)
+            worst = random_boundary(gpus, assumed), 1 - 1 / gpus
+            row["random"] = modelled(gpus, "compact", wire, *worst, compute, assumed)
             yield row
 
 

@@ -13,6 +13,7 @@ import torch
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
+import gnn_parts_cutting  # noqa: E402
 import gnn_parts_ranks as scenario  # noqa: E402
 import gnn_parts_to_itself  # noqa: E402
 import gnn_unequal_ranks  # noqa: E402
@@ -30,6 +31,7 @@ from rtopk.gnn.training.checkpoint import read as read_checkpoint  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 COMMAND = Path(__file__).with_name("gnn_parts_command.py")
+CUTTING = Path(gnn_parts_cutting.__file__)
 TO_ITSELF = Path(gnn_parts_to_itself.__file__)
 UNEQUAL = Path(gnn_unequal_ranks.__file__)
 MODELS = scenario.MODELS
@@ -311,6 +313,41 @@ def test_a_rank_with_other_options_is_named(unequal_ranks, case):
         assert of_rank[case]["status"] == 1
         assert of_rank[case]["text"].startswith(f"error: {text}")
     assert not (out / case).exists()
+
+
+@pytest.fixture(scope="module")
+def cutting(tmp_path_factory):
+    """How two ranks ended that train a whole graph, and where its parts are."""
+    out = tmp_path_factory.mktemp("cutting")
+    ports = [free_port() for _ in gnn_parts_cutting.CASES]
+    return out, end_of_ranks(CUTTING, 2, out, *ports, timeout=300)
+
+
+def test_a_whole_graph_is_cut_once(cutting):
+    out, (first, second) = cutting
+    folder = out / "out" / "parts-2"
+    for case, text in {
+        "first": f"cutting cora into 2 parts by {default_method()}, for {folder}: there is no parts.json\n",
+        "resumed": f"{folder} has the 2 parts of this graph, cut by {default_method()} before\n",
+    }.items():
+        assert first.results[case]["status"] == 0 and first.results[case]["text"].startswith(text)
+        assert second.results[case]["status"] == 0 and second.results[case]["text"] == ""
+    assert result_of(out / "out")["epochs_done"] == 4
+
+
+def test_ranks_wait_for_the_cut_beyond_their_timeout(cutting):
+    _, ranks = cutting
+    for rank in ranks:
+        assert rank.results["slow"]["status"] == 0, rank.results["slow"]["text"]
+        assert rank.results["slow"]["seconds"] > gnn_parts_cutting.TIMEOUT + 2
+
+
+def test_a_rank_that_is_killed_while_it_cuts_ends_the_others(cutting):
+    out, (killed, other) = cutting
+    assert killed.status == -signal.SIGKILL
+    assert other.status == 0 and other.results["killed"]["status"] == 1, other.output
+    assert "error: another rank has ended or does not answer" in other.results["killed"]["text"]
+    assert not (out / "killed" / "parts-2" / "parts.json").exists()
 
 
 def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,10 +14,13 @@ np = pytest.importorskip("numpy", reason="numpy is not installed")
 
 from rtopk.gnn import Graph, GraphError, cli  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
+from rtopk.gnn.features import SparseFeatures  # noqa: E402
 from rtopk.gnn.parts import METHODS, command, files, write_parts  # noqa: E402
 from rtopk.gnn.parts import graph as part_graph  # noqa: E402
+from rtopk.gnn.parts.fingerprint import fingerprint  # noqa: E402
 from rtopk.gnn.parts.group import Ranks  # noqa: E402
 from rtopk.gnn.parts.partition import default_method, owners  # noqa: E402
+from rtopk.gnn.parts.reuse import keep_parts  # noqa: E402
 from rtopk.gnn.parts.split import split  # noqa: E402
 
 METIS = pytest.mark.skipif(default_method() != "metis", reason="pymetis is not installed")
@@ -218,6 +222,104 @@ def test_a_write_that_fails_leaves_no_parts_json(tmp_path, small, monkeypatch):
     with pytest.raises(OSError, match="the disk is full"):
         write_parts(small, tmp_path, 2, "ranges")
     assert not files.is_folder_of_parts(tmp_path)
+
+
+# ---- Parts that are taken again ----
+
+
+def other_edges(dataset):
+    columns = dataset.graph.columns.clone()
+    columns[-1] = (columns[-1] + 1) % dataset.graph.num_nodes
+    return Graph(dataset.graph.row_starts, columns)
+
+
+def with_one_changed(tensor):
+    changed = tensor.clone()
+    changed.view(-1)[-1] += 1
+    return changed
+
+
+def sparse(dataset, add=0):
+    csr = dataset.features.to_sparse_csr()
+    parts = csr.crow_indices(), csr.col_indices(), csr.values()
+    return SparseFeatures(*parts[:2], with_one_changed(parts[2]) if add else parts[2], dataset.features.shape[1])
+
+
+CHANGES = {
+    "name": lambda found: "other",
+    "graph": other_edges,
+    "features": lambda found: with_one_changed(found.features),
+    "labels": lambda found: 1 - found.labels,
+    "classes": lambda found: found.classes + 1,
+    "train": lambda found: found.train[:-1],
+    "validation": lambda found: found.test,
+    "test": lambda found: found.validation,
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_every_field_of_a_graph_is_in_its_fingerprint(small, field):
+    assert fingerprint(small) == fingerprint(replace(small))
+    assert fingerprint(replace(small, **{field: CHANGES[field](small)})) != fingerprint(small)
+
+
+def test_fingerprints_of_sparse_features(small):
+    first, same, other = (replace(small, features=sparse(small, add)) for add in (0, 0, 1))
+    assert fingerprint(first) == fingerprint(same) != fingerprint(other)
+    assert fingerprint(first) != fingerprint(small)
+
+
+def test_parts_are_taken_again(tmp_path, small, capsys):
+    keep_parts(small, tmp_path, 2)
+    method = default_method()
+    assert (
+        capsys.readouterr().out == f"cutting small into 2 parts by {method}, for {tmp_path}: there is no parts.json\n"
+    )
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    keep_parts(small, tmp_path, 2)
+    assert capsys.readouterr().out == f"{tmp_path} has the 2 parts of this graph, cut by {method} before\n"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def damage(folder):
+    path = folder / files.file_name(1, 2)
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (lambda folder: damage(folder), "is not the file that parts.json names"),
+        (lambda folder: (folder / files.file_name(0, 2)).unlink(), "cannot be read: No such file"),
+        (lambda folder: (folder / files.FACTS).write_text("{"), "parts.json cannot be read"),
+        (lambda folder: (folder / files.FACTS).unlink(), "there is no parts.json"),
+    ],
+    ids=["damaged part", "part gone", "damaged parts.json", "parts.json gone"],
+)
+def test_parts_that_are_not_whole_are_cut_anew(tmp_path, small, capsys, change, why):
+    keep_parts(small, tmp_path, 2)
+    change(tmp_path)
+    capsys.readouterr()
+    keep_parts(small, tmp_path, 2)
+    text = capsys.readouterr().out
+    assert text.startswith("cutting small into 2 parts") and why in text
+    assert [rank_of(tmp_path, rank).name for rank in (0, 1)] == ["small", "small"]
+
+
+def test_parts_of_another_graph_number_or_method_are_cut_anew(tmp_path, small, capsys, monkeypatch):
+    def text_of(dataset, parts):
+        keep_parts(dataset, tmp_path, parts)
+        return capsys.readouterr().out
+
+    text_of(small, 2)
+    assert "for " + str(tmp_path) + ": it has 2 parts by" in text_of(small, 3)
+    changed = replace(small, features=with_one_changed(small.features))
+    assert "its parts are of another graph, or of what this graph was before" in text_of(changed, 3)
+    assert "has the 3 parts of this graph" in text_of(changed, 3)
+    write_parts(changed, tmp_path, 3, "ranges")
+    monkeypatch.setattr("rtopk.gnn.parts.reuse.default_method", lambda: "metis")
+    monkeypatch.setattr("rtopk.gnn.parts.reuse.write_parts", lambda *_: None)
+    assert "into 3 parts by metis" in (text := text_of(changed, 3)) and "it has 3 parts by ranges" in text
 
 
 # ---- The order of a layer ----

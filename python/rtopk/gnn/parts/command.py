@@ -30,6 +30,11 @@ examples:
   torchrun --nproc-per-node 4 -m rtopk.gnn train --graph parts/products-4 --model sage --out runs/products
 """
 
+_PARTS = """\
+A folder that `partition` has made is read as it is. A whole graph is loaded by rank 0, which cuts it into OUT/parts-P
+for P ranks. Later runs take these parts again, if they are of the same graph, cut the same way; else they are cut anew.
+"""
+
 
 def add_partition_command(commands) -> None:
     raw = argparse.RawDescriptionHelpFormatter
@@ -47,7 +52,7 @@ def add_partition_command(commands) -> None:
 
 def add_parts_options(parser: argparse.ArgumentParser) -> None:
     """The options of a training under torchrun."""
-    group = parser.add_argument_group("ranks (under torchrun: each has a part of the nodes)")
+    group = parser.add_argument_group("ranks (under torchrun: each has a part of the nodes)", _PARTS)
     group.add_argument(
         "--exchange",
         choices=EXCHANGES,
@@ -59,7 +64,7 @@ def add_parts_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=TIMEOUT,
         metavar="SECONDS",
-        help=f"a rank that does not answer for so long counts as ended; default {TIMEOUT:g}",
+        help=f"a rank that does not answer for so long counts as ended, but not while rank 0 cuts; default {TIMEOUT:g}",
     )
 
 

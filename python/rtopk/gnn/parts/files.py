@@ -21,13 +21,14 @@ from ..data.dataset import MAX_CLASSES
 from ..features import SparseFeatures
 from ..graph import Graph
 from .exchange import Exchange
+from .fingerprint import fingerprint
 from .graph import CsrMatrix, PartGraph
 from .group import Ranks
 from .partition import MAX_PARTS, default_method, owners
 from .split import ROLES, split
 
 FACTS = "parts.json"
-_FORMAT = "rtopk graph in parts, 1"
+_FORMAT = "rtopk graph in parts, 2"
 _MAX_FACTS = 1 << 24  # bytes of parts.json
 # Bytes of an edge and of a node that cutting takes, without features: bench/partition_memory.py
 _CUT_BYTES = {"metis": (122, 466), "ranges": (59, 231)}
@@ -52,6 +53,7 @@ class Facts:
     validation: int
     test: int
     boundary: int  # rows that travel in a layer, over all ranks
+    graph_sha256: str  # what `fingerprint` gives of the whole graph
     files: list  # of each part: its name, its SHA-256, its nodes, edges and boundary
 
     def __str__(self) -> str:
@@ -107,6 +109,7 @@ def write_parts(dataset: Dataset, folder: Path, parts: int, method: str | None =
             multilabel=dataset.multilabel,
             **{name: len(getattr(dataset, name)) for name in ROLES.values()},
             boundary=boundary,
+            graph_sha256=fingerprint(dataset),
             files=files,
         )
         write_whole(folder / FACTS, (json.dumps({"format": _FORMAT} | asdict(facts), indent=1) + "\n").encode())
@@ -185,9 +188,7 @@ def read_part(folder: Path, facts: Facts, ranks: Ranks, *, dense: bool = False) 
             f" {facts.parts}, or `partition --parts {ranks.world}`"
         )
     entry = facts.files[ranks.rank]
-    path = folder / entry["name"]
-    if (found := _digest(path)) != entry.get("sha256"):
-        raise GraphError(f"{path} is not the file that {FACTS} names: its SHA-256 is {found}; `partition` writes both")
+    path = check_file(folder, entry)
     with ArrayFile(path, (*_PLAIN, *_GRAPH, "x", *_SPARSE, "y", *ROLES)) as file:
         sparse = "x" not in file.heads
         file.need(*_PLAIN, *_GRAPH, *(_SPARSE if sparse else ("x",)), "y", *ROLES)
@@ -221,6 +222,14 @@ def read_part(folder: Path, facts: Facts, ranks: Ranks, *, dense: bool = False) 
     exchange = Exchange(ranks, part["send_rows"].long(), *counts, dense=dense)
     masks = {name: part[mask].nonzero().squeeze(1) for mask, name in ROLES.items()}
     return Dataset(facts.name, PartGraph(local, others, exchange), features, part["y"], facts.classes, **masks)
+
+
+def check_file(folder: Path, entry: dict) -> Path:
+    """The path of a part, or a GraphError unless it is the file that parts.json names."""
+    path = folder / entry["name"]
+    if (found := _digest(path)) != entry.get("sha256"):
+        raise GraphError(f"{path} is not the file that {FACTS} names: its SHA-256 is {found}; `partition` writes both")
+    return path
 
 
 def _digest(path: Path) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import torch
 from torch import distributed
 
 from .._text import Refusal
 from ..recipe import TrainingError
+
+_PATIENCE = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,14 @@ class Ranks:
         world: how many there are.
         device: where this one trains.
         staged: whether tensors travel through the memory of the host: gloo with GPUs.
+        gathering: the group of gather(); None: that of everything else.
     """
 
     rank: int = 0
     world: int = 1
     device: torch.device = torch.device("cpu")
     staged: bool = False
+    gathering: distributed.ProcessGroup | None = None
 
     def add_up(self, tensor: torch.Tensor) -> torch.Tensor:
         """The sum of the tensors of all ranks, in place; the same bits on every rank."""
@@ -48,8 +53,23 @@ class Ranks:
         things = [thing] * self.world
         if self.world > 1:
             with named_failure():
-                distributed.all_gather_object(things, thing)
+                distributed.all_gather_object(things, thing, group=self.gathering)
         return things
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[Ranks]:
+        """These ranks, with a gather() that waits for as long as the others live, whatever the timeout is: for work of
+        one rank that may take hours. gloo carries it, which sees at once that a process has ended, and answers for one
+        that works and does not return to Python, as METIS does."""
+        if self.world == 1:
+            yield self
+            return
+        with named_failure():
+            group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
+        try:
+            yield replace(self, gathering=group)
+        finally:
+            distributed.destroy_process_group(group)  # its threads end, also where those of NCCL cannot
 
     def start_exchange(
         self, rows: torch.Tensor, send_counts: list[int], receive_counts: list[int]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..data import Dataset
 from ..recipe import TrainingError
-from .files import Facts, is_folder_of_parts, read_facts, read_part, write_parts
+from .files import Facts, is_folder_of_parts, read_facts, read_part
 from .group import Ranks
+from .reuse import keep_parts
 
 
 def load_part(
@@ -19,23 +20,25 @@ def load_part(
 
     Args:
         graph: a folder of parts; or the name or path of a whole graph.
-        load: loads a whole graph. Only rank 0 calls it, cuts the graph, and forgets it before the training.
+        load: loads a whole graph. Only rank 0 calls it, sees to it that its parts are on disk, and forgets it before
+            the training. The others wait for as long as that takes.
         folder_for: from the name of a whole graph to the folder for its parts.
         ranks: those that train.
         dense: let the exchange send dense rows.
     """
 
-    def found() -> str:
-        if is_folder_of_parts(graph):
-            return str(graph)
+    def cut() -> str:
         if ranks.rank > 0:
             return ""
         dataset = load()
         folder = folder_for(dataset.name)
-        write_parts(dataset, folder, ranks.world)
+        keep_parts(dataset, folder, ranks.world)
         return str(folder)
 
-    folder = Path(ranks.gather(ranks.together(found))[0])
+    folder = Path(graph)
+    if not ranks.gather(is_folder_of_parts(graph))[0]:
+        with ranks.patient() as waiting:
+            folder = Path(waiting.gather(waiting.together(cut))[0])
     facts = ranks.together(lambda: read_facts(folder))
     ranks.agree({"the SHA-256 of the partition": hashlib.sha256(repr(facts).encode()).hexdigest()})
     part = ranks.together(lambda: read_part(folder, facts, ranks, dense=dense))
