@@ -15,7 +15,9 @@ def copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def rows_on(rows: torch.Tensor | SparseFeatures, nodes: torch.Tensor, device: torch.device):
+def rows_on(
+    rows: torch.Tensor | SparseFeatures, nodes: torch.Tensor, device: torch.device
+) -> torch.Tensor | SparseFeatures:
     """Some of the rows on a device. `nodes` is where the rows are."""
     if isinstance(rows, SparseFeatures) or not _crosses(rows, device):
         return rows[nodes].to(device)

@@ -23,7 +23,7 @@ from ..sampling import NeighborSampler
 CHUNK_BYTES = 1 << 28
 
 # By element of a hidden row of a node: sums, their product, what is normalized and the result, four bytes each, and as
-# much for what a step has beside them.
+# much for what a step has beside them. With these and the next one, a network of 256 columns takes half of CHUNK_BYTES.
 _NODE_BYTES = 32
 
 # By edge, beside the row that it gathers: its places in the graph and in the chunk while they are found.

@@ -20,6 +20,7 @@ from ..sampling import NeighborSampler
 from ..training.checkpoint import WithinEpoch
 from ..training.trainer import Trainer, matmul_precision, score_counts
 from .layerwise import Layerwise
+from .store import data_device
 
 
 @contextlib.contextmanager
@@ -44,25 +45,27 @@ class SampledTrainer(Trainer):
 
     Args:
         dataset: what to train on.
-        recipe: the settings of the network and of the training, with `sample` and `batch`.
+        recipe: the settings of the network and of the training, with `sample` and `batch`. `store` "host": graph,
+            features and labels stay on the host. Neighbourhoods are sampled there, and copied to the device.
         ranks: those that train, each with the whole graph.
     """
 
     def __init__(self, dataset: Dataset, recipe: Recipe, ranks: Ranks) -> None:
         self._ranks = ranks
-        dataset = dataset.to(ranks.device)
-        super().__init__(dataset, recipe, ranks.device, eager=True)
+        where = data_device(recipe, ranks.device)
+        dataset = dataset.to(where)
+        super().__init__(dataset, recipe, ranks.device, eager=True, data_device=where)
         # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them. GCN does so itself.
         graph = dataset.graph
         self._adds_loops = recipe.self_loops and recipe.model != "gcn"
         self._has_none = self._adds_loops and not graph.has_self_loops()
         self.sampler = NeighborSampler(graph, recipe.fanouts)
-        self._generator = torch.Generator(self.device)  # of the sampler
+        self._generator = torch.Generator(where)  # of the sampler
         self._layerwise = Layerwise(self.network, self.data.graph, self.data.features, self.device)
         self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
         # A captured step can wait neither for other ranks nor for an answer whether a mini-batch has self loops.
         self._may_have_loops = self._adds_loops and not self._has_none
-        captures = recipe.capture and ranks.world == 1 and not self._may_have_loops
+        captures = recipe.capture and ranks.world == 1 and not self._may_have_loops and graph.weights is None
         self.captured_step = self._make_captured_step() if captures else None
 
     def why_not_captured(self) -> str | None:
@@ -71,6 +74,7 @@ class SampledTrainer(Trainer):
             (self._ranks.world > 1, f"there are {self._ranks.world} ranks"),
             (self.device.type != "cuda", f"the device is {self.device}"),
             (self._may_have_loops, "the graph has self loops of its own"),
+            (self.sampler.graph.weights is not None, "the graph has weights"),
         )
         found = ", ".join(text for holds, text in reasons if holds)
         return found if self.recipe.capture and found else None
