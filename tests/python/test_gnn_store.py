@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 import rtopk.gnn.batches.command  # noqa: E402
-from rtopk.gnn import Graph, SparseFeatures, cli  # noqa: E402
+from rtopk.gnn import Graph, NeighborSampler, SparseFeatures, cli  # noqa: E402
 from rtopk.gnn._copies import copied, rows_on  # noqa: E402
 from rtopk.gnn.batches import SampledTrainer, layerwise, store  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
@@ -111,6 +111,18 @@ def test_rows_and_their_copies(device):
     sparse = SparseFeatures(csr.crow_indices(), csr.col_indices(), csr.values(), 5)
     found = rows_on(sparse, nodes, device)
     assert found.device.type == device.type and found.to_dense().cpu().equal(torch.eye(5)[nodes])
+
+
+@pytest.mark.parametrize("weights", [None, torch.rand(60)], ids=["", "weights"])
+def test_a_mini_batch_goes_to_a_device_whole(weights, device):
+    graph = Graph.from_edge_index(torch.randint(20, (2, 60)), 20, weights)
+    batch = NeighborSampler(graph, [3, 2]).sample(torch.tensor([4, 11]))
+    moved = batch.to(device)
+    assert moved.num_sampled_nodes == batch.num_sampled_nodes and moved.num_sampled_edges == batch.num_sampled_edges
+    for name in ("nodes", "row_starts", "columns", "weights"):
+        part, expected = getattr(moved, name), getattr(batch, name)
+        assert part is None if expected is None else (part.device.type == device and part.cpu().equal(expected))
+    assert {part.device.type for part in moved.graphs()} == {device}
 
 
 @pytest.mark.gpu

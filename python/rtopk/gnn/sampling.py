@@ -47,9 +47,9 @@ class MiniBatch:
         counts = self.row_starts.diff()
         return torch.stack([self.columns, targets.repeat_interleave(counts, output_size=len(self.columns))])
 
-    def to(self, device: torch.device) -> MiniBatch:
+    def to(self, device: torch.device | str) -> MiniBatch:
         """The mini-batch on a device. A copy to a GPU comes from pinned memory, and the host does not wait for it."""
-        names = ("nodes", "row_starts", "columns", "weights")
+        device, names = torch.device(device), ("nodes", "row_starts", "columns", "weights")
         parts = {name: getattr(self, name) for name in names}
         return replace(self, **{name: part if part is None else copied(part, device) for name, part in parts.items()})
 
