@@ -108,6 +108,9 @@ def from_the_command_line(out, ranks):
     results = {"whole": command("--epochs", 4, "--out", out / "whole")}
     results["stopped"] = command("--epochs", 2, "--out", out / "resumed")
     results["resumed"] = command("--epochs", 4, "--out", out / "resumed", "--resume")
+    on_host = ("--store", "host", "--out", out / "host")
+    results["host"] = command("--epochs", 2, *on_host)
+    results["host resumed"] = command("--epochs", 4, *on_host, "--resume")
     often = ("--batch", 128, "--epochs", 3)
     results["often"] = command(*often, "--out", out / "often")
     results["within"] = stop_in_the_second_epoch(*often, "--out", out / "within")

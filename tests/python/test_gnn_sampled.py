@@ -322,6 +322,17 @@ def test_two_ranks_resume_bit_for_bit(two_ranks):
     assert result["ranks"] == 2 and result["recipe"]["batch"] == 1024
 
 
+def test_two_ranks_with_their_data_on_the_host_resume_bit_for_bit(two_ranks):
+    """On a CPU, with the bits of data on the device."""
+    out, results = two_ranks
+    for case in ("host", "host resumed"):
+        assert [of_rank[case]["status"] for of_rank in results] == [0, 0], results
+    whole, resumed = (torch.load(out / name / "checkpoint.pt", weights_only=True) for name in ("whole", "host"))
+    assert resumed["recipe"]["store"] == "host" and whole["history"] == resumed["history"]
+    for name, value in whole["network"].items():
+        assert torch.equal(resumed["network"][name], value)
+
+
 def test_a_signal_to_one_rank_stops_both_after_a_mini_batch(two_ranks):
     out, results = two_ranks
     assert [of_rank["within"]["status"] for of_rank in results] == [130, 130]

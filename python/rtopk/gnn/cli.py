@@ -133,7 +133,7 @@ def recipe_changes(arguments: argparse.Namespace, *more: str) -> dict:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    changes = recipe_changes(arguments, "max_iter", "baseline", "seed", "sample", "batch", "capture")
+    changes = recipe_changes(arguments, "max_iter", "baseline", "seed", "sample", "batch", "capture", "store")
     if arguments.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it before its first product
         torch.use_deterministic_algorithms(True)

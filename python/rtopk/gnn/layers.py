@@ -145,6 +145,14 @@ class _MaxKConv(_OnGraph):
             rows = self.activation(x) if isinstance(x, torch.Tensor) else x
         return rows.dropout(self.dropout, self.training)
 
+    def weighted(self, graph: Graph) -> Graph:
+        """The graph with the weights that follow from all of it. A few of its rows go to :meth:`summed`."""
+        return graph
+
+    def summed(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
+        """convolved(), of rows of a graph that :meth:`weighted` has made."""
+        return self.convolved(rows, own, graph, bias)
+
     def __repr__(self) -> str:
         defaults = {"max_iter": None, "rule": "threshold_first", "dropout": 0.0, "cached": False, "dense": False}
         options = _option_texts(self, **self._own_defaults(), **defaults)
@@ -317,14 +325,21 @@ class MaxKGCNConv(_MaxKConv):
         return self._convolve(x, graph, size, edge_weight, adds_bias)
 
     def convolved(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
-        sums = rows.aggregate(self.graph_of_sums(graph), "sum")
+        return self.summed(rows, own, self.graph_of_sums(graph), bias)
+
+    def summed(self, rows, own, graph: Graph, bias: torch.Tensor | None) -> torch.Tensor:
+        sums = rows.aggregate(graph, "sum")
         return sums if bias is None else sums.add_(bias)
+
+    def weighted(self, graph: Graph) -> Graph:
+        graph = graph.with_self_loops() if self.add_self_loops else graph
+        return graph.gcn_normalized() if self.normalize else graph
 
     def graph_of_sums(self, graph: Graph) -> Graph:
         """The graph whose edges are summed: with self loops, and weights by degrees, as the options say."""
         if not self.add_self_loops:
             return graph.gcn_normalized() if self.normalize else graph
-        return graph.with_self_loops().gcn_normalized() if self.dense else graph.gcn_with_self_loops()
+        return self.weighted(graph) if self.dense else graph.gcn_with_self_loops()
 
     def _own_defaults(self) -> dict[str, object]:
         return {"add_self_loops": self.normalize, "normalize": True}

@@ -14,6 +14,7 @@ _MAX_COLUMNS = 1 << 16  # what a 16-bit selector can name
 _MAX_PASSES = 10_000  # limit of max_iter
 _BATCH = 1024  # nodes of a mini-batch, if nothing else is asked for
 PRECISIONS = ("highest", "high", "medium")
+STORES = ("device", "host")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Recipe:
     sample: str | None = None  # neighbours that each hop picks, such as "15,10,5"; None: all nodes at once
     batch: int | None = None  # with sample: the nodes of a mini-batch on each rank
     capture: bool = False  # with sample: steps as CUDA graphs, of mini-batches whose sizes are rounded up
+    store: str = "device"  # where graph, features and labels stay: "device", or with sample "host"
 
     @property
     def fanouts(self) -> list[int]:
@@ -146,6 +148,7 @@ def check_recipe(recipe: Recipe) -> None:
     if recipe.initialization not in INITIALIZATIONS:
         raise TrainingError(f"initialization is {short(recipe.initialization)}; accepted: {', '.join(INITIALIZATIONS)}")
     _check_sample(recipe)
+    _check_store(recipe)
     if recipe.capture and (recipe.sample is None or recipe.baseline is not None):
         why = "without sample" if recipe.sample is None else "with a baseline"
         raise TrainingError(f"capture is true {why}; accepted: with sample and without a baseline")
@@ -156,6 +159,15 @@ def check_recipe(recipe: Recipe) -> None:
 def _number(text: str) -> int | str:
     """The integer that a text is, or the text. Not int(), which takes spaces, underscores and other digits."""
     return int(text) if text.isascii() and text.removeprefix("-").isdecimal() and len(text) < 9 else text
+
+
+def _check_store(recipe: Recipe) -> None:
+    if recipe.store not in STORES:
+        raise TrainingError(f"store is {short(recipe.store)}; accepted: {', '.join(STORES)}")
+    if recipe.store == "host" and recipe.sample is None:
+        raise TrainingError("store is host without sample; accepted: device, or with sample")
+    if recipe.store == "host" and recipe.capture:
+        raise TrainingError("store is host with capture; accepted: device, since a captured step samples on the GPU")
 
 
 def _check_sample(recipe: Recipe) -> None:

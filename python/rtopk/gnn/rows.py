@@ -42,6 +42,15 @@ class CompactRows:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """What the rows consist of, with a row of each for every row."""
+        return self.values, self.selectors
+
+    def of_tensors(self, values: torch.Tensor, selectors: torch.Tensor) -> CompactRows:
+        """Other rows with as many columns."""
+        return CompactRows(values, selectors, self.cols)
+
     def first(self, count: int) -> CompactRows:
         """The first rows."""
         if count == len(self):
@@ -95,6 +104,13 @@ class DenseRows:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        return (self.rows,)
+
+    def of_tensors(self, rows: torch.Tensor) -> DenseRows:
+        return DenseRows(rows)
 
     def first(self, count: int) -> DenseRows:
         return DenseRows(self.rows[:count])

@@ -7,11 +7,12 @@ torch-sparse. This one needs torch alone, and runs where the graph is, on a CPU 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
 
+from ._copies import copied
 from ._csr import described, is_plain, ranges
 from .graph import Graph
 
@@ -29,6 +30,7 @@ class MiniBatch:
         columns: [edges]: the node of the mini-batch that each edge gathers from.
         num_sampled_nodes: how many nodes each hop has added; first, how many seeds there are.
         num_sampled_edges: how many edges lead to the nodes of each hop from the next one.
+        weights: [edges]: those of the edges; None: the graph has none.
     """
 
     nodes: torch.Tensor
@@ -36,6 +38,7 @@ class MiniBatch:
     columns: torch.Tensor
     num_sampled_nodes: list[int]
     num_sampled_edges: list[int]
+    weights: torch.Tensor | None = None
 
     @property
     def edge_index(self) -> torch.Tensor:
@@ -44,10 +47,16 @@ class MiniBatch:
         counts = self.row_starts.diff()
         return torch.stack([self.columns, targets.repeat_interleave(counts, output_size=len(self.columns))])
 
+    def to(self, device: torch.device | str) -> MiniBatch:
+        """The mini-batch on a device. A copy to a GPU comes from pinned memory, and the host does not wait for it."""
+        device, names = torch.device(device), ("nodes", "row_starts", "columns", "weights")
+        parts = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: part if part is None else copied(part, device) for name, part in parts.items()})
+
     def graphs(self, num_layers: int | None = None) -> list[Graph]:
         """The graph of each layer, which gathers from the targets of the layer before. The last one's targets are the
         seeds, if there are as many layers as hops."""
-        graph = Graph(self.row_starts, self.columns, num_sources=len(self.nodes), check=False)
+        graph = Graph(self.row_starts, self.columns, self.weights, num_sources=len(self.nodes), check=False)
         layers = len(self.num_sampled_edges) if num_layers is None else num_layers
         return _layers(graph, layers, self.num_sampled_nodes, self.num_sampled_edges)
 
@@ -118,18 +127,20 @@ class NeighborSampler:
         """
         self._check_seeds(seeds)
         self._numbers[seeds] = torch.arange(len(seeds), device=seeds.device)
-        hops, sources, counts = [seeds], [], []
+        hops, edges, sources, counts = [seeds], [], [], []
         for fanout in self.fanouts:
             picked, degrees = self._edges_of(hops[-1], fanout, generator)
             neighbours = self.graph.columns[picked].long()
+            edges.append(picked)
             sources.append(neighbours)
             counts.append(degrees)
             hops.append(self._new_nodes(neighbours, sum(map(len, hops))))
         nodes = torch.cat(hops)
         columns = self._numbers[torch.cat(sources)]
         self._numbers[nodes] = -1
-        degrees = torch.cat([seeds.new_zeros(1), *counts])
-        return MiniBatch(nodes, degrees.cumsum(0), columns, [len(hop) for hop in hops], [len(own) for own in sources])
+        row_starts = torch.cat([seeds.new_zeros(1), *counts]).cumsum(0)
+        weights = None if self.graph.weights is None else self.graph.weights[torch.cat(edges)]
+        return MiniBatch(nodes, row_starts, columns, [len(hop) for hop in hops], [len(own) for own in edges], weights)
 
     def _edges_of(self, nodes, fanout: int, generator) -> tuple[torch.Tensor, torch.Tensor]:
         """The places in the graph of the edges that are picked, node by node, and how many each node has."""

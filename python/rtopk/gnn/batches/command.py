@@ -6,12 +6,17 @@ import argparse
 import contextlib
 from pathlib import Path
 
+import torch
+
 from .._atomic import locked
-from ..data import load
+from ..data import Dataset, load
+from ..data.generated import SHAPES
+from ..parts import Ranks
 from ..parts.command import joined_by
-from ..recipe import check_recipe, recipe_for
+from ..recipe import STORES, check_recipe, recipe_for
 from ..training import CHECKPOINT, Interruption, begin, status_of, train
 from ..training.files import check_all_replaceable
+from .store import data_device, why_on_host
 from .trainer import SampledTrainer
 
 # Where --capture captures steps.
@@ -28,6 +33,13 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--batch", type=int, metavar="N", help="nodes of a mini-batch, on each rank under torchrun; default 1024"
+    )
+    group.add_argument(
+        "--store",
+        choices=STORES,
+        help="where graph and features stay: on the device of the training, or in the memory of the host. There"
+        " neighbourhoods are sampled then, and the rows of each mini-batch are copied to the device. Default: host if"
+        " they would take more than half of the device's memory. Not with --capture",
     )
     group.add_argument(
         "--capture",
@@ -54,11 +66,17 @@ def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:
             check_recipe(recipe)
             return recipe
 
+        arguments.less_memory = "--store host, or a smaller --hidden, --k or --batch needs less."
         ranks.together(lambda: recipe_of(Path(arguments.graph).name))  # loading may take minutes
-        dataset = ranks.together(
-            lambda: load(arguments.graph, arguments.data, scale=arguments.scale, device=ranks.device)
-        )
+        # Generated graphs depend on the device that makes them.
+        device = ranks.device if arguments.graph in SHAPES else torch.device("cpu")
+        dataset = ranks.together(lambda: load(arguments.graph, arguments.data, scale=arguments.scale, device=device))
+        if arguments.store is None and not arguments.capture and (why := _why_on_host(dataset, ranks)):
+            changes = changes | {"store": "host"}
+            if ranks.rank == 0:
+                print(f"graph and features stay on the host: {why}; --store device puts them there", flush=True)
         recipe = ranks.together(lambda: recipe_of(dataset.name))
+        dataset = dataset.to(data_device(recipe, ranks.device))
         out, writes = arguments.out or Path("runs") / recipe.run_name(dataset.name), ranks.rank == 0
         if writes:
             print(
@@ -74,6 +92,11 @@ def train_sampled(arguments: argparse.Namespace, changes: dict) -> int:
         interruption = stack.enter_context(Interruption("mini-batch", lasting=ranks.world > 1))
         finished = train(trainer, out if writes else None, show=writes, has_lock=True, interruption=interruption)
         return status_of(trainer, finished, show=writes)
+
+
+def _why_on_host(dataset: Dataset, ranks: Ranks) -> str | None:
+    """Why graph and features do not go to the device of some rank; None: they do. The same on every rank."""
+    return next(filter(None, ranks.gather(why_on_host(dataset, ranks.device))), None)
 
 
 def _own(stack: contextlib.ExitStack, out: Path) -> None:

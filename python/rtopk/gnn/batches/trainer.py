@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+from .._copies import rows_on
 from ..captured import CapturedBatchStep
 from ..data import Dataset
 from ..graph import Graph
@@ -17,7 +18,9 @@ from ..parts.group import Ranks, named_failure
 from ..recipe import Recipe
 from ..sampling import NeighborSampler
 from ..training.checkpoint import WithinEpoch
-from ..training.trainer import Trainer, matmul_precision
+from ..training.trainer import Trainer, matmul_precision, score_counts
+from .layerwise import Layerwise
+from .store import data_device
 
 
 @contextlib.contextmanager
@@ -38,27 +41,31 @@ class SampledTrainer(Trainer):
     With several ranks, each update takes a mini-batch on every rank, and torch's DistributedDataParallel averages the
     gradients. All random numbers of an update follow from seed, epoch, rank, and how many nodes the epoch has trained
     on before it. So a run that is stopped between two updates, and resumed by as many ranks, gives the same bits.
-    Scores are those of the whole graph, with all neighbours; every rank computes them.
+    Scores are those of the whole graph, with all neighbours, layer by layer; every rank computes them.
 
     Args:
         dataset: what to train on.
-        recipe: the settings of the network and of the training, with `sample` and `batch`.
+        recipe: the settings of the network and of the training, with `sample` and `batch`. `store` "host": graph,
+            features and labels stay on the host. Neighbourhoods are sampled there, and copied to the device.
         ranks: those that train, each with the whole graph.
     """
 
     def __init__(self, dataset: Dataset, recipe: Recipe, ranks: Ranks) -> None:
         self._ranks = ranks
-        super().__init__(dataset, recipe, ranks.device, eager=True)
+        where = data_device(recipe, ranks.device)
+        dataset = dataset.to(where)
+        super().__init__(dataset, recipe, ranks.device, eager=True, data_device=where)
         # Without self loops: every layer of a mini-batch adds them, where the recipe asks for them. GCN does so itself.
-        graph = dataset.graph.to(self.device)
+        graph = dataset.graph
         self._adds_loops = recipe.self_loops and recipe.model != "gcn"
         self._has_none = self._adds_loops and not graph.has_self_loops()
         self.sampler = NeighborSampler(graph, recipe.fanouts)
-        self._generator = torch.Generator(self.device)  # of the sampler
+        self._generator = torch.Generator(where)  # of the sampler
+        self._layerwise = Layerwise(self.network, self.data.graph, self.data.features, self.device)
         self._trained = self.network if ranks.world == 1 else DistributedDataParallel(self.network)
         # A captured step can wait neither for other ranks nor for an answer whether a mini-batch has self loops.
         self._may_have_loops = self._adds_loops and not self._has_none
-        captures = recipe.capture and ranks.world == 1 and not self._may_have_loops
+        captures = recipe.capture and ranks.world == 1 and not self._may_have_loops and graph.weights is None
         self.captured_step = self._make_captured_step() if captures else None
 
     def why_not_captured(self) -> str | None:
@@ -67,6 +74,7 @@ class SampledTrainer(Trainer):
             (self._ranks.world > 1, f"there are {self._ranks.world} ranks"),
             (self.device.type != "cuda", f"the device is {self.device}"),
             (self._may_have_loops, "the graph has self loops of its own"),
+            (self.sampler.graph.weights is not None, "the graph has weights"),
         )
         found = ", ".join(text for holds, text in reasons if holds)
         return found if self.recipe.capture and found else None
@@ -98,7 +106,7 @@ class SampledTrainer(Trainer):
         """The nodes of this rank in each update that is left of the epoch, and how many all ranks have together. Every
         rank takes as many updates; in the last one a rank may have fewer nodes, or none."""
         generator = torch.Generator().manual_seed(self._seed("order"))
-        order = torch.randperm(len(self.data.train), generator=generator).to(self.device)
+        order = torch.randperm(len(self.data.train), generator=generator).to(self.data.train.device)
         for part in self.data.train[order[self._done() :]].split(self.recipe.batch * self._ranks.world):
             yield part[self._ranks.rank :: self._ranks.world], len(part)
 
@@ -124,7 +132,9 @@ class SampledTrainer(Trainer):
         torch.manual_seed(self._seed("dropout", self._ranks.rank, done))
         self._generator.manual_seed(self._seed("sampling", self._ranks.rank, done))
         batch = self.sampler.sample(seeds, self._generator)
-        x, y = self.data.features[batch.nodes], self.data.labels[seeds]
+        x = rows_on(self.data.features, batch.nodes, self.device)
+        y = rows_on(self.data.labels, seeds, self.device)
+        batch = batch.to(self.device)
         if self.captured_step is not None:
             hops = (batch.num_sampled_nodes, batch.num_sampled_edges)
             return self.captured_step(x, y, batch.edge_index, *hops) * len(seeds)
@@ -137,6 +147,13 @@ class SampledTrainer(Trainer):
         (loss * (self._ranks.world / nodes_of_step)).backward()
         self.optimizer.step()
         return loss.detach()
+
+    def scores(self) -> dict[str, torch.Tensor]:
+        counts = {name: torch.zeros(2, dtype=torch.int64, device=self.device) for name in self.data.split}
+        for name, nodes, result in self._layerwise.results(self.data.split):
+            labels = rows_on(self.data.labels, nodes, self.device)
+            counts[name] += torch.stack(score_counts(result, labels))
+        return {name: right / all_.clamp(min=1) for name, (right, all_) in counts.items()}
 
     def _summed_loss(self, result: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         if not self.data.multilabel:

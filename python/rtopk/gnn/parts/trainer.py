@@ -58,7 +58,8 @@ class PartTrainer(Trainer):
     def on_any_rank(self, asked: bool) -> bool:
         return self._ranks.any_of(asked)
 
-    def scores(self, result: torch.Tensor) -> dict[str, torch.Tensor]:
+    def scores(self) -> dict[str, torch.Tensor]:
+        result = self.network(self.data.features, self.data.graph)
         counts = {name: score_counts(result[nodes], self.data.labels[nodes]) for name, nodes in self.data.split.items()}
         totals = self._ranks.add_up(torch.stack([count for pair in counts.values() for count in pair]))
         return {name: right / all_ for name, (right, all_) in zip(counts, totals.view(-1, 2), strict=True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -33,13 +34,22 @@ class Trainer:
         recipe: the settings of the network and of the training.
         device: where to train.
         eager: never capture a step.
+        data_device: where graph, features and labels are; None: where to train.
     """
 
-    def __init__(self, dataset: Dataset, recipe: Recipe, device: torch.device | str, *, eager: bool = False) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        recipe: Recipe,
+        device: torch.device | str,
+        *,
+        eager: bool = False,
+        data_device: torch.device | None = None,
+    ) -> None:
         check_recipe(recipe)
         self.recipe = recipe
         self.device = torch.device(device)
-        dataset = dataset.to(self.device)
+        dataset = dataset.to(data_device or self.device)
         self.data = dataset.with_graph(dataset.graph.with_self_loops()) if recipe.self_loops else dataset
         torch.manual_seed(recipe.seed)  # seeds every GPU too
         self.network = MaxKGNN(
@@ -65,7 +75,6 @@ class Trainer:
         elements = self.data.graph.num_nodes * recipe.hidden * recipe.layers
         self._captures = not eager and capture.pays(self.device, elements)
         self._forget_captured()
-        self.loss = loss_on(self.data, self.train_count())
         self.epoch = 0
         self.within_epoch: WithinEpoch | None = None  # None between two epochs
         self.history: list[dict] = []  # an entry for each epoch that was evaluated
@@ -99,6 +108,11 @@ class Trainer:
             self.optimizer.step()
         return loss
 
+    @functools.cached_property
+    def loss(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """From the results of all nodes to the loss of the training nodes."""
+        return loss_on(self.data, self.train_count())
+
     def train_count(self) -> int:
         """The number of nodes to train on."""
         return len(self.data.train)
@@ -130,9 +144,8 @@ class Trainer:
         """Scores on the training, validation and test nodes. Keeps the parameters with the best validation score."""
         self.network.eval()
         with matmul_precision(self.recipe.precision):
-            result = self.network(self.data.features, self.data.graph)
+            scores = self.scores()
         # All work is queued on the device before the first result is waited for.
-        scores = self.scores(result)
         entry = {"epoch": self.epoch, "loss": float(loss)} | {name: float(value) for name, value in scores.items()}
         if not torch.isfinite(loss):
             raise TrainingError(f"the loss is {float(loss)} in epoch {self.epoch}; a smaller --lr may help")
@@ -142,8 +155,9 @@ class Trainer:
             self.best, self.best_state = entry, state
         return entry
 
-    def scores(self, result: torch.Tensor) -> dict[str, torch.Tensor]:
+    def scores(self) -> dict[str, torch.Tensor]:
         """The score on the training, validation and test nodes."""
+        result = self.network(self.data.features, self.data.graph)
         return {name: score(result[nodes], self.data.labels[nodes]) for name, nodes in self.data.split.items()}
 
     def due(self) -> bool:
