@@ -100,12 +100,12 @@ void add_ids(const MaybeTensor& ids, const Tensor& self, General& call) {
 /// The rows of `self`, and what options and arrays say about them.
 General general_rows(const Tensor& self, std::int64_t k, std::int64_t dim, const MaybeTensor& lengths,
                      const MaybeTensor& starts, const MaybeTensor& row_k, bool has_map, bool largest, bool magnitude,
-                     std::int64_t max_iter, double epsilon, bool printed) {
+                     std::int64_t max_iter, double epsilon, bool printed, bool bisection) {
   check_general_input("input", self);
   General call;
   call.dim = wrapped_dim(self, dim);
   check_k(self, k, call.dim);
-  call.problem = problem_of(k, largest, max_iter, epsilon, printed);
+  call.problem = problem_of(k, largest, max_iter, epsilon, printed, bisection);
   call.problem.magnitude = magnitude;
   if (lengths || starts || row_k || has_map) {
     check_adjacent_dim(self, call.dim);
@@ -161,9 +161,9 @@ std::tuple<Tensor, Tensor, Tensor> topk_rows(const Tensor& self, std::int64_t k,
                                              const MaybeTensor& lengths, const MaybeTensor& starts,
                                              const MaybeTensor& row_k, const MaybeTensor& ids, bool largest,
                                              bool sorted, bool magnitude, bool threshold, std::int64_t max_iter,
-                                             double epsilon, ScalarType index_dtype, bool printed) {
+                                             double epsilon, ScalarType index_dtype, bool printed, bool bisection) {
   General call = general_rows(self, k, dim, lengths, starts, row_k, ids.has_value(), largest, magnitude, max_iter,
-                              epsilon, printed);
+                              epsilon, printed, bisection);
   call.problem.k = results_per_row(self, k);
   set_pairs(sorted, threshold, index_dtype, call);
   add_ids(ids, self, call);
@@ -189,7 +189,7 @@ std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Ten
   const std::int64_t rows = offsets.numel() - 1;
 
   General call;
-  call.problem = problem_of(k, largest, 0, 0.0, false);
+  call.problem = problem_of(k, largest, 0, 0.0, false, false);
   call.problem.magnitude = magnitude;
   set_pairs(sorted, threshold, index_dtype, call);
   call.problem.ragged = {.offsets = offsets_type, .elements = values.numel()};
@@ -222,18 +222,18 @@ std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Ten
 
 Tensor maxk_rows(const Tensor& self, std::int64_t k, std::int64_t dim, const MaybeTensor& lengths,
                  const MaybeTensor& starts, const MaybeTensor& row_k, bool largest, bool magnitude,
-                 std::int64_t max_iter, double epsilon, bool printed) {
-  return whole_rows(
-      general_rows(self, k, dim, lengths, starts, row_k, false, largest, magnitude, max_iter, epsilon, printed),
-      Form::dense);
+                 std::int64_t max_iter, double epsilon, bool printed, bool bisection) {
+  return whole_rows(general_rows(self, k, dim, lengths, starts, row_k, false, largest, magnitude, max_iter, epsilon,
+                                 printed, bisection),
+                    Form::dense);
 }
 
 Tensor topk_mask_rows(const Tensor& self, std::int64_t k, std::int64_t dim, const MaybeTensor& lengths,
                       const MaybeTensor& starts, const MaybeTensor& row_k, bool largest, bool magnitude,
-                      std::int64_t max_iter, double epsilon, bool printed) {
-  return whole_rows(
-      general_rows(self, k, dim, lengths, starts, row_k, false, largest, magnitude, max_iter, epsilon, printed),
-      Form::mask);
+                      std::int64_t max_iter, double epsilon, bool printed, bool bisection) {
+  return whole_rows(general_rows(self, k, dim, lengths, starts, row_k, false, largest, magnitude, max_iter, epsilon,
+                                 printed, bisection),
+                    Form::mask);
 }
 
 void topk_places_out(const Tensor& self, const MaybeTensor& lengths, const MaybeTensor& starts,
@@ -243,7 +243,7 @@ void topk_places_out(const Tensor& self, const MaybeTensor& lengths, const Maybe
   check_memory("out", places);
   if (places.dim() < 1) refuse("out has 0 dimensions; accepted: those of the input");
   General call = general_rows(self, places.size(places.dim() - 1), -1, lengths, starts, row_k, true, largest, magnitude,
-                              0, 0.0, false);
+                              0, 0.0, false, false);
   set_pairs(sorted, false, places.scalar_type(), call);
   if (call.problem.form != Form::pairs) refuse("out is neither int32 nor int64; accepted: one of them");
   check_device("out", places, self, "input");

@@ -18,7 +18,8 @@ std::tuple<Tensor, Tensor, Tensor> topk_rows(const Tensor& self, std::int64_t k,
                                              const MaybeTensor& lengths, const MaybeTensor& starts,
                                              const MaybeTensor& row_k, const MaybeTensor& ids, bool largest,
                                              bool sorted, bool magnitude, bool threshold, std::int64_t max_iter,
-                                             double epsilon, torch::headeronly::ScalarType index_dtype, bool printed);
+                                             double epsilon, torch::headeronly::ScalarType index_dtype, bool printed,
+                                             bool bisection);
 
 /// The same for segments of flat values. `max_length`: the length of the longest; 0: not known.
 std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Tensor& offsets, std::int64_t k,
@@ -28,11 +29,11 @@ std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Ten
 
 Tensor maxk_rows(const Tensor& self, std::int64_t k, std::int64_t dim, const MaybeTensor& lengths,
                  const MaybeTensor& starts, const MaybeTensor& row_k, bool largest, bool magnitude,
-                 std::int64_t max_iter, double epsilon, bool printed);
+                 std::int64_t max_iter, double epsilon, bool printed, bool bisection);
 
 Tensor topk_mask_rows(const Tensor& self, std::int64_t k, std::int64_t dim, const MaybeTensor& lengths,
                       const MaybeTensor& starts, const MaybeTensor& row_k, bool largest, bool magnitude,
-                      std::int64_t max_iter, double epsilon, bool printed);
+                      std::int64_t max_iter, double epsilon, bool printed, bool bisection);
 
 /// Writes places of the selected elements into a given tensor, which tells k. With a page size, `map` has a page table
 /// in each row; row r has table r, or table_of[r]. With page_size 0, `map` has the place of each row's first element.

@@ -57,6 +57,9 @@ void select_by_sort(const Tensor& input, const Problem& problem, const Results& 
   if (problem.max_iter != 0 || problem.epsilon != 0) {
     refuse("max_iter and epsilon are not supported for int64, which is sorted; accepted: neither of them");
   }
+  if (problem.search != Search::fast) {
+    refuse("search is 'bisection', which is not supported for int64: it is sorted; accepted: 'fast'");
+  }
   const Tensor rows = with_rows(input);
   auto [values, indices] = sorted(rows, problem.direction == Direction::largest);
   values = torch::stable::narrow(values, -1, 0, problem.k);

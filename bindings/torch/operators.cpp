@@ -40,11 +40,11 @@ struct Pairs {
 };
 
 Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
-               double epsilon, ScalarType index_dtype, bool printed) {
+               double epsilon, ScalarType index_dtype, bool printed, bool bisection) {
   check_input(self);
   dim = wrapped_dim(self, dim);
   check_k(self, k, dim);
-  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon, printed);
+  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon, printed, bisection);
   problem.order = sorted ? Order::by_value : Order::unsorted;
   problem.index_type = index_type_of(index_dtype);
   return {rows_along(self, dim), problem, dim};
@@ -53,12 +53,13 @@ Pairs pairs_of(const Tensor& self, std::int64_t k, std::int64_t dim, bool larges
 }  // namespace
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted,
-                                std::int64_t max_iter, double epsilon, ScalarType index_dtype, bool printed) {
-  if (TopkHandles usual{}; max_iter == 0 && epsilon == 0.0 && index_dtype == ScalarType::Long && self.defined() &&
-                           usual_topk({self.get(), k, dim, largest, sorted}, usual)) {
+                                std::int64_t max_iter, double epsilon, ScalarType index_dtype, bool printed,
+                                bool bisection) {
+  if (TopkHandles usual{}; max_iter == 0 && epsilon == 0.0 && !bisection && index_dtype == ScalarType::Long &&
+                           self.defined() && usual_topk({self.get(), k, dim, largest, sorted}, usual)) {
     return {Tensor(usual.values), Tensor(usual.indices)};
   }
-  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed);
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed, bisection);
   const Tensor values = empty_results(pairs.rows, pairs.problem.k, dtype_of(self));
   const Tensor indices = empty_results(pairs.rows, pairs.problem.k, index_dtype_of(pairs.problem.index_type));
   select_pairs(pairs.rows, pairs.problem, values, indices);
@@ -82,10 +83,10 @@ void check_output(const char* name, const Tensor& output, const Tensor& self, co
 
 /// Writes straight to `values` and `indices` if they are contiguous and `dim` is the last dimension.
 void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, bool sorted, std::int64_t max_iter,
-              double epsilon, Tensor values, Tensor indices, bool printed) {
+              double epsilon, Tensor values, Tensor indices, bool printed, bool bisection) {
   check_memory("indices", indices);
   const ScalarType index_dtype = indices.scalar_type();
-  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed);
+  const Pairs pairs = pairs_of(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed, bisection);
   check_output("values", values, self, pairs);
   check_output("indices", indices, self, pairs);
   if (dtype_of(values) != dtype_of(self)) refuse("values has another dtype than input; accepted: the same");
@@ -94,18 +95,19 @@ void topk_out(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest
     select_pairs(pairs.rows, pairs.problem, values, indices);
     return;
   }
-  const auto [made_values, made_indices] = topk(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed);
+  const auto [made_values, made_indices] =
+      topk(self, k, dim, largest, sorted, max_iter, epsilon, index_dtype, printed, bisection);
   torch::stable::copy_(values, made_values);
   torch::stable::copy_(indices, made_indices);
 }
 
 /// Results of the input's shape: the dense form or the mask.
 Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
-                  double epsilon, bool printed, Form form) {
+                  double epsilon, bool printed, bool bisection, Form form) {
   check_input(self);
   dim = wrapped_dim(self, dim);
   check_k(self, k, dim);
-  Problem problem = problem_of(k, largest, max_iter, epsilon, printed);
+  Problem problem = problem_of(k, largest, max_iter, epsilon, printed, bisection);
   problem.form = form;
   const Rows rows = rows_along(self, dim);
   Tensor result = empty_results(rows, rows.cols, form == Form::mask ? aoti_torch_dtype_bool() : dtype_of(self));
@@ -120,17 +122,17 @@ Tensor whole_rows(const Tensor& self, std::int64_t k, std::int64_t dim, bool lar
 }
 
 Tensor maxk(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter, double epsilon,
-            bool printed) {
-  return whole_rows(self, k, dim, largest, max_iter, epsilon, printed, Form::dense);
+            bool printed, bool bisection) {
+  return whole_rows(self, k, dim, largest, max_iter, epsilon, printed, bisection, Form::dense);
 }
 
 Tensor topk_mask(const Tensor& self, std::int64_t k, std::int64_t dim, bool largest, std::int64_t max_iter,
-                 double epsilon, bool printed) {
-  return whole_rows(self, k, dim, largest, max_iter, epsilon, printed, Form::mask);
+                 double epsilon, bool printed, bool bisection) {
+  return whole_rows(self, k, dim, largest, max_iter, epsilon, printed, bisection, Form::mask);
 }
 
 std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool largest, std::int64_t max_iter,
-                                   double epsilon, bool printed) {
+                                   double epsilon, bool printed, bool bisection) {
   check_input(self);
   const std::int64_t dim = wrapped_dim(self, -1);
   check_k(self, k, dim);
@@ -139,7 +141,7 @@ std::tuple<Tensor, Tensor> compact(const Tensor& self, std::int64_t k, bool larg
     throw std::runtime_error("rtopk: the last dimension has " + std::to_string(rows.cols) +
                              " elements; accepted for compact: at most 65536, the limit of 16-bit selectors");
   }
-  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon, printed);
+  Problem problem = problem_of(results_per_row(self, k), largest, max_iter, epsilon, printed, bisection);
   problem.form = Form::cbsr;
   problem.index_type = selector_type(rows.cols);
   const Tensor values = empty_results(rows, problem.k, dtype_of(self));
@@ -153,19 +155,21 @@ std::string build_text() { return bindings::build_text(); }
 }  // namespace
 }  // namespace rtopk::torch_binding
 
-// `printed` is the rule of max_iter (Rule). It comes last, so that saved graphs and calls from before it stay valid.
+// `printed` is the rule of max_iter (Rule), `bisection` the search (Search). What is newer comes last and has a default,
+// so that saved graphs and calls from before it stay valid.
 #define RTOPK_TOPK_SIGNATURE                                                                                     \
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, bool sorted=True, int max_iter=0, float epsilon=0.0," \
-  " ScalarType index_dtype=long, bool printed=False) -> (Tensor values, Tensor indices)"
+  " ScalarType index_dtype=long, bool printed=False, bool bisection=False) -> (Tensor values, Tensor indices)"
 #define RTOPK_COMPACT_SIGNATURE                                                                        \
-  "(Tensor input, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0, bool printed=False)" \
-  " -> (Tensor values, Tensor selectors)"
+  "(Tensor input, SymInt k, bool largest=True, int max_iter=0, float epsilon=0.0, bool printed=False," \
+  " bool bisection=False) -> (Tensor values, Tensor selectors)"
 #define RTOPK_WHOLE_ROWS_SIGNATURE                                                             \
   "(Tensor input, SymInt k, int dim=-1, bool largest=True, int max_iter=0, float epsilon=0.0," \
-  " bool printed=False) -> Tensor"
-#define RTOPK_WHOLE_GENERAL_ROWS_SIGNATURE                                                                   \
-  "(Tensor input, SymInt k, int dim=-1, Tensor? lengths=None, Tensor? starts=None, Tensor? row_k=None, bool" \
-  " largest=True, bool magnitude=False, int max_iter=0, float epsilon=0.0, bool printed=False) -> Tensor"
+  " bool printed=False, bool bisection=False) -> Tensor"
+#define RTOPK_WHOLE_GENERAL_ROWS_SIGNATURE                                                              \
+  "(Tensor input, SymInt k, int dim=-1, Tensor? lengths=None, Tensor? starts=None, Tensor? row_k=None," \
+  " bool largest=True, bool magnitude=False, int max_iter=0, float epsilon=0.0, bool printed=False,"    \
+  " bool bisection=False) -> Tensor"
 #define RTOPK_NORM_GRADIENTS " -> (Tensor grad_x, Tensor grad_gamma, Tensor grad_beta, Tensor? grad_bias)"
 
 // Every operator that can appear in a saved graph has a gradient (_registrations.py).
@@ -173,7 +177,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def("topk" RTOPK_TOPK_SIGNATURE);
   library.def(
       "topk_out(Tensor input, SymInt k, int dim, bool largest, bool sorted, int max_iter, float epsilon,"
-      " Tensor(a!) values, Tensor(b!) indices, bool printed=False) -> ()");
+      " Tensor(a!) values, Tensor(b!) indices, bool printed=False, bool bisection=False) -> ()");
   library.def("maxk" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("topk_mask" RTOPK_WHOLE_ROWS_SIGNATURE);
   library.def("compact" RTOPK_COMPACT_SIGNATURE);
@@ -181,7 +185,7 @@ STABLE_TORCH_LIBRARY(rtopk, library) {
   library.def(
       "topk_rows(Tensor input, SymInt k, int dim=-1, Tensor? lengths=None, Tensor? starts=None, Tensor? row_k=None,"
       " Tensor? ids=None, bool largest=True, bool sorted=True, bool magnitude=False, bool threshold=False,"
-      " int max_iter=0, float epsilon=0.0, ScalarType index_dtype=long, bool printed=False)"
+      " int max_iter=0, float epsilon=0.0, ScalarType index_dtype=long, bool printed=False, bool bisection=False)"
       " -> (Tensor values, Tensor indices, Tensor thresholds)");
   library.def(
       "topk_segments(Tensor values, Tensor offsets, SymInt k, Tensor? row_k=None, Tensor? ids=None,"

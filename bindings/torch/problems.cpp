@@ -26,7 +26,7 @@ void check_k(const Tensor& self, std::int64_t k, std::int64_t dim) {
 
 std::int64_t results_per_row(const Tensor& self, std::int64_t k) { return self.dim() == 0 ? 1 : k; }
 
-Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon, bool printed) {
+Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon, bool printed, bool bisection) {
   if (max_iter < 0 || max_iter > 10000) {
     throw std::runtime_error("rtopk: max_iter is " + std::to_string(max_iter) + "; accepted: None, or 1 to 10000");
   }
@@ -34,7 +34,8 @@ Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double e
           .direction = largest ? Direction::largest : Direction::smallest,
           .max_iter = static_cast<std::int32_t>(max_iter),
           .rule = printed ? Rule::printed : Rule::threshold_first,
-          .epsilon = epsilon};
+          .epsilon = epsilon,
+          .search = bisection ? Search::bisection : Search::fast};
 }
 
 IndexType index_type_of(ScalarType dtype) {

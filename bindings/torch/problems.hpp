@@ -20,7 +20,7 @@ void check_k(const Tensor& self, std::int64_t k, std::int64_t dim);
 /// As in torch.topk, the element of a tensor without dimensions is selected even if k is 0.
 std::int64_t results_per_row(const Tensor& self, std::int64_t k);
 
-Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon, bool printed);
+Problem problem_of(std::int64_t k, bool largest, std::int64_t max_iter, double epsilon, bool printed, bool bisection);
 
 /// Throws for other types than int64 and int32.
 IndexType index_type_of(torch::headeronly::ScalarType dtype);

@@ -58,7 +58,7 @@ void put(StableIValue* stack, const TopkHandles& results) {
 
 void select(const TopkCall& call, const Tensor& self, StableIValue* stack) {
   const auto [values, indices] =
-      topk(self, call.k, call.dim, call.largest, call.sorted, 0, 0.0, ScalarType::Long, false);
+      topk(self, call.k, call.dim, call.largest, call.sorted, 0, 0.0, ScalarType::Long, false, false);
   stack[0] = from(values);
   stack[1] = from(indices);
 }

@@ -11,7 +11,7 @@ from ._calls import check_tensor, pairs, selected
 from ._operators import OPS, checked_shape, scattered, vmap_pairs
 from ._results import CBSR
 from ._rows import compact_of_rows
-from ._rules import is_printed
+from ._rules import search_flags
 from ._torch_internals import is_overridden, selection_kernel
 
 compact_kernel = selection_kernel("rtopk::compact")
@@ -25,6 +25,7 @@ def compact(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    search: str = "fast",
     magnitude: bool = False,
 ) -> CBSR:
     """:func:`maxk` along the last dimension without its zeros: values and 8- or 16-bit column selectors.
@@ -36,12 +37,12 @@ def compact(
     CBSR(values=tensor([[3., 2.]]), selectors=tensor([[0, 2]], dtype=torch.uint8))
     """
     if is_overridden(input):
-        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "magnitude": magnitude}
+        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "search": search, "magnitude": magnitude}
         return handle_torch_function(compact, (input,), input, k, largest, **options)
     check_tensor("compact", input)
-    arguments = (k, largest, max_iter or 0, epsilon, is_printed(rule))
+    arguments = (k, largest, max_iter or 0, epsilon, *search_flags(rule, search))
     if magnitude:
-        return CBSR(*compact_of_rows(input, *arguments, selector_dtype(input.shape[-1] if input.dim() else 1)))
+        return CBSR(*compact_of_rows(input, selector_dtype(input.shape[-1] if input.dim() else 1), *arguments))
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         values, indices = _onnx.pairs(input, k, input.dim() - 1, largest, False)
         return CBSR(values, indices.to(selector_dtype(input.shape[-1])))
@@ -73,7 +74,7 @@ def selector_dtype(cols):
 
 
 @register_fake("rtopk::compact")
-def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0, printed=False):
+def _fake_compact(input, k, largest=True, max_iter=0, epsilon=0.0, printed=False, bisection=False):
     shape = checked_shape(input, k, -1)
     cols = input.shape[-1] if input.dim() else 1
     return input.new_empty(shape), input.new_empty(shape, dtype=selector_dtype(cols))

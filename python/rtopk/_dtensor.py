@@ -17,10 +17,11 @@ from math import prod
 import torch
 
 from ._operators import wrapped_dim
+from ._rules import SEARCHES
 
 # What these functions take for plain tensors alone, and what for whole rows alone.
 _NEVER = ("out", "lengths", "starts", "row_k", "ids", "return_threshold")
-_FOR_WHOLE_ROWS = ("max_iter", "epsilon", "magnitude")
+_FOR_WHOLE_ROWS = ("max_iter", "epsilon", "search", "magnitude")
 
 
 def of_dtensor(function, input, k, dim, *order, **options):
@@ -55,7 +56,7 @@ def of_dtensor(function, input, k, dim, *order, **options):
 def _refuse(names, options, where):
     for name in names:
         value = options.get(name)
-        if isinstance(value, torch.Tensor) or value:
+        if isinstance(value, torch.Tensor) or (value and value != SEARCHES[0]):
             raise ValueError(f"{name} is given {where}; accepted: without it")
 
 

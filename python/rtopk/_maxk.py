@@ -11,7 +11,7 @@ from ._calls import check_tensor, is_dtensor, is_transformed, selected, wants_gr
 from ._dtensor import of_dtensor
 from ._operators import OPS, checked_shape, scattered, vmap_whole_rows, wrapped_dim
 from ._rows import check_arrays, overridden, whole_rows_of
-from ._rules import is_printed
+from ._rules import search_flags
 from ._topk import topk
 from ._torch_internals import is_compiling, is_overridden, selection_kernel
 
@@ -27,6 +27,7 @@ def maxk(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    search: str = "fast",
     lengths: torch.Tensor | None = None,
     starts: torch.Tensor | None = None,
     row_k: torch.Tensor | None = None,
@@ -41,27 +42,26 @@ def maxk(
     tensor([[ 3.,  0.,  2.],
             [ 0., -1.,  0.]])
     """
+    early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "search": search}
     if lengths is not None or starts is not None or row_k is not None or magnitude:
-        early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         rows = {"lengths": lengths, "starts": starts, "row_k": row_k}
         return _of_rows(maxk, input, k, dim, largest, early, rows, magnitude)
     if is_overridden(input):
-        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
-        return handle_torch_function(maxk, (input,), input, k, dim, largest, **options)
+        return handle_torch_function(maxk, (input,), input, k, dim, largest, **early)
     if is_dtensor(input):
-        return of_dtensor(maxk, input, k, dim, largest, max_iter=max_iter, rule=rule, epsilon=epsilon)
+        return of_dtensor(maxk, input, k, dim, largest, **early)
     check_tensor("maxk", input)
     wrapped_dim(input, dim)
-    arguments = (k, dim, largest, max_iter or 0, epsilon, is_printed(rule))
+    arguments = (k, dim, largest, max_iter or 0, epsilon, *search_flags(rule, search))
     if not is_transformed(input) and not _onnx.exports_onnx():
         if not wants_grad(input):
             return selected(_maxk_kernel, OPS.maxk.default, input, *arguments)
         # The gradient needs the places of the kept elements: as indices if they are few, else as a byte an element.
         few = not is_compiling() and not torch.jit.is_tracing() and input.dim() > 0 and 0 < 8 * k < input.size(dim)
         if few:
-            values, indices = topk(input, k, dim, largest, False, max_iter=max_iter, rule=rule, epsilon=epsilon)
+            values, indices = topk(input, k, dim, largest, False, **early)
             return scattered(values, indices, input.shape, dim)
-    mask = topk_mask(input.detach(), k, dim, largest, max_iter=max_iter, rule=rule, epsilon=epsilon)
+    mask = topk_mask(input.detach(), k, dim, largest, **early)
     return torch.where(mask, input, 0)
 
 
@@ -74,6 +74,7 @@ def topk_mask(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    search: str = "fast",
     lengths: torch.Tensor | None = None,
     starts: torch.Tensor | None = None,
     row_k: torch.Tensor | None = None,
@@ -84,21 +85,20 @@ def topk_mask(
     >>> rtopk.topk_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), 2)
     tensor([ True, False,  True, False])
     """
+    early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "search": search}
     if lengths is not None or starts is not None or row_k is not None or magnitude:
-        early = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
         rows = {"lengths": lengths, "starts": starts, "row_k": row_k}
         return _of_rows(topk_mask, input, k, dim, largest, early, rows, magnitude)
     if is_overridden(input):
-        options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
-        return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **options)
+        return handle_torch_function(topk_mask, (input,), input, k, dim, largest, **early)
     if is_dtensor(input):
-        return of_dtensor(topk_mask, input, k, dim, largest, max_iter=max_iter, rule=rule, epsilon=epsilon)
+        return of_dtensor(topk_mask, input, k, dim, largest, **early)
     check_tensor("topk_mask", input)
     wrapped_dim(input, dim)
-    printed = is_printed(rule)
+    flags = search_flags(rule, search)
     if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
         return _onnx.mask(input, k, dim, largest)
-    return OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon, printed)
+    return OPS.topk_mask.default(input, k, dim, largest, max_iter or 0, epsilon, *flags)
 
 
 def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
@@ -112,8 +112,8 @@ def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
     if not isinstance(magnitude, bool):
         raise TypeError(f"{function.__name__}(): argument 'magnitude' must be bool, not {type(magnitude).__name__}")
     check_arrays(function.__name__, **rows)
-    max_iter, printed = early["max_iter"] or 0, is_printed(early["rule"])
-    arguments = (*rows.values(), largest, magnitude, max_iter, early["epsilon"], printed)
+    flags = search_flags(early["rule"], early["search"])
+    arguments = (*rows.values(), largest, magnitude, early["max_iter"] or 0, early["epsilon"], *flags)
     return whole_rows_of(function.__name__, input, k, wrapped_dim(input, dim), *arguments)
 
 
@@ -121,13 +121,13 @@ def _of_rows(function, input, k, dim, largest, early, rows, magnitude):
 
 
 @register_fake("rtopk::maxk")
-def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0, printed=False):
+def _fake_maxk(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0, printed=False, bisection=False):
     checked_shape(input, k, dim)
     return input.new_empty(input.shape)
 
 
 @register_fake("rtopk::topk_mask")
-def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0, printed=False):
+def _fake_topk_mask(input, k, dim=-1, largest=True, max_iter=0, epsilon=0.0, printed=False, bisection=False):
     checked_shape(input, k, dim)
     return input.new_empty(input.shape, dtype=torch.bool)
 

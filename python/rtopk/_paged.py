@@ -92,7 +92,7 @@ def places(scores, k, lengths, starts, row_k, map, page_size, table_of, largest,
     cols = scores.shape[-1]
     arguments = (lengths, starts, row_k, map, page_size, table_of, largest, sorted, magnitude)
     if given:
-        _check_out(out, shape, scores, map)
+        check_out(out, shape, scores, map)
     else:
         out = _like_any_of(scores, *arguments).new_empty(shape, dtype=map.dtype)
     if k <= cols:
@@ -112,7 +112,7 @@ def _like_any_of(scores, *arguments):
     return sum(each.new_zeros(()) for each in tensors) if in_torch_func(*tensors) else scores
 
 
-def _check_out(out, shape, scores, map):
+def check_out(out, shape, scores, map):
     if not isinstance(out, torch.Tensor):
         raise TypeError(f"argument 'out' is {type(out).__name__}; accepted: a tensor of the table's dtype")
     if out.dtype != map.dtype or tuple(out.shape) != tuple(shape) or out.device != scores.device:

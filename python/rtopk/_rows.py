@@ -195,7 +195,7 @@ def _beyond_the_columns(
 
 def topk_of_rows(
     input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, max_iter, epsilon, index_dtype,
-    printed,
+    printed, bisection,
 ):  # fmt: skip
     """Values, indices and thresholds, by arguments that were checked, but for those that the operator checks."""
     check_last_dim(input, dim, lengths, starts, row_k, ids)
@@ -203,12 +203,13 @@ def topk_of_rows(
     if is_ragged and k > input.shape[-1]:
         return _beyond_the_columns(
             input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, max_iter, epsilon,
-            index_dtype, printed,
+            index_dtype, printed, bisection,
         )  # fmt: skip
 
     def arguments(ids, index_dtype):
         rows = (lengths, starts, row_k, ids)
-        return k, dim, *rows, largest, sorted, magnitude, threshold, max_iter, epsilon, index_dtype, printed
+        order = (largest, sorted, magnitude, threshold)
+        return k, dim, *rows, *order, max_iter, epsilon, index_dtype, printed, bisection
 
     if ids is None:
         return _select(input, arguments(None, index_dtype), dim, is_ragged)
@@ -224,9 +225,9 @@ def topk_of_rows(
     return values, torch.where(places < 0, -1, found), thresholds
 
 
-def compact_of_rows(input, k, largest, max_iter, epsilon, printed, selector_dtype):
+def compact_of_rows(input, selector_dtype, k, largest, max_iter, epsilon, *flags):
     """Values and selectors of the largest by magnitude."""
-    options = (largest, False, True, False, max_iter, epsilon, selector_dtype, printed)
+    options = (largest, False, True, False, max_iter, epsilon, selector_dtype, *flags)
     return _select(input, (k, -1, None, None, None, None, *options), -1, False)[:2]
 
 
@@ -281,7 +282,7 @@ def _check_rows(input, dim, lengths, starts, row_k, ids, index_dtype=None):
 @register_fake("rtopk::topk_rows")
 def _fake_topk_rows(
     input, k, dim=-1, lengths=None, starts=None, row_k=None, ids=None, largest=True, sorted=True, magnitude=False,
-    threshold=False, max_iter=0, epsilon=0.0, index_dtype=torch.int64, printed=False,
+    threshold=False, max_iter=0, epsilon=0.0, index_dtype=torch.int64, printed=False, bisection=False,
 ):  # fmt: skip
     shape = checked_shape(input, k, dim)
     _check_rows(input, dim, lengths, starts, row_k, ids, index_dtype)
@@ -361,7 +362,7 @@ def _check_whole_rows(input, k, dim, lengths, starts, row_k):
 @register_fake("rtopk::maxk_rows")
 def _fake_maxk_rows(
     input, k, dim=-1, lengths=None, starts=None, row_k=None, largest=True, magnitude=False, max_iter=0, epsilon=0.0,
-    printed=False,
+    printed=False, bisection=False,
 ):  # fmt: skip
     _check_whole_rows(input, k, dim, lengths, starts, row_k)
     return input.new_empty(input.shape)
@@ -370,7 +371,7 @@ def _fake_maxk_rows(
 @register_fake("rtopk::topk_mask_rows")
 def _fake_topk_mask_rows(
     input, k, dim=-1, lengths=None, starts=None, row_k=None, largest=True, magnitude=False, max_iter=0, epsilon=0.0,
-    printed=False,
+    printed=False, bisection=False,
 ):  # fmt: skip
     _check_whole_rows(input, k, dim, lengths, starts, row_k)
     return input.new_empty(input.shape, dtype=torch.bool)

@@ -1,19 +1,34 @@
-"""The rules of early stopping: what a search that max_iter stops selects."""
+"""The rules of early stopping, what a search that max_iter stops selects, and the searches."""
 
 from __future__ import annotations
 
 from typing import Any
 
+# In the order of the library's enumerators.
 RULES = ("threshold_first", "printed")
+SEARCHES = ("fast", "bisection")
+
+
+def one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in accepted:
+        kind = ValueError if isinstance(value, str) else TypeError
+        raise kind(f"{name} is {value!r}; accepted: {' or '.join(map(repr, accepted))}")
+    return value
 
 
 def check_rule(rule: Any) -> str:
-    if not isinstance(rule, str) or rule not in RULES:
-        kind = ValueError if isinstance(rule, str) else TypeError
-        raise kind(f"rule is {rule!r}; accepted: {' or '.join(map(repr, RULES))}")
-    return rule
+    return one_of("rule", rule, RULES)
+
+
+def check_search(search: Any) -> str:
+    return one_of("search", search, SEARCHES)
 
 
 def is_printed(rule: Any) -> bool:
     """The rule as the operators take it."""
     return check_rule(rule) == "printed"
+
+
+def search_flags(rule: Any, search: Any) -> tuple[bool, bool]:
+    """Both as the operators take them: printed, bisection."""
+    return is_printed(rule), check_search(search) == "bisection"

@@ -27,7 +27,7 @@ from ._operators import (
     writing_operator,
 )
 from ._rows import RowOptions, TopKThreshold, check_arrays, overridden, topk_of_rows
-from ._rules import RULES, is_printed
+from ._rules import RULES, SEARCHES, search_flags
 from ._torch_internals import (
     DERIVATIVE_THEN_SELECTION,
     PLAIN_TYPES,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _INT64 = torch.int64
-_RULE = RULES[0]
+_RULE, _SEARCH = RULES[0], SEARCHES[0]
 _LAST = -1
 _Result = torch.return_types.topk
 
@@ -69,6 +69,7 @@ def topk(
     max_iter: int | None = None,
     rule: str = "threshold_first",
     epsilon: float = 0.0,
+    search: str = "fast",
     index_dtype: torch.dtype = torch.int64,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
     **rows: Unpack[RowOptions],
@@ -96,6 +97,7 @@ def topk(
             the interval's lower end, as the paper prints it.
         epsilon: stop when the search interval is this narrow, relative to the best value (the paper's Algorithm 1).
             0: exact.
+        search: "fast", or "bisection" for the passes of the paper, for studies. The result is the same.
         index_dtype: torch.int64 or torch.int32.
         out: tensors for values and indices, as in torch.topk. Not with one of the arguments below.
         lengths: how many elements each row has. Below 0 counts as 0, beyond the end as to the end.
@@ -146,6 +148,7 @@ def topk(
         and not rows
         and epsilon == 0.0
         and rule == _RULE
+        and search == _SEARCH
         and index_dtype is _INT64
         and type(k) is int
         and not is_compiling()
@@ -165,7 +168,8 @@ def topk(
                 return _Result(pair)
         except RuntimeError:
             pass  # tried again below in another way, or refused there as torch.topk would
-    options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "index_dtype": index_dtype, "out": out}
+    options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "search": search}
+    options |= {"index_dtype": index_dtype, "out": out}
     if rows:
         return _topk_of_rows(input, k, dim, largest, sorted, options, **rows)
     if is_overridden(input):
@@ -176,14 +180,14 @@ def topk(
     k, dim = _integer("k", k), wrapped_dim(input, _integer("dim", dim))
     _check_bool("largest", largest)
     _check_bool("sorted", sorted)
-    arguments, printed = (k, dim, largest, sorted, max_iter or 0, epsilon), is_printed(rule)
+    arguments, flags = (k, dim, largest, sorted, max_iter or 0, epsilon), search_flags(rule, search)
     try:
         if out is not None:
-            return _topk_out(input, arguments, index_dtype, out, printed)
+            return _topk_out(input, arguments, index_dtype, out, flags)
         if max_iter is None and epsilon == 0.0 and _onnx.exports_onnx():
             values, indices = _onnx.pairs(input, k, dim, largest, sorted)
             return _Result((values, indices.to(index_dtype)))
-        return _Result(pairs(_topk_kernel, OPS.topk.default, input, dim, *arguments, index_dtype, printed))
+        return _Result(pairs(_topk_kernel, OPS.topk.default, input, dim, *arguments, index_dtype, *flags))
     except RuntimeError:
         if input.dtype in DTYPES:
             raise
@@ -229,7 +233,8 @@ def _topk_of_rows(
         given = " and ".join(name for name, value in rows.items() if value is not None)
         raise ValueError(f"out is given beside {given}; accepted: without out")
     early = {"max_iter": options["max_iter"] or 0, "epsilon": options["epsilon"]}
-    early |= {"index_dtype": options["index_dtype"], "printed": is_printed(options["rule"])}
+    early |= {"index_dtype": options["index_dtype"]}
+    early["printed"], early["bisection"] = search_flags(options["rule"], options["search"])
     order = {"largest": largest, "sorted": sorted, "magnitude": magnitude, "threshold": return_threshold}
     results = topk_of_rows(input, k, dim, **rows, **order, **early)
     return TopKThreshold(*results) if return_threshold else _Result(results[:2])
@@ -245,7 +250,7 @@ def _shown_parameters():
 topk.__signature__ = signature(topk).replace(parameters=_shown_parameters())
 
 
-def _topk_out(input, arguments, index_dtype, out, printed):
+def _topk_out(input, arguments, index_dtype, out, flags):
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(each, torch.Tensor) for each in out):
         raise TypeError("topk(): argument 'out' must be tuple of Tensors: values and indices")
     values, indices = out
@@ -268,7 +273,7 @@ def _topk_out(input, arguments, index_dtype, out, printed):
                     stacklevel=3,
                 )
             tensor.resize_(shape)
-    _write_topk(input, *arguments, values, indices, printed)
+    _write_topk(input, *arguments, values, indices, *flags)
     return torch.return_types.topk_out((values, indices))
 
 
@@ -304,8 +309,9 @@ def _check_bool(name, value):
 
 @register_fake("rtopk::topk")
 def _fake_topk(
-    input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64, printed=False
-):
+    input, k, dim=-1, largest=True, sorted=True, max_iter=0, epsilon=0.0, index_dtype=torch.int64, printed=False,
+    bisection=False,
+):  # fmt: skip
     shape = checked_shape(input, k, dim)
     return input.new_empty(shape), input.new_empty(shape, dtype=index_dtype)
 
@@ -327,7 +333,7 @@ register_vmap("rtopk::topk", vmap_pairs(OPS.topk, has_dim=True))
 
 
 @register_fake("rtopk::topk_out")
-def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices, printed=False):
+def _fake_topk_out(input, k, dim, largest, sorted, max_iter, epsilon, values, indices, printed=False, bisection=False):
     shape = checked_shape(input, k, dim)
     _check_output("values", values, shape, (input.dtype,), input)
     _check_output("indices", indices, shape, (torch.int64, torch.int32), input)

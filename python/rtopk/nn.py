@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ._maxk import maxk
-from ._rules import check_rule
+from ._rules import check_rule, check_search
 from ._topk import topk
 
 __all__ = ["MaxK", "TopK"]
@@ -71,6 +71,7 @@ class MaxK(torch.nn.Module):
         max_iter: int | None = None,
         rule: str = "threshold_first",
         epsilon: float = 0.0,
+        search: str = "fast",
         magnitude: bool = False,
     ) -> None:
         super().__init__()
@@ -78,18 +79,19 @@ class MaxK(torch.nn.Module):
         self.dim = _integer("dim", dim)
         self.largest = _boolean("largest", largest)
         self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
-        self.rule = check_rule(rule)
+        self.rule, self.search = check_rule(rule), check_search(search)
         self.magnitude = _boolean("magnitude", magnitude)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
-            printed = self.rule == "printed"
+            printed, bisection = self.rule == "printed", self.search == "bisection"
             if self.magnitude:
                 return torch.ops.rtopk.maxk_rows(
-                    input, self.k, self.dim, None, None, None, self.largest, True, passes, self.epsilon, printed
-                )
-            return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon, printed)
+                    input, self.k, self.dim, None, None, None, self.largest, True, passes, self.epsilon, printed,
+                    bisection,
+                )  # fmt: skip
+            return torch.ops.rtopk.maxk(input, self.k, self.dim, self.largest, passes, self.epsilon, printed, bisection)
         else:  # torch.jit.script skips this branch
             return maxk(
                 input,
@@ -99,12 +101,13 @@ class MaxK(torch.nn.Module):
                 max_iter=self.max_iter,
                 rule=self.rule,
                 epsilon=self.epsilon,
+                search=self.search,
                 magnitude=self.magnitude,
             )
 
     def extra_repr(self) -> str:
         defaults = {"dim": -1, "largest": True, "max_iter": None, "rule": "threshold_first", "epsilon": 0.0}
-        return _described(self, k=None, **defaults, magnitude=False)
+        return _described(self, k=None, **defaults, search="fast", magnitude=False)
 
 
 class TopK(torch.nn.Module):
@@ -130,6 +133,7 @@ class TopK(torch.nn.Module):
         max_iter: int | None = None,
         rule: str = "threshold_first",
         epsilon: float = 0.0,
+        search: str = "fast",
         index_dtype: torch.dtype = torch.int64,
         magnitude: bool = False,
     ) -> None:
@@ -139,7 +143,7 @@ class TopK(torch.nn.Module):
         self.largest = _boolean("largest", largest)
         self.sorted = _boolean("sorted", sorted)
         self.max_iter, self.epsilon = _early_stopping(max_iter, epsilon)
-        self.rule = check_rule(rule)
+        self.rule, self.search = check_rule(rule), check_search(search)
         if index_dtype not in (torch.int64, torch.int32):
             raise ValueError(f"index_dtype is {index_dtype!r}; accepted: torch.int64 or torch.int32")
         self.index_dtype = index_dtype
@@ -148,27 +152,29 @@ class TopK(torch.nn.Module):
     def forward(self, input: torch.Tensor) -> _Pairs:
         if torch.jit.is_scripting():
             passes = 0 if self.max_iter is None else self.max_iter
-            printed = self.rule == "printed"
+            printed, bisection = self.rule == "printed", self.search == "bisection"
             if self.magnitude:
                 values, indices, _ = torch.ops.rtopk.topk_rows(
                     input, self.k, self.dim, None, None, None, None, self.largest, self.sorted, True, False, passes,
-                    self.epsilon, self.index_dtype, printed,
+                    self.epsilon, self.index_dtype, printed, bisection,
                 )  # fmt: skip
                 return values, indices
             return torch.ops.rtopk.topk(
-                input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype, printed
-            )
+                input, self.k, self.dim, self.largest, self.sorted, passes, self.epsilon, self.index_dtype, printed,
+                bisection,
+            )  # fmt: skip
         else:
             return _topk(self, input)
 
     def extra_repr(self) -> str:
         defaults = {"dim": -1, "largest": True, "sorted": True, "max_iter": None, "rule": "threshold_first"}
-        return _described(self, k=None, **defaults, epsilon=0.0, index_dtype=torch.int64, magnitude=False)
+        defaults |= {"epsilon": 0.0, "search": "fast", "index_dtype": torch.int64, "magnitude": False}
+        return _described(self, k=None, **defaults)
 
 
 def _topk(module: TopK, input: torch.Tensor) -> torch.return_types.topk:
     """What a module selects. A function of its own, as torch.jit.script does not know **."""
-    options = {"max_iter": module.max_iter, "rule": module.rule, "epsilon": module.epsilon}
+    options = {"max_iter": module.max_iter, "rule": module.rule, "epsilon": module.epsilon, "search": module.search}
     if module.magnitude:
         options["magnitude"] = True
     order = (module.k, module.dim, module.largest, module.sorted)

@@ -15,12 +15,13 @@ import torch
 from torch.overrides import handle_torch_function
 
 from ._calls import check_tensor
-from ._paged import places, topk_paged
+from ._paged import check_out, places, topk_paged
 from ._rows import check_arrays, overridden
 
 __all__ = ["top_k_page_table_transform", "top_k_ragged_transform"]
 
 _LARGE = 2
+_INTEGERS = (torch.int32, torch.int64)
 
 
 def top_k_page_table_transform(
@@ -59,8 +60,8 @@ def top_k_page_table_transform(
         out, out_raw_indices: int32 tensors for the results, and for the indices before they are looked up.
 
     With `row_starts`, `page_table_row_starts` or `out_raw_indices` the selection gives indices, and the table is looked
-    up by several operators of torch after it. These allocate their results, also where `out` is given. All else is one
-    step, as in :func:`rtopk.topk_paged`.
+    up after it: in all 9 operators of torch, up to 24 with every argument. They allocate intermediate results, also
+    where `out` is given. All else is one step, as in :func:`rtopk.topk_paged`.
 
     >>> scores = torch.tensor([[1.0, 5.0, 3.0], [2.0, 1.0, 9.0]])
     >>> table = torch.tensor([[70, 71, 72], [80, 81, 82]], dtype=torch.int32)
@@ -83,6 +84,8 @@ def top_k_page_table_transform(
     check_tensor("top_k_page_table_transform", input)
     check_tensor("top_k_page_table_transform", src_page_table, "src_page_table")
     check_arrays("top_k_page_table_transform", **tensors)
+    if page_size < 1:
+        raise ValueError(f"page_size is {page_size}; accepted: 1 or more")
     if page_table_row_starts is None:
         if row_starts is not None and page_size != 1:
             raise ValueError(
@@ -90,22 +93,75 @@ def top_k_page_table_transform(
                 " more than one score: both starts"
             )
         page_table_row_starts = row_starts
-    zeros = torch.zeros(input.shape[:-1], dtype=torch.int32, device=input.device)
-    raw = places(input, k, lengths, row_starts, None, zeros, 0, None, True, False, False, out_raw_indices)
-    entries = _looked_up(raw, src_page_table, row_to_batch, page_table_row_starts, page_size)
+    _check_lookup(input, src_page_table, row_to_batch, page_table_row_starts)
+    if out is not None:
+        check_out(out, (input.shape[0], k), input, src_page_table)
+    selection = (input, k, lengths, row_starts)
+    found = _found(selection, page_table_row_starts, page_size, out_raw_indices)
+    entries = _looked_up(found, src_page_table, row_to_batch, page_size)
     return entries if out is None else out.copy_(entries)
 
 
-def _looked_up(raw, table, row_to_batch, starts, page_size):
-    """Entries for indices; -1 for -1, and where the table has none or a negative one."""
-    rows = torch.arange(raw.shape[0], device=raw.device) if row_to_batch is None else row_to_batch.to(torch.int64)
-    pages = raw.to(torch.int64).div(page_size, rounding_mode="floor")
+def _check_lookup(input, table, row_to_batch, starts):
+    """What the kernel checks where it looks up."""
+    if input.dim() != 2:
+        raise RuntimeError(
+            f"input has {input.dim()} dimensions; accepted with row_starts, page_table_row_starts or out_raw_indices: 2"
+        )
+    if table.dtype not in _INTEGERS or table.dim() != 2:
+        raise RuntimeError(
+            f"src_page_table is {table.dtype} with {table.dim()} dimensions; accepted: int32 or int64 with 2"
+        )
+    rows = input.shape[0]
+    if table.numel() == 0 and rows > 0:
+        raise RuntimeError("src_page_table has no elements; accepted: tables of 1 page or more")
+    if row_to_batch is None and table.shape[0] < rows:
+        raise RuntimeError(
+            f"src_page_table has {table.shape[0]} tables; accepted without row_to_batch: {rows} or more, one for each"
+            " row"
+        )
+    for name, array in (("row_to_batch", row_to_batch), ("page_table_row_starts", starts)):
+        if array is not None and (array.dtype not in _INTEGERS or array.dim() != 1 or array.shape[0] != rows):
+            raise RuntimeError(
+                f"{name} is {array.dtype} of shape {list(array.shape)}; accepted: int32 or int64 of shape [{rows}]"
+            )
+
+
+# Each operator is a kernel to launch, which takes longer than what it does: tests/python/test_serving.py counts them.
+
+
+def _found(selection, starts, page_size, raw):
+    """Selected indices that count from the beginning of the table, int64, negative where there is none. Into `raw`, if
+    it is given: as they count from the beginning of the row."""
+
+    def selected(first, out):
+        return places(*selection, None, first, 0, None, True, False, False, out)
+
     if starts is not None:
-        pages = pages + starts.to(torch.int64)[:, None]
-    rows = rows[:, None]
-    exists = (raw >= 0) & (pages >= 0) & (pages < table.shape[1]) & (rows >= 0) & (rows < table.shape[0])
-    entries = table[rows.clamp(0, table.shape[0] - 1), pages.clamp(0, table.shape[1] - 1)]
-    return torch.where(exists & (entries >= 0), entries * page_size + raw % page_size, -1)
+        starts = starts.to(torch.int64).contiguous()
+        starts = starts if page_size == 1 else starts * page_size
+    if raw is None:
+        return selected(starts, None)
+    input = selection[0]
+    raw = selected(torch.zeros(input.shape[0], dtype=torch.int32, device=input.device), raw)
+    return raw.to(torch.int64) if starts is None else (raw + starts[:, None]).masked_fill_(raw < 0, -1)
+
+
+def _looked_up(found, table, row_to_batch, page_size):
+    """Places in the cache; -1 where the table has no entry or a negative one."""
+    pages = found if page_size == 1 else found.div(page_size, rounding_mode="floor")
+    columns = pages.clamp(0, table.shape[1] - 1)
+    outside = pages != columns
+    if row_to_batch is None:
+        entries = table.gather(1, columns)
+    else:
+        tables = row_to_batch.clamp(0, table.shape[0] - 1)
+        outside = outside | (row_to_batch != tables)[:, None]
+        entries = table[tables[:, None], columns]
+    entries.masked_fill_(outside, -1)
+    if page_size != 1:  # in int64, where no entry is too small to be multiplied
+        entries = found.remainder(page_size).add(entries, alpha=page_size)
+    return entries.clamp(min=-1).to(table.dtype)
 
 
 def top_k_ragged_transform(

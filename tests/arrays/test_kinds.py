@@ -190,10 +190,14 @@ def test_tensors_go_to_topk():
         np.testing.assert_array_equal(rtopk.top_k_mask(leaf, 5, nan=nan).numpy(), rtopk.top_k_mask(a, 5, nan=nan))
         compact = rtopk.top_k_compact(leaf, 5, axis=0, nan=nan)
         np.testing.assert_array_equal(compact.selectors.numpy(), rtopk.top_k_compact(a, 5, axis=0, nan=nan).selectors)
+    for function in (rtopk.top_k, rtopk.top_k_mask, rtopk.top_k_dense, rtopk.top_k_compact):
+        for early in ({}, {"max_iter": 2}, {"epsilon": 0.05}):
+            ours, theirs = (function(each, 5, **early, search="bisection") for each in (leaf.detach(), a))
+            np.testing.assert_array_equal(ours[-1], theirs[-1])
+        with pytest.raises(ValueError, match="search is 'slow'; accepted: 'fast' or 'bisection'"):
+            function(leaf, 5, search="slow")
     with pytest.raises(NotImplementedError, match="threads is 2; accepted for a tensor of PyTorch: None"):
         rtopk.top_k(leaf, 1, threads=2)
-    with pytest.raises(NotImplementedError, match="search is 'bisection'; accepted for a tensor of PyTorch: 'fast'"):
-        rtopk.top_k(leaf, 1, search="bisection")
     with pytest.raises(ValueError, match="a has 0 dimensions"):
         rtopk.top_k(torch.tensor(1.0), 1)
 

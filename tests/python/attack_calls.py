@@ -113,6 +113,10 @@ class Maker:
             return [0, 0.0]
         return self.pick(([self.random.randint(1, 20), 0.0], [0, 0.05]))
 
+    def flags(self, input):
+        """The rule of max_iter, and the search."""
+        return [self.chance(0.5), input.dtype != torch.int64 and self.chance(0.3)]
+
     def k(self, input, dim=-1):
         size = input.size(dim) if input.dim() else 1
         return self.pick((0, 1, self.random.randint(0, size), size)) if size else 0
@@ -138,7 +142,7 @@ def topk(m):
     input = m.rows()
     dim = m.random.randrange(-input.dim(), input.dim()) if input.dim() else -1
     arguments = [input, m.k(input, dim), dim, m.chance(0.5), m.chance(0.5), *m.limits(input)]
-    return [*arguments, m.pick((torch.int64, torch.int32)), m.chance(0.5)]
+    return [*arguments, m.pick((torch.int64, torch.int32)), *m.flags(input)]
 
 
 def plain_topk(m):
@@ -151,22 +155,22 @@ def plain_topk_along(m):
 
 
 def topk_out(m):
-    *arguments, index, printed = topk(m)
+    *arguments, index, printed, bisection = topk(m)
     input, k, dim = arguments[:3]
     shape = list(input.shape)
     if shape:
         shape[dim] = k
-    return [*arguments, m.tensor(shape, input.dtype), m.tensor(shape, index), printed]
+    return [*arguments, m.tensor(shape, input.dtype), m.tensor(shape, index), printed, bisection]
 
 
 def whole_rows(m):
-    input, k, dim, largest, _, max_iter, epsilon, _, printed = topk(m)
-    return [input, k, dim, largest, max_iter, epsilon, printed]
+    input, k, dim, largest, _, max_iter, epsilon, _, *flags = topk(m)
+    return [input, k, dim, largest, max_iter, epsilon, *flags]
 
 
 def compact(m):
     input = m.rows()
-    return [input, m.k(input), m.chance(0.5), *m.limits(input), m.chance(0.5)]
+    return [input, m.k(input), m.chance(0.5), *m.limits(input), *m.flags(input)]
 
 
 def topk_rows(m):
@@ -176,13 +180,13 @@ def topk_rows(m):
     arrays = [m.row_numbers([rows], cols), m.row_numbers([rows], cols), m.row_numbers([rows], k)]
     ids = m.row_numbers([rows, cols], 1000)
     index = torch.int64 if ids is not None and ids.dtype == torch.int64 else m.pick((torch.int64, torch.int32))
-    options = [m.chance(0.5), m.chance(0.5), m.chance(0.3), m.chance(0.3), *m.limits(input), index, m.chance(0.5)]
-    return [input, k, -1, *arrays, ids, *options]
+    options = [m.chance(0.5), m.chance(0.5), m.chance(0.3), m.chance(0.3), *m.limits(input), index]
+    return [input, k, -1, *arrays, ids, *options, *m.flags(input)]
 
 
 def whole_general_rows(m):
-    input, k, dim, lengths, starts, row_k, _, largest, _, magnitude, _, max_iter, epsilon, _, printed = topk_rows(m)
-    return [input, k, dim, lengths, starts, row_k, largest, magnitude, max_iter, epsilon, printed]
+    input, k, dim, lengths, starts, row_k, _, largest, _, magnitude, _, max_iter, epsilon, _, *flags = topk_rows(m)
+    return [input, k, dim, lengths, starts, row_k, largest, magnitude, max_iter, epsilon, *flags]
 
 
 def topk_segments(m):

@@ -79,7 +79,7 @@ def dtensors(device, message):
     # What is for whole rows.
     whole = random_tensor((4, 8), device=device)
     columns, rows = (distribute_tensor(whole, mesh, [Shard(dim)]) for dim in (1, 0))
-    early = rtopk.topk(rows, 3, max_iter=2, index_dtype=torch.int32)
+    early = rtopk.topk(rows, 3, max_iter=2, search="bisection", index_dtype=torch.int32)
     expected = rtopk.topk(whole, 3, max_iter=2, index_dtype=torch.int32)
     if not all(same_bits(one.full_tensor(), other) for one, other in zip(early, expected, strict=True)):
         wrong.append("early stopping")
@@ -91,6 +91,7 @@ def dtensors(device, message):
     out = (torch.empty(0, device=device), torch.empty(0, dtype=torch.int64, device=device))
     errors = {
         "max_iter": message(lambda: rtopk.topk(columns, 3, max_iter=2)),
+        "search": message(lambda: rtopk.topk_mask(columns, 3, search="bisection")),
         "magnitude": message(lambda: rtopk.maxk(columns, 3, magnitude=True)),
         "lengths": message(lambda: rtopk.topk(rows, 3, lengths=lengths)),
         "out": message(lambda: rtopk.topk(rows, 3, out=out)),

@@ -202,6 +202,7 @@ def test_what_dtensors_do_not_take(results):
     for rank in of(results, "dtensors"):
         assert rank["errors"] == {
             "max_iter": f"ValueError: max_iter {split}",
+            "search": f"ValueError: search {split}",
             "magnitude": f"ValueError: magnitude {split}",
             "lengths": "ValueError: lengths is given for a DTensor; accepted: without it",
             "out": "ValueError: out is given for a DTensor; accepted: without it",

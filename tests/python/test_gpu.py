@@ -23,6 +23,8 @@ def test_the_same_bits_as_on_the_cpu(rows, cols, k, dtype):
             {"largest": False},
             {"max_iter": 4},
             {"max_iter": 4, "rule": "printed"},
+            {"max_iter": 4, "search": "bisection"},
+            {"search": "bisection"},
             {"index_dtype": torch.int32},
         ):
             ours, expected = rtopk.topk(gpu, k, **options), rtopk.topk(x, k, **options)

@@ -279,6 +279,10 @@ def test_compile_the_other_functions(compiled, device):
             rtopk.topk_paged(x, K, lengths, table, 4, out=out),
             rtopk.topk_paged(x, COLS + 3, lengths, table, 4),
             rtopk.serving.top_k_ragged_transform(x, table[:, 0].contiguous(), lengths, K),
+            rtopk.serving.top_k_page_table_transform(x, table, lengths, K, row_starts=lengths),
+            rtopk.serving.top_k_page_table_transform(
+                x, table, lengths, K, page_table_row_starts=lengths, page_size=4, out=out.clone(), out_raw_indices=out
+            ),
         )
 
     expected = functions(x, lengths)
@@ -297,11 +301,36 @@ def test_compile_with_sizes_that_change(compiled):
         assert torch.equal(function(x, lengths), Expected(x, 3, lengths).indices)
 
 
+def test_compile_by_inductor(device):
+    """Which allocates and reuses memory itself, also what operators write into."""
+    x, lengths = random_tensor((ROWS, COLS), device=device), arrays(device, "lengths")["lengths"]
+    table = torch.arange(ROWS * COLS, dtype=torch.int32, device=device).view(ROWS, COLS)
+
+    def indexer(x, lengths, out):
+        found = rtopk.topk(x * 2, K, lengths=lengths)
+        kept = rtopk.maxk(x, K, lengths=lengths) + 1
+        rtopk.topk_paged(x, K, lengths, table[:, :5], 4, out=out)
+        started = rtopk.serving.top_k_page_table_transform(x, table, lengths, K, row_starts=lengths)
+        return found.values, found.indices, kept, out + 1, started + 1
+
+    outs = [torch.empty(ROWS, K, dtype=torch.int32, device=device) for _ in range(2)]
+    torch.compiler.reset()
+    results = torch.compile(indexer, backend="inductor", fullgraph=True)(x, lengths, outs[0])
+    assert all(map(same_bits, results, indexer(x, lengths, outs[1]))) and torch.equal(*outs)
+
+
 class Indexer(torch.nn.Module):
     def forward(self, x, lengths, ids, offsets):
         rows = rtopk.topk(x, K, lengths=lengths, ids=ids)
         segments = rtopk.topk_segments(x.flatten(), offsets, K)
-        return rows.values, rows.indices, segments.indices, rtopk.maxk(x, K, lengths=lengths)
+        table = ids.int()
+        places = (
+            rtopk.topk_paged(x, K, lengths, table, 4),
+            rtopk.serving.top_k_page_table_transform(x, table, lengths, K),
+            rtopk.serving.top_k_page_table_transform(x, table, lengths, K, row_starts=lengths),
+            rtopk.serving.top_k_ragged_transform(x, offsets, lengths, K),
+        )
+        return rows.values, rows.indices, segments.indices, rtopk.maxk(x, K, lengths=lengths), *places
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import rtopk
 from oracle import random_tensor
@@ -158,6 +159,38 @@ ERRORS = {
     "offsets": (lambda: top_k_ragged_transform(X, TABLE[0, :2], TWO, 2), "offsets has size 2 .* accepted: 3"),
     "ties": (lambda: top_k_ragged_transform(X, TABLE[:, 0], TWO, 2, tie_break=2), "tie_break is 2; accepted: 0 or 1"),
     "ties of pages": (lambda: top_k_page_table_transform(X, TABLE, TWO, 2, tie_break=2), "tie_break is 2; accepted"),
+    "out beside starts": (
+        lambda: top_k_page_table_transform(X, TABLE, TWO, 2, row_starts=TWO, out=torch.zeros(3, 3).int()),
+        r"out .* shape \[3, 3\].* accepted: .* shape \[3, 2\]",
+    ),
+    "page_size beside starts": (
+        lambda: top_k_page_table_transform(X, TABLE, TWO, 2, page_table_row_starts=TWO, page_size=0),
+        "page_size is 0; accepted: 1 or more",
+    ),
+    "too few tables beside starts": (
+        lambda: top_k_page_table_transform(X, TABLE[:2], TWO, 2, row_starts=TWO),
+        "src_page_table has 2 tables; accepted without row_to_batch: 3 or more",
+    ),
+    "no pages beside starts": (
+        lambda: top_k_page_table_transform(X, TABLE[:, :0], TWO, 2, row_starts=TWO),
+        "src_page_table has no elements; accepted",
+    ),
+    "table of float beside starts": (
+        lambda: top_k_page_table_transform(X, TABLE.float(), TWO, 2, row_starts=TWO),
+        "src_page_table is torch.float32 with 2 dimensions; accepted: int32 or int64 with 2",
+    ),
+    "table starts": (
+        lambda: top_k_page_table_transform(X, TABLE, TWO, 2, page_table_row_starts=TWO[:2]),
+        r"page_table_row_starts is torch.int64 of shape \[2\]; accepted: int32 or int64 of shape \[3\]",
+    ),
+    "row_to_batch beside starts": (
+        lambda: top_k_page_table_transform(X, TABLE, TWO, 2, TWO.float(), row_starts=TWO),
+        r"row_to_batch is torch.float32 of shape \[3\]; accepted: int32 or int64 of shape \[3\]",
+    ),
+    "scores of one dimension": (
+        lambda: top_k_page_table_transform(X[0], TABLE, TWO[0], 2, row_starts=TWO[0]),
+        "input has 1 dimensions; accepted with row_starts, .*: 2",
+    ),
     "starts of pages": (
         lambda: top_k_page_table_transform(X, TABLE, TWO, 2, row_starts=TWO, page_size=4),
         "row_starts is given, page_size is 4 and page_table_row_starts None; accepted",
@@ -183,6 +216,9 @@ VMAPPED = {
     "one row": lambda x, n, t: rtopk.topk_paged(x[0], K, n[0], t, 4),
     "FlashInfer's pages": lambda x, n, t: top_k_page_table_transform(x, t, n, K, page_size=4),
     "FlashInfer's starts": lambda x, n, t: top_k_page_table_transform(x, t, n, K, row_starts=n),
+    "FlashInfer's starts and batches": lambda x, n, t: top_k_page_table_transform(
+        x, t, n, K, n.clamp(-1, ROWS), page_table_row_starts=n, page_size=4
+    ),
     "FlashInfer's ragged rows": lambda x, n, t: top_k_ragged_transform(x, t[:, 0].contiguous(), n, K),
 }
 
@@ -280,6 +316,75 @@ def test_page_table_transform_with_starts_and_raw_indices(page_size, device):
             own = table[row_to_batch[r], begin[r] :]
             places = [-1 if p < 0 else int(own[p // page_size]) * page_size + p % page_size for p in raw[r].tolist()]
             assert out[r].tolist() == places
+
+
+MOST, LEAST = 2**31 - 1, -(2**31)
+
+
+@pytest.mark.parametrize("integer", [torch.int32, torch.int64])
+@pytest.mark.parametrize("page_size", [1, 4])
+def test_page_table_transform_of_any_numbers(page_size, integer, device):
+    """Starts, tables and entries that do not exist give -1, whatever they are."""
+    x = random_tensor((ROWS, COLS), device=device, ties=True)
+    lengths = lengths_on(device)
+    starts = torch.tensor([-3, MOST, LEAST, 2, COLS - 2, 0], dtype=integer, device=device)
+    entries = torch.tensor([7, -1, LEAST, 0, LEAST + 1, 80, -3], device=device)
+    table = entries[torch.randint(7, (ROWS, COLS), device=device)].to(integer)
+    row_to_batch = torch.tensor([1, 0, 2, ROWS, 3, -1], dtype=integer, device=device)
+    in_row = Expected(x, K, lengths, sorted=False).in_row.tolist()
+
+    def place(r, p, begin, batch):
+        page = begin[r] + p // page_size
+        exists = p >= 0 and 0 <= batch[r] < ROWS and 0 <= page < COLS and table[batch[r], page] >= 0
+        return int(table[batch[r], page]) * page_size + p % page_size if exists else -1
+
+    out = torch.empty(ROWS, K, dtype=integer, device=device)
+    for own_starts in (starts, None):
+        begin = [0] * ROWS if own_starts is None else starts.tolist()
+        for batches in (row_to_batch, None):
+            batch = list(range(ROWS)) if batches is None else batches.tolist()
+            expected = [[place(r, p, begin, batch) for p in row] for r, row in enumerate(in_row)]
+            for raw in (torch.empty(ROWS, K, dtype=torch.int32, device=device), None):
+                options = {"page_table_row_starts": own_starts, "page_size": page_size, "out_raw_indices": raw}
+                result = top_k_page_table_transform(x, table, lengths, K, batches, **options)
+                assert result.dtype == integer and result.tolist() == expected
+                assert top_k_page_table_transform(x, table, lengths, K, batches, **options, out=out) is out
+                assert torch.equal(out, result) and (raw is None or raw.tolist() == in_row)
+
+
+class Counted(TorchDispatchMode):
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **kwargs or {})
+
+
+STARTS = {name: torch.ones(ROWS, dtype=torch.int32) for name in ("row_starts", "page_table_row_starts")}
+RAW = {"out_raw_indices": torch.empty(ROWS, K, dtype=torch.int32)}
+BATCHES = {"row_to_batch": torch.arange(ROWS, dtype=torch.int32)}
+OUT = {"out": torch.empty(ROWS, K, dtype=torch.int32)}
+
+
+@pytest.mark.parametrize(
+    "options, count",
+    [
+        (OUT, 2),
+        (STARTS, 9),
+        (STARTS | OUT, 10),
+        (RAW, 9),
+        (STARTS | RAW, 13),
+        (STARTS | BATCHES, 14),
+        (STARTS | {"page_size": 4}, 14),
+        (STARTS | RAW | BATCHES | OUT | {"page_size": 4}, 24),
+    ],
+)
+def test_how_many_operators_a_call_takes(options, count):
+    """Each is a kernel to launch. The docs have these numbers."""
+    x, table, lengths = torch.randn(ROWS, COLS), torch.zeros(ROWS, COLS, dtype=torch.int32), lengths_on("cpu")
+    with Counted() as operators:
+        top_k_page_table_transform(x, table, lengths, K, **options)
+    assert operators.count <= count
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

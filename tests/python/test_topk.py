@@ -61,7 +61,7 @@ def test_values_equal_torch_with_ties(device):
 def test_the_signature_begins_as_torchs():
     names = list(inspect.signature(rtopk.topk).parameters)
     rows = "lengths starts row_k ids magnitude return_threshold"
-    assert names == f"input k dim largest sorted max_iter rule epsilon index_dtype out {rows}".split()
+    assert names == f"input k dim largest sorted max_iter rule epsilon search index_dtype out {rows}".split()
     x = torch.randn(3, 4)
     expect(rtopk.topk(input=x, k=2, dim=0, largest=False, sorted=True), torch.topk(x, 2, 0, False, True))
 

@@ -45,7 +45,9 @@ def of_rows(x):
 
 MODULES = {
     "topk": Function(lambda x: rtopk.topk(x, 3).values),
-    "topk, all arguments": Function(lambda x: rtopk.topk(x, 2, 0, False, False, max_iter=3, rule="printed").values),
+    "topk, all arguments": Function(
+        lambda x: rtopk.topk(x, 2, 0, False, False, max_iter=3, rule="printed", search="bisection").values
+    ),
     "topk, int32": Function(lambda x: rtopk.topk(x, 3, index_dtype=torch.int32).values),
     "maxk": Function(lambda x: rtopk.maxk(x, 5)),
     "maxk, few": Function(lambda x: rtopk.maxk(x, 1)),
@@ -58,7 +60,7 @@ MODULES = {
     "compact, magnitude": Function(lambda x: rtopk.compact(x, 3, magnitude=True).values),
     "topk_segments": Function(lambda x: rtopk.topk_segments(x.flatten(), torch.tensor([0, 4, 9, 20]), 3).values),
     "nn.MaxK": rtopk.nn.MaxK(3, max_iter=4),
-    "nn.MaxK, printed": rtopk.nn.MaxK(3, max_iter=2, rule="printed"),
+    "nn.MaxK, printed": rtopk.nn.MaxK(3, max_iter=2, rule="printed", search="bisection"),
     "nn.TopK": FirstOf(rtopk.nn.TopK(3)),
 }
 
@@ -127,6 +129,8 @@ def test_saved_graphs_hold_operators_that_have_derivatives():
         rtopk.nn.MaxK(2, 0, False, max_iter=3),
         rtopk.nn.MaxK(4, max_iter=2, rule="printed"),
         rtopk.nn.TopK(4, max_iter=2, rule="printed"),
+        rtopk.nn.MaxK(3, 0, search="bisection"),
+        rtopk.nn.TopK(3, magnitude=True, search="bisection"),
         rtopk.nn.MaxK(3, 0, magnitude=True),
         rtopk.nn.TopK(4, largest=False, max_iter=2, magnitude=True, index_dtype=torch.int32),
         rtopk.nn.TopK(3),

@@ -15,10 +15,11 @@ OPERATOR_CALLS = {
         (2, 0, False, False),
         (3, -1, True, True, 2, 0.0, torch.int32),
         (3, -1, True, True, 2, 0.0, torch.int64, True),
+        (3, -1, True, True, 2, 0.0, torch.int64, True, True),
     ],
-    "maxk": [(3,), (2, 0, False), (3, -1, True, 2, 0.0, True)],
-    "topk_mask": [(3,), (2, 0, False), (3, -1, True, 2, 0.0, True)],
-    "compact": [(3,), (3, False), (3, True, 2, 0.0, True)],
+    "maxk": [(3,), (2, 0, False), (3, -1, True, 2, 0.0, True), (3, -1, True, 0, 0.0, False, True)],
+    "topk_mask": [(3,), (2, 0, False), (3, -1, True, 2, 0.0, True), (3, -1, True, 0, 0.0, False, True)],
+    "compact": [(3,), (3, False), (3, True, 2, 0.0, True), (3, True, 0, 0.0, False, True)],
 }
 
 

@@ -18,13 +18,11 @@ def of_torch(form, a, k, axis, mode, sorted, nan, max_iter, epsilon, rule, searc
 
     _check_text("mode", mode, ("largest", "smallest"))
     _check_text("nan", nan, ("first", "last"))
-    if search != "fast":
-        _refuse("a tensor of PyTorch", "search", search, "'fast'")
     if threads is not None:
         _refuse("a tensor of PyTorch", "threads", threads, "None; torch.set_num_threads() sets it")
     if a.dim() == 0:
         raise ValueError("a has 0 dimensions; accepted: 1 or more")
-    options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon}
+    options = {"max_iter": max_iter, "rule": rule, "epsilon": epsilon, "search": search}
     turned = nan == "last" and mode == "largest" and a.is_floating_point()
     if turned:  # NaN is greater than every number: with all signs changed, the smallest have it last
         whole, a = a, -a

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._rules import check_rule
-from ._select import MODES, SEARCHES, Options
+from .._rules import check_rule, check_search, one_of
+from ._select import MODES, Options
 
 _MAX_INT32 = np.iinfo(np.int32).max
 
@@ -56,13 +56,6 @@ def checked_k(function: str, operand: jax.Array, k: Any, axis: int) -> int:
     return k
 
 
-def _one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in accepted:
-        kind = ValueError if isinstance(value, str) else TypeError
-        raise kind(f"{name} is {value!r}; accepted: {' or '.join(map(repr, accepted))}")
-    return value
-
-
 @lru_cache(typed=True)  # an eager call on a small array takes little longer than these checks
 def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Options:
     if max_iter is not None:
@@ -77,10 +70,10 @@ def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Op
     if not isinstance(sorted, (bool, np.bool_)):
         raise TypeError(f"sorted is {sorted!r}; accepted: True or False")
     return Options(
-        mode=_one_of("mode", mode, MODES),
+        mode=one_of("mode", mode, MODES),
         sorted=bool(sorted),
         max_iter=max_iter or 0,
         rule=check_rule(rule),
         epsilon=epsilon,
-        search=_one_of("search", search, SEARCHES),
+        search=check_search(search),
     )

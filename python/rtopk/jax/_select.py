@@ -14,14 +14,13 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir, xla
 
 from .._build import GET_CUDA
+from .._rules import RULES, SEARCHES
 from ._library import CAPTURABLE_TARGET, HAS_CUDA, TARGET, Attributes, workspace_bytes
 
 # In the order of the library's enumerators.
 DTYPES = tuple(map(jax.numpy.dtype, ("float32", "float16", "bfloat16", "float64", "int32")))
 FORMS = ("pairs", "dense", "mask")
 MODES = ("largest", "smallest")
-RULES = ("threshold_first", "printed")
-SEARCHES = ("fast", "bisection")
 
 
 class Options(NamedTuple):
