@@ -6,10 +6,11 @@
 
 Both networks have the same parameters and get the same mini-batches, which are sampled before anything is timed: an
 input map, then MaxK, a convolution and LayerNorm for each layer, and an output map. PyTorch Geometric's network has a
-dense MaxK (torch.topk and a mask) and the convolution as it comes: SAGEConv, GCNConv, GINConv. It is called in the two
-ways in which it can be trimmed to what later layers need: `trim_to_layer`, which computes targets and outermost nodes,
-and the pair (x_src, x_dst), which computes targets alone. GCNConv takes no pairs. A ratio is against the faster of the
-two. rtopk gets the same edge_index, so that a step makes its graphs too; "graphs given" are those of rtopk's sampler.
+dense MaxK (torch.topk and a mask) and the convolution as it comes: SAGEConv, GCNConv, GINConv. It maps sparse features
+by torch's product of sparse matrices, with the transpose given. It is called in the two ways in which it can be trimmed
+to what later layers need: `trim_to_layer`, which computes targets and outermost nodes, and the pair (x_src, x_dst),
+which computes targets alone. GCNConv takes no pairs. A ratio is against the faster of the two. rtopk gets the same
+edge_index, so that a step makes its graphs too; "graphs given" are those of rtopk's sampler.
 On a GPU, "rtopk, captured" is CapturedBatchStep: its step includes copying the mini-batch to where it is read from.
 
 On a CPU one thread computes, and its own time is counted, so that other programs do not matter.

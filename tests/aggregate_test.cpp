@@ -181,7 +181,10 @@ TEST_P(Aggregate, SumsAreRight) {
                                                  ? std::vector<std::int64_t>{1, 7, 64, 200, 256}
                                                  : std::vector<std::int64_t>{5, 256, 300, 1000, 2500};
     p.cols = random.pick(widths);
-    p.k = random.coin() ? std::min<std::int64_t>(32, p.cols) : random.between(1, std::min<std::int64_t>(p.cols, 300));
+    const std::vector<std::int64_t> kept{std::min<std::int64_t>(32, p.cols),
+                                         random.between(1, std::min<std::int64_t>(p.cols, 300)),
+                                         std::min<std::int64_t>(p.cols, 300)};  // mostly all columns: dense rows
+    p.k = random.pick(kept);
     p.dtype = random.pick(std::vector{DType::f32, DType::f16, DType::bf16});
     p.graph_index_type = random.coin() ? IndexType::i32 : IndexType::i64;
     p.weighted = random.coin();
@@ -260,8 +263,12 @@ TEST_P(Aggregate, RowStartsThatMakeNoSenseStayInMemory) {
   for (const gnn::AggregationTerm term : {gnn::AggregationTerm::forward, gnn::AggregationTerm::backward}) {
     for (const bool deterministic : {false, true}) {
       const IndexType index = random.coin() ? IndexType::i32 : IndexType::i64;
-      const gnn::Aggregation p{
-          .term = term, .cols = 64, .k = 8, .graph_index_type = index, .mean = true, .deterministic = deterministic};
+      const gnn::Aggregation p{.term = term,
+                               .cols = 64,
+                               .k = random.coin() ? 8 : 64,  // 64: dense rows
+                               .graph_index_type = index,
+                               .mean = true,
+                               .deterministic = deterministic};
       const Instance sound(p, graph_of(random_degrees(50, 900, random), 30, random), random);
       const std::vector<std::int64_t> senseless{-1, -(1 << 30),         1 << 30, sound.graph.edges() + 1,
                                                 0,  sound.graph.edges()};

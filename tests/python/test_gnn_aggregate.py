@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rtopk
+from rtopk._compact import selector_dtype
 from rtopk.gnn._aggregate import aggregate
 
 OPS = torch.ops.rtopk
@@ -107,6 +108,26 @@ def test_forward_and_backward_against_dense(shape, dtype, weighted, reduce, devi
             terms = graph.t_row_starts.diff().max().item()
             assert dx.dtype == dtype
             assert_close(dx, expected.gather(1, at), magnitude.gather(1, at), terms, dtype)
+
+
+@pytest.mark.parametrize("cols", [1, 3, 16, 100, 256, 300, 600])
+def test_rows_of_which_everything_is_selected_on_a_cpu(cols):
+    """A CPU takes these as dense rows if their selectors ascend. The bits are the same as with any other order."""
+    for index_dtype in (torch.int32, torch.int64):
+        for weighted in (False, True):
+            graph = graph_of(HUB, 50, index_dtype=index_dtype, weighted=weighted)
+            graph.columns[::7] = -1  # empty places
+            values = torch.randn(50, cols)
+            selectors, backwards = (torch.arange(cols).repeat(50, 1) for _ in range(2))
+            backwards[49] = backwards[49].flip(0)  # one row suffices
+            selectors, backwards = (part.to(selector_dtype(cols)) for part in (selectors, backwards))
+            others = torch.cat([values[:49], values[49:].flip(1)])
+            for mean in (False, True):
+                parts = (graph.row_starts, graph.columns, graph.weights)
+                options = (cols, mean, True, None, None, None)
+                found = OPS.aggregate(*parts, values, selectors, *options)
+                assert torch.equal(found, OPS.aggregate(*parts, others, backwards, *options))
+                assert found[0].abs().sum() > 0 and not found[1].any()
 
 
 def test_transpose_is_stable(device):

@@ -13,6 +13,7 @@ import torch
 
 import rtopk
 from rtopk.gnn import Dataset, Graph, GraphError, SparseFeatures
+from rtopk.gnn._csr import csr_matrices, csr_product
 
 
 def dense(graph):
@@ -133,6 +134,33 @@ def test_moved_to_a_device(device):
     assert moved.device.type == device and moved.t_columns.device.type == device
     assert torch.equal(dense(transpose(moved).to("cpu")), before)
     assert moved.to(device) is moved
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+@pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("cols", [1, 40, 300])
+def test_products_with_sparse_matrices(cols, index_dtype, baseline, device):
+    matrix = torch.randn(60, 30) * (torch.rand(60, 30) < 0.2)
+    matrix[7], matrix[:, 3] = 0, 0
+    csr = matrix.to_sparse_csr()
+    matrices = csr_matrices(csr.crow_indices().to(index_dtype), csr.col_indices().to(index_dtype), csr.values(), 30)
+    matrices = tuple(part.to(device) for part in matrices)
+    x, grad, exact = torch.randn(30, cols, device=device, requires_grad=True), torch.randn(60, cols), matrix.double()
+    result = csr_product(matrices, x, baseline)
+    torch.testing.assert_close(result.cpu().double(), exact @ x.detach().cpu().double(), rtol=1e-5, atol=1e-5)
+    (of_x,) = torch.autograd.grad(result, x, grad.to(device))
+    torch.testing.assert_close(of_x.cpu().double(), exact.T @ grad.double(), rtol=1e-5, atol=1e-5)
+
+
+def test_products_of_sparse_matrices_have_second_derivatives():
+    matrix = torch.randn(60, 30) * (torch.rand(60, 30) < 0.2)
+    csr, x = matrix.to_sparse_csr(), torch.randn(30, 40, requires_grad=True)
+    matrices = csr_matrices(csr.crow_indices(), csr.col_indices(), csr.values(), 30)
+    of_x, exact = [], x.detach().double().requires_grad_()
+    for product, rows in ((csr_product(matrices, x), x), (matrix.double() @ exact, exact)):
+        (first,) = torch.autograd.grad(product.square().sum(), rows, create_graph=True)
+        of_x.append(torch.autograd.grad(first.square().sum(), rows)[0].double())
+    torch.testing.assert_close(*of_x, rtol=1e-4, atol=1e-4)
 
 
 def test_matrices_for_dense_features():

@@ -25,12 +25,16 @@ def csr_tensor(row_starts, columns, values, num_columns) -> torch.Tensor:
         )
 
 
-def _times(matrix: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
-    """matrix @ dense. On a GPU torch calls cuSPARSE. It does not fix the order of additions, and refuses a matrix
-    without entries or with more entries than elements: those go to rtopk's aggregation."""
+def _times(matrix: torch.Tensor, dense: torch.Tensor, baseline: bool) -> torch.Tensor:
+    """matrix @ dense. On a CPU rtopk's aggregation is faster than torch's product. On a GPU torch calls cuSPARSE. It
+    does not fix the order of additions, and refuses a matrix without entries or with more entries than elements: those
+    go to the aggregation, too."""
     cols, entries = dense.shape[1], matrix.values().numel()
     refused = entries == 0 or entries > matrix.shape[0] * matrix.shape[1]
-    own = dense.is_cuda and (refused or torch.are_deterministic_algorithms_enabled())
+    if dense.is_cuda:
+        own = refused or torch.are_deterministic_algorithms_enabled()
+    else:
+        own = dense.device.type == "cpu" and not baseline
     if own and matrix.dtype == dense.dtype == torch.float32 and 0 < cols <= 65536:
         # A dense row is a compact row with every column selected.
         selectors = torch.arange(cols, device=dense.device).to(selector_dtype(cols))
@@ -46,18 +50,21 @@ class _CsrProduct(torch.autograd.Function):
     """matrix @ dense. torch's own derivative would transpose the matrix in every step."""
 
     @staticmethod
-    def forward(ctx, dense, matrix, transpose):
-        ctx.transpose = transpose
-        return _times(matrix, dense)
+    def forward(ctx, dense, matrix, transpose, baseline):
+        ctx.transpose, ctx.baseline = transpose, baseline
+        return _times(matrix, dense, baseline)
 
     @staticmethod
     def backward(ctx, grad):
-        return _times(ctx.transpose, grad), None, None
+        return _times(ctx.transpose, grad, ctx.baseline), None, None, None
 
 
-def csr_product(matrices: tuple[torch.Tensor, torch.Tensor], dense: torch.Tensor) -> torch.Tensor:
-    """The product of a sparse matrix, given with its transpose, and a dense one; differentiable in the dense one."""
-    return _CsrProduct.apply(dense, *matrices)
+def csr_product(
+    matrices: tuple[torch.Tensor, torch.Tensor], dense: torch.Tensor, baseline: bool = False
+) -> torch.Tensor:
+    """The product of a sparse matrix, given with its transpose, and a dense one; differentiable in the dense one. In
+    the baseline, torch's."""
+    return _CsrProduct.apply(dense, *matrices, baseline)
 
 
 def ranges(starts: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -408,7 +408,7 @@ class InputLinear(Linear):
 
     def forward(self, x: torch.Tensor | SparseFeatures) -> torch.Tensor:
         if isinstance(x, SparseFeatures):
-            return csr_product(x.matrices, self.weight.t().contiguous()).add_(self.bias)
+            return csr_product(x.matrices, self.weight.t().contiguous(), self.dense).add_(self.bias)
         return super().forward(x)
 
 

@@ -55,6 +55,7 @@ class Linear(nn.Linear):
 
     def __init__(self, in_features: int, out_features: int, *, dense: bool = False) -> None:
         super().__init__(in_features, out_features)
+        self.dense = dense
         self.product = F.linear if dense else linear
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

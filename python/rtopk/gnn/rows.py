@@ -119,7 +119,7 @@ class DenseRows:
         return DenseRows(F.dropout(self.rows, p, training))
 
     def aggregate(self, graph: Graph, reduce: str) -> torch.Tensor:
-        return csr_product(graph.matrices(reduce), self.rows)
+        return csr_product(graph.matrices(reduce), self.rows, baseline=True)
 
     def aggregate_linear(
         self, graph: Graph, reduce: str, weight: torch.Tensor, bias: torch.Tensor | None

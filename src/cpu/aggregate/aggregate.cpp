@@ -4,11 +4,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "core/checks.hpp"
 #include "core/dispatch.hpp"
 #include "core/keys.hpp"
 #include "cpu/aggregate/aggregate.hpp"
+#include "cpu/aggregate/typed_graph.hpp"
+#include "cpu/backend.hpp"
 #include "cpu/runtime/floating_environment.hpp"
 #include "cpu/runtime/threads.hpp"
 
@@ -17,35 +20,6 @@ namespace {
 
 constexpr std::int64_t kEdgesPerBlock = 4096;  // edges that a task takes at a time: about 100 us
 constexpr std::int64_t kMaxRowsPerBlock = 1024;
-// Neighbours are anywhere in memory: prefetch their features this many edges ahead.
-constexpr std::int64_t kPrefetchEdges = 8;
-constexpr std::int64_t kCacheLine = 64;
-
-/// A graph with typed indices: Index is std::int32_t or std::int64_t.
-template <class Index>
-struct GraphOf {
-  const Index* row_starts;
-  const Index* columns;
-  const float* weights;
-  std::int64_t edges;
-  std::int64_t nodes;
-
-  /// First edge of a row. Clamped, because row starts may be invalid.
-  [[nodiscard]] std::int64_t begin(std::int64_t row) const {
-    return std::clamp<std::int64_t>(row_starts[row], 0, edges);
-  }
-  [[nodiscard]] std::int64_t end(std::int64_t row) const {
-    return std::clamp<std::int64_t>(row_starts[row + 1], begin(row), edges);
-  }
-  [[nodiscard]] bool has_node(std::int64_t edge) const { return columns[edge] >= 0 && columns[edge] < nodes; }
-  [[nodiscard]] float weight(std::int64_t edge) const { return weights != nullptr ? weights[edge] : 1.0f; }
-};
-
-template <class Index>
-GraphOf<Index> graph_of(const gnn::Graph& graph, const gnn::Aggregation& problem, std::int64_t nodes) {
-  return {static_cast<const Index*>(graph.row_starts), static_cast<const Index*>(graph.columns),
-          problem.weighted ? graph.weights : nullptr, problem.edges, nodes};
-}
 
 inline float to_float(float x) { return x; }
 inline float to_float(core::F16 x) { return float_from_f16(x.bits); }
@@ -60,10 +34,6 @@ T rounded(float x) {
   } else {
     return {bf16_from_float(x)};
   }
-}
-
-inline void prefetch(const void* from, std::int64_t bytes) {
-  for (std::int64_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
 /// Y = A X for rows [begin, end). `sums` has one element for every possible selector, even those >= cols.
@@ -153,7 +123,28 @@ RunBlock block_runner(const gnn::Aggregation& p) {
   return wide ? run_block<T, std::uint16_t, std::int64_t> : run_block<T, std::uint16_t, std::int32_t>;
 }
 
-RunBlock block_runner_for(const gnn::Aggregation& p) {
+/// Whether every row of X selects all columns, in order: then its values are a dense row.
+template <class Selector>
+bool selects_all(const gnn::Aggregation& p, const void* selectors) {
+  const auto* of_row = static_cast<const Selector*>(selectors);
+  for (std::int64_t i = 0; p.nodes > 0 && i < p.k; ++i) {
+    if (of_row[i] != i) return false;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(p.k) * sizeof(Selector);
+  for (std::int64_t node = 1; node < p.nodes; ++node) {
+    if (std::memcmp(of_row + node * p.k, of_row, bytes) != 0) return false;
+  }
+  return true;
+}
+
+bool is_dense(const gnn::Aggregation& p, const gnn::AggregationCall& call) {
+  if (p.term != gnn::AggregationTerm::forward || p.dtype != DType::f32 || p.k != p.cols) return false;
+  return p.selector_type == IndexType::u8 ? selects_all<std::uint8_t>(p, call.selectors)
+                                          : selects_all<std::uint16_t>(p, call.selectors);
+}
+
+RunBlock block_runner_for(const gnn::Aggregation& p, const gnn::AggregationCall& call) {
+  if (has_simd() && is_dense(p, call)) return aggregate_dense;
   if (p.dtype == DType::f16) return block_runner<core::F16>(p);
   if (p.dtype == DType::bf16) return block_runner<core::BF16>(p);
   return block_runner<float>(p);
@@ -235,7 +226,7 @@ void run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, voi
          const Executor* executor) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(workspace);
   const std::uintptr_t aligned = (address + kCacheLine - 1) / kCacheLine * kCacheLine;
-  Job job{plan, call, static_cast<std::byte*>(workspace) + (aligned - address), block_runner_for(plan.problem)};
+  Job job{plan, call, static_cast<std::byte*>(workspace) + (aligned - address), block_runner_for(plan.problem, call)};
   run_tasks(executor, tasks_for(plan.threads, rows_of(plan.problem), plan.rows_per_worker), run_task, &job);
 }
 

@@ -1,6 +1,8 @@
 // Interface of aggregations, transpositions and graphs with own edges on the CPU.
 #pragma once
 
+#include <cstdint>
+
 #include <rtopk/gnn/aggregate.hpp>
 
 #include "internal/own_edges.hpp"
@@ -16,6 +18,11 @@ Status check_plan(const gnn::AggregationPlan& plan) noexcept;
 /// Executes a checked plan with a checked call. `executor` may be null.
 void run(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, void* workspace,
          const Executor* executor) noexcept;
+
+/// Y = A X in f32 for rows [begin, end) where the values of X are dense rows: in vectors, with the same bits as by
+/// selectors. Only where has_simd(). The last argument is not used.
+void aggregate_dense(const gnn::AggregationPlan& plan, const gnn::AggregationCall& call, std::int64_t begin,
+                     std::int64_t end, float*);
 
 /// Needs no workspace.
 void run(const gnn::TranspositionPlan& plan, const gnn::Graph& graph, const gnn::TransposedGraph& transposed) noexcept;
