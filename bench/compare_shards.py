@@ -7,7 +7,7 @@
 - everything: all ranks gather all columns, then select (rtopk.topk).
 - two gathers: each rank selects its k best; values and int64 indices are gathered one after the other; all select.
 - rtopk: rtopk.distributed.topk. One gather, with a header by which ranks are compared.
-- sizes known: the same with the sizes of the shards given, so that nothing is compared.
+- sizes known: the same with the sizes of the shards given, so that nothing waits for a GPU.
 - maxk: rtopk.distributed.maxk, which sends values alone.
 
 All of them have the same result, which is checked. Bytes are those that a rank receives from the others. Times are
@@ -66,19 +66,19 @@ def two_gathers(x, k):
 def ways(rows, cols, k):
     """By name: the function, and the bytes of a rank's tensors that it gathers."""
     sizes = [cols] * distributed.get_world_size()
-    shape = {"function": "topk", "dtype": torch.float32, "shape": (rows,), "dim": 1, "k": k, "size": cols}
+    shape = {"function": "topk", "dtype": torch.float32, "shape": (rows,), "dim": 1, "k": k}
     call = exchange.Call(**shape, largest=True, sorted=True)
     maxk = exchange.Call(**shape | {"function": "maxk"}, largest=True, sorted=True)
     layout = exchange.Layout.of
     return {
         "everything": (everything, rows * cols * 4),
         "two gathers": (two_gathers, rows * k * (4 + 8)),
-        "rtopk": (rtopk.distributed.topk, layout(call, sizes, header=True).bytes),
+        "rtopk": (rtopk.distributed.topk, layout(call, sizes).bytes),
         "sizes known": (
             lambda x, k: rtopk.distributed.topk(x, k, sizes=sizes),
-            layout(call, sizes, header=False).bytes,
+            layout(call, sizes).bytes,
         ),
-        "maxk": (rtopk.distributed.maxk, layout(maxk, sizes, header=True).bytes),
+        "maxk": (rtopk.distributed.maxk, layout(maxk, sizes).bytes),
     }
 
 

@@ -17,6 +17,7 @@ from math import prod
 import torch
 
 from ._operators import wrapped_dim
+from ._torch_internals import is_compiling
 
 # What these functions take for plain tensors alone, and what for whole rows alone.
 _NEVER = ("out", "lengths", "starts", "row_k", "ids", "return_threshold")
@@ -31,15 +32,14 @@ def of_dtensor(function, input, k, dim, *order, **options):
     input stay split. What is partial is summed up first. A dimension that is split over several dimensions of the mesh
     is gathered over all but the first of them.
     """
-    _refuse(_NEVER, options, "for a DTensor")
     dim = wrapped_dim(input, dim)
     input, axis = _selectable(input, dim)
     mesh, placements = input.device_mesh, list(input.placements)
     if axis is None:
+        _refuse(_NEVER, options, "for a DTensor")
         results = function(input.to_local(), k, dim, *order, **options)
     else:
-        _refuse(_FOR_WHOLE_ROWS, options, f"for a DTensor that is split along dimension {dim}, the selected one")
-        results = _over_shards(function, input, axis, k, dim, *order)
+        results = _over_shards(function, input, axis, k, dim, order, options)
     shape = list(input.shape)
     if not isinstance(results, tuple):
         return _placed(results, mesh, placements, shape)
@@ -74,15 +74,23 @@ def _selectable(input, dim):
     return (input if placements == list(input.placements) else input.redistribute(placements=placements)), axis
 
 
-def _over_shards(function, input, axis, k, dim, *order):
-    from .distributed import shards
+def _over_shards(function, input, axis, k, dim, order, options):
+    from .distributed import exchange, shards
 
+    group = input.device_mesh.get_group(axis)
+    try:
+        _refuse(_NEVER, options, "for a DTensor")
+        _refuse(_FOR_WHOLE_ROWS, options, f"for a DTensor that is split along dimension {dim}, the selected one")
+    except ValueError:
+        if not is_compiling():
+            exchange.refuse(input.device, group)
+        raise
     # As torch.chunk divides it.
     size, ranks = input.shape[dim], input.device_mesh.size(axis)
     longest = -(-size // ranks)
     sizes = [max(min(longest, size - rank * longest), 0) for rank in range(ranks)]
     over_shards = getattr(shards, function.__name__)
-    return over_shards(input.to_local(), k, dim, *order, group=input.device_mesh.get_group(axis), sizes=sizes)
+    return over_shards(input.to_local(), k, dim, *order, group=group, sizes=sizes)
 
 
 def _placed(local, mesh, placements, shape):

@@ -97,7 +97,18 @@ def dtensors(device, message):
         "k": message(lambda: rtopk.topk(columns, 9)),
         "a DTensor for a shard": message(lambda: rtopk.distributed.topk(columns, 3)),
     }
-    return {"wrong": wrong, "count": count, "errors": errors}
+    last = distributed.get_rank() == ranks - 1
+    shorter = distribute_tensor(whole[:, :-1] if last else whole, mesh, [Shard(1)])
+    mismatches = {
+        "k": message(lambda: rtopk.topk(columns, 3 if last else 2)),
+        "dtype": message(lambda: rtopk.maxk(columns.double() if last else columns, 2)),
+        "largest": message(lambda: rtopk.topk_mask(columns, 2, largest=not last)),
+        "function": message(lambda: (rtopk.topk if last else rtopk.maxk)(columns, 2)),
+        "a size": message(lambda: rtopk.topk(shorter, 2)),
+        "max_iter": message(lambda: rtopk.topk(columns, 3, max_iter=2 if last else None)),
+        "k of a wrong type": message(lambda: rtopk.topk(columns, "3" if last else 3)),
+    }
+    return {"wrong": wrong, "count": count, "errors": errors, "mismatches": mismatches}
 
 
 def compiled_dtensors(device, backend="aot_eager"):
