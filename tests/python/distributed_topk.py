@@ -290,13 +290,13 @@ def mismatches():
     return {name: message(call) for name, call in calls.items()}
 
 
-def with_sizes(function):
+def with_sizes(function, group=None):
     """The function with sizes given, of shards that are as long as this rank's."""
 
     def call(x, k, dim=-1, **options):
         is_right = isinstance(x, torch.Tensor) and -x.dim() <= dim < x.dim()
         sizes = [x.shape[dim] if is_right else 6] * ranks()
-        return function(x, k, dim, sizes=sizes, **options)
+        return function(x, k, dim, group=group, sizes=sizes, **options)
 
     return call
 
@@ -356,8 +356,9 @@ class LateHeaders:
 def late():
     """Mismatches with sizes given on a GPU. First all ranks make the same call; then the last one makes another; then
     all make the same again. The errors of these two, and how many gathers the next calls take. Then selections."""
-    topk = with_sizes(rtopk.distributed.topk)
-    calls = mismatched_calls(topk, with_sizes(rtopk.distributed.maxk))
+    group = distributed.new_group()  # which expects nothing
+    topk = with_sizes(rtopk.distributed.topk, group)
+    calls = mismatched_calls(topk, with_sizes(rtopk.distributed.maxk, group))
     x = torch.randn(4, 6, device=DEVICE)
     errors = {}
     with LateHeaders() as headers:
@@ -425,6 +426,12 @@ def dtensors():
     from distributed_dtensors import dtensors
 
     return dtensors(DEVICE, message)
+
+
+def parallelized():
+    from distributed_dtensors import parallelized
+
+    return parallelized(DEVICE)
 
 
 def compiled_dtensors():

@@ -29,13 +29,13 @@ def of(results, case):
 
 @pytest.fixture(scope="module")
 def two():
-    return run_ranks(SCRIPT, 2, "cpu", "gloo", *CASES, "dtensors", *TRACED, timeout=300)
+    return run_ranks(SCRIPT, 2, "cpu", "gloo", *CASES, "dtensors", "parallelized", *TRACED, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def four():
     """The last rank of these is killed at the end."""
-    return end_of_ranks(SCRIPT, 4, "cpu", "gloo", *CASES, "dtensors", "killed", timeout=300)
+    return end_of_ranks(SCRIPT, 4, "cpu", "gloo", *CASES, "dtensors", "parallelized", "killed", timeout=300)
 
 
 @pytest.fixture(params=["two", "four"])
@@ -272,6 +272,10 @@ def test_mismatches_of_dtensors(results):
         assert not found
 
 
+def test_modules_in_parallelized_networks(results):
+    assert of(results, "parallelized") == [[]] * len(results)
+
+
 def test_compiled_dtensors(two):
     assert of(two, "compiled_dtensors") == [[], []]
 
@@ -312,6 +316,6 @@ def test_on_a_gpu(backend, ranks):
 @pytest.mark.gpu
 def test_dtensors_on_a_gpu():
     # With gloo, torch 2.11's own full_tensor() of a CUDA DTensor ends in a segmentation fault.
-    results = run_ranks(SCRIPT, 1, "cuda", "nccl", "dtensors", "compiled_dtensors")
+    results = run_ranks(SCRIPT, 1, "cuda", "nccl", "dtensors", "parallelized", "compiled_dtensors")
     assert [rank["wrong"] for rank in of(results, "dtensors")] == [[]]
-    assert of(results, "compiled_dtensors") == [[]]
+    assert of(results, "parallelized") == of(results, "compiled_dtensors") == [[]]
