@@ -5,9 +5,13 @@ Local parts go through the functions of the package as plain tensors, so gradien
 There is no sharding rule (torch.distributed.tensor.experimental.register_sharding). A rule lists the placements that
 the inputs of an operator are moved to, and those of its outputs; between them the same operator runs on the part of
 each rank, which learns neither that its rows are a part nor of what group. Where rows are split that leaves one way:
-to gather all columns. The candidates of the ranks come together after the first selection, which no rule can say. For
-rows that are whole on a rank a rule would do, for every operator and its derivatives, beside this way, which other
-rows need in any case.
+to gather all columns. The candidates of the ranks come together after the first selection, which no rule can say.
+
+For rows that are whole on a rank a rule of a dozen lines does, and can refuse split rows in words. With PyTorch 2.13 it
+places the results of topk, maxk, topk_mask and compact as here. It is left out since it would be a second way with
+less: scatter makes the gradients of topk and compact, and by PyTorch's own rule for it every rank gets the whole. And a
+rule has to be registered before the first call of an operator; to import what does that takes a second, in every
+process that imports rtopk. It would add that torch.ops.rtopk itself takes DTensors.
 """
 
 from __future__ import annotations
