@@ -18,8 +18,8 @@ this machine: the wire is its memory. Where they are more than its cores they wa
 JSON has the fastest repetition.
 
 With --bandwidth everything is measured again with ranks in network namespaces, each with a card that sends so many
-Mbit/s at most (limited_wire.py). That needs root; sent_bytes in the JSON is what the card of rank 0 sent in a call, with
-all headers and the few bytes by which the ranks tell each other their times.
+Mbit/s at most (limited_wire.py). That needs root; sent_bytes in the JSON is what the card of rank 0 sent in a call,
+with all headers and the few bytes by which the ranks tell each other their times.
 
 With --device cuda two ranks share one GPU through gloo, which copies over the host;
 NCCL has one rank for each GPU, so on one GPU it is measured with one rank, where nothing is sent.
