@@ -10,6 +10,7 @@ import torch
 
 import rtopk.distributed
 from ranks import end_of_ranks, run_ranks
+from rtopk.distributed import exchange
 from rtopk.distributed.exchange import HEADER, Call, Layout
 
 SCRIPT = Path(__file__).with_name("distributed_topk.py")
@@ -81,6 +82,16 @@ def test_a_call_that_is_made_again_takes_one_gather(results):
     for rank in of(results, "gathers"):
         assert rank["turns"] == [[2, 2, 2], [2, 1, 1], [1, 1, 1], [1, 1, 1]]
         assert rank["repeated"][2:] == [[1, 1, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("calls", ["ab", "aabacc", "aaab" * 20 + "c", range(1000)])
+def test_calls_that_are_repeated_are_expected(calls):
+    """From the third time on, however many there are."""
+    history = exchange._History()
+    for turn in range(5 + 5000 // len(calls)):
+        for call in calls:
+            assert turn < 2 or history.expected() == call
+            history.add(call)
 
 
 def test_bytes_that_a_rank_sends(results):

@@ -44,7 +44,7 @@ HEADER = 128  # bytes: 16 int64 numbers
 _OTHER_DIMS = 6  # as many as fit beside the other numbers
 _INDEX_DTYPES = {1: torch.uint8, 2: torch.uint16, 4: torch.int32, 8: torch.int64}
 _LONGEST = {1: 2**8, 2: 2**16, 4: 2**31, 8: 2**63}  # shards that have indices of so many bytes
-_REMEMBERED = 1024  # calls of a group, of which at least the latter half is kept
+_REMEMBERED = 2048  # calls of a group, of which at least the latter half is kept
 
 
 # ---- What a rank is called with ----
