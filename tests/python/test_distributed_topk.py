@@ -320,7 +320,8 @@ def test_on_a_gpu(backend, ranks):
         test_every_rank_has_the_same_bits(results)
         test_compiled_calls(results)
         for name in DIFFERENT:
-            test_every_rank_says_what_differs("mismatches", name, results)
+            for case in ("mismatches", "mismatches_of_sizes"):
+                test_every_rank_says_what_differs(case, name, results)
         test_headers_that_are_read_later(results, is_gpu=True)
 
 
