@@ -6,7 +6,7 @@
 The steps: build, tests, soak, sanitize, bench, random (the benchmark over random problems), peers (other libraries'
 top-k beside rtopk, where they are installed), torch (the Python package), fronts (CuPy and JAX), attack (its operators
 under memcheck), gnn, batches (mini-batches beside PyTorch Geometric), ranks (shards and parts of graphs, two processes
-on one GPU).
+on one GPU; communication hooks).
 
 It needs a GPU, CUDA, CMake, GoogleTest, and a Python with PyTorch for the benchmark; no network, no git and no virtual
 environment. What is measured is written as JSON to bench/results; logs are left in build/reports. The exit code says
@@ -394,13 +394,14 @@ def batches(arguments):
 
 def ranks(arguments):
     """Columns and graphs over two processes that share the GPU, with gloo, and one process with NCCL: of what several
-    GPUs do, this shows the results and not the times."""
+    GPUs do, this shows the results and not the times. And what the hooks of gradients compute, in one process."""
     if not (SITE / "rtopk").exists():
         return Result(failed=["ranks: the package is not there; --only torch makes it"])
     result = Result()
     quick = ["--repeats", 3] if arguments.quick else []
     for name in ("shards", "parts"):
         result.add(package_benchmark(name, f"compare_{name}", ["--device", "cuda", *quick], arguments))
+    result.add(package_benchmark("gradient-hooks", "compare_gradient_hooks", ["--device", "cuda"], arguments))
     return result
 
 

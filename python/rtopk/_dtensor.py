@@ -5,9 +5,13 @@ Local parts go through the functions of the package as plain tensors, so gradien
 There is no sharding rule (torch.distributed.tensor.experimental.register_sharding). A rule lists the placements that
 the inputs of an operator are moved to, and those of its outputs; between them the same operator runs on the part of
 each rank, which learns neither that its rows are a part nor of what group. Where rows are split that leaves one way:
-to gather all columns. The candidates of the ranks come together after the first selection, which no rule can say. For
-rows that are whole on a rank a rule would do, for every operator and its derivatives, beside this way, which other
-rows need in any case.
+to gather all columns. The candidates of the ranks come together after the first selection, which no rule can say.
+
+For rows that are whole on a rank a rule of a dozen lines does, and can refuse split rows in words. With PyTorch 2.13 it
+places the results of topk, maxk, topk_mask and compact as here. It is left out since it would be a second way with
+less: scatter makes the gradients of topk and compact, and by PyTorch's own rule for it every rank gets the whole. And a
+rule has to be registered before the first call of an operator; to import what does that takes a second, in every
+process that imports rtopk. It would add that torch.ops.rtopk itself takes DTensors.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import torch
 
 from ._operators import wrapped_dim
 from ._rules import SEARCHES
+from ._torch_internals import is_compiling
 
 # What these functions take for plain tensors alone, and what for whole rows alone.
 _NEVER = ("out", "lengths", "starts", "row_k", "ids", "return_threshold")
@@ -32,15 +37,14 @@ def of_dtensor(function, input, k, dim, *order, **options):
     input stay split. What is partial is summed up first. A dimension that is split over several dimensions of the mesh
     is gathered over all but the first of them.
     """
-    _refuse(_NEVER, options, "for a DTensor")
     dim = wrapped_dim(input, dim)
     input, axis = _selectable(input, dim)
     mesh, placements = input.device_mesh, list(input.placements)
     if axis is None:
+        _refuse(_NEVER, options, "for a DTensor")
         results = function(input.to_local(), k, dim, *order, **options)
     else:
-        _refuse(_FOR_WHOLE_ROWS, options, f"for a DTensor that is split along dimension {dim}, the selected one")
-        results = _over_shards(function, input, axis, k, dim, *order)
+        results = _over_shards(function, input, axis, k, dim, order, options)
     shape = list(input.shape)
     if not isinstance(results, tuple):
         return _placed(results, mesh, placements, shape)
@@ -75,15 +79,23 @@ def _selectable(input, dim):
     return (input if placements == list(input.placements) else input.redistribute(placements=placements)), axis
 
 
-def _over_shards(function, input, axis, k, dim, *order):
-    from .distributed import shards
+def _over_shards(function, input, axis, k, dim, order, options):
+    from .distributed import exchange, shards
 
+    group = input.device_mesh.get_group(axis)
+    try:
+        _refuse(_NEVER, options, "for a DTensor")
+        _refuse(_FOR_WHOLE_ROWS, options, f"for a DTensor that is split along dimension {dim}, the selected one")
+    except ValueError:
+        if not is_compiling():
+            exchange.refuse(input.device, group)
+        raise
     # As torch.chunk divides it.
     size, ranks = input.shape[dim], input.device_mesh.size(axis)
     longest = -(-size // ranks)
     sizes = [max(min(longest, size - rank * longest), 0) for rank in range(ranks)]
     over_shards = getattr(shards, function.__name__)
-    return over_shards(input.to_local(), k, dim, *order, group=input.device_mesh.get_group(axis), sizes=sizes)
+    return over_shards(input.to_local(), k, dim, *order, group=group, sizes=sizes)
 
 
 def _placed(local, mesh, placements, shape):

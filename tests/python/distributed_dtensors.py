@@ -3,10 +3,13 @@
 Importing DTensor takes a second, so distributed_topk.py imports this when it is needed.
 """
 
+import copy
+
 import torch
 from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import rtopk
 from oracle import random_tensor, same_bits
@@ -98,7 +101,50 @@ def dtensors(device, message):
         "k": message(lambda: rtopk.topk(columns, 9)),
         "a DTensor for a shard": message(lambda: rtopk.distributed.topk(columns, 3)),
     }
-    return {"wrong": wrong, "count": count, "errors": errors}
+    last = distributed.get_rank() == ranks - 1
+    shorter = distribute_tensor(whole[:, :-1] if last else whole, mesh, [Shard(1)])
+    mismatches = {
+        "k": message(lambda: rtopk.topk(columns, 3 if last else 2)),
+        "dtype": message(lambda: rtopk.maxk(columns.double() if last else columns, 2)),
+        "largest": message(lambda: rtopk.topk_mask(columns, 2, largest=not last)),
+        "function": message(lambda: (rtopk.topk if last else rtopk.maxk)(columns, 2)),
+        "a size": message(lambda: rtopk.topk(shorter, 2)),
+        "max_iter": message(lambda: rtopk.topk(columns, 3, max_iter=2 if last else None)),
+        "k of a wrong type": message(lambda: rtopk.topk(columns, "3" if last else 3)),
+    }
+    return {"wrong": wrong, "count": count, "errors": errors, "mismatches": mismatches}
+
+
+def parallelized(device):
+    """Networks in tensor parallelism by parallelize_module: what differs from the network of one device. Numbers are
+    whole, so that sums are exact in any order."""
+    torch.manual_seed(11)
+    mesh = init_device_mesh(device, (distributed.get_world_size(),))
+    x = torch.randint(-4, 5, (6, 5), device=device).double()
+    whole = torch.nn.Sequential(torch.nn.Linear(5, 12), rtopk.nn.MaxK(4), torch.nn.Linear(12, 3)).double().to(device)
+    with torch.no_grad():
+        for parameter in whole.parameters():
+            parameter.copy_(torch.randint(-4, 5, parameter.shape, device=device))
+    best = torch.nn.Sequential(copy.deepcopy(whole[0]), rtopk.nn.TopK(4))
+    # The columns of the first layer are split, and stay so in between.
+    columns, rows = ColwiseParallel(use_local_output=False), RowwiseParallel(input_layouts=Shard(-1))
+    split = parallelize_module(copy.deepcopy(whole), mesh, {"0": columns, "2": rows})
+    split_best = parallelize_module(copy.deepcopy(best), mesh, {"0": columns})
+
+    def full(tensor):
+        return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+    def results(network, best):
+        dense, (values, indices) = network(x), best(x)
+        (full(dense).square().sum() + full(values).square().sum()).backward()
+        gradients = [parameter.grad for each in (network, best) for parameter in each.parameters()]
+        return [full(each) for each in (dense, values, indices, *gradients)]
+
+    names = ["MaxK", "values of TopK", "indices of TopK", *(f"gradient {number}" for number in range(6))]
+    pairs = zip(names, results(split, split_best), results(whole, best), strict=True)
+    wrong = [name for name, ours, expected in pairs if not torch.equal(ours, expected)]
+    hidden = split[1](split[0](x))
+    return [*wrong, *([] if hidden.placements == (Shard(1),) else [f"placements {hidden.placements}"])]
 
 
 def compiled_dtensors(device, backend="aot_eager"):

@@ -228,8 +228,12 @@ def gathers():
         sizes = [tensor.shape[1]] * ranks() if known else None
         return counted(lambda: function(tensor, 8, group=group, sizes=sizes))
 
-    turns = [[len(bytes_of(*call)) for call in calls] for _ in range(4)]
-    return {"turns": turns, "bytes": [bytes_of(*call) for call in calls], "known": [bytes_of(*c, True) for c in calls]}
+    def turns_of(calls):
+        return [[len(bytes_of(*call)) for call in calls] for _ in range(4)]
+
+    turns = turns_of(calls)
+    sent = {"bytes": [bytes_of(*call) for call in calls], "known": [bytes_of(*call, True) for call in calls]}
+    return {"turns": turns, **sent, "repeated": turns_of([calls[0], calls[0], calls[1]])}
 
 
 # ---- Errors ----
@@ -249,11 +253,10 @@ def message(call):
     return text if right else f"{text}; then the group is broken"
 
 
-def mismatches():
-    """The errors where the last rank is called with something else than the others."""
+def mismatched_calls(topk, maxk):
+    """Calls in which the last rank is called with something else than the others."""
     last = rank() == ranks() - 1
     x = torch.randn(4, 6, device=DEVICE)
-    topk, maxk = rtopk.distributed.topk, rtopk.distributed.maxk
     deep = torch.randn(*[1] * 8, 6, device=DEVICE)
     calls = {
         "k": lambda: topk(x, 3 if last else 2),
@@ -276,15 +279,98 @@ def mismatches():
         "no dimensions": lambda: topk(x[0, 0] if last else x, 2),
         "no tensor": lambda: topk([1.0] if last else x, 2),
         "a sparse tensor": lambda: topk(x.to_sparse() if last else x, 2),
-        "sizes": lambda: topk(x, 2, sizes=[6] * (ranks() - 1)),
-        "sizes of others": lambda: topk(x, 2, sizes=[5] * ranks()),
-        "sizes that are no numbers": lambda: topk(x, 2, sizes=[6.0] * ranks()),
-        "k beyond known sizes": lambda: topk(x, 6 * ranks() + 1, sizes=[6] * ranks()),
-        "group": lambda: topk(x, 2, group="all"),
     }
     if DEVICE == "cuda":
         del calls["no tensor"]  # nothing tells which device the others use
+    return calls
+
+
+def mismatches():
+    calls = mismatched_calls(rtopk.distributed.topk, rtopk.distributed.maxk)
     return {name: message(call) for name, call in calls.items()}
+
+
+def with_sizes(function, group=None):
+    """The function with sizes given, of shards that are as long as this rank's."""
+
+    def call(x, k, dim=-1, **options):
+        is_right = isinstance(x, torch.Tensor) and -x.dim() <= dim < x.dim()
+        sizes = [x.shape[dim] if is_right else 6] * ranks()
+        return function(x, k, dim, group=group, sizes=sizes, **options)
+
+    return call
+
+
+def mismatches_of_sizes():
+    """The same with sizes given, and sizes that are wrong or differ."""
+    topk, last = rtopk.distributed.topk, rank() == ranks() - 1
+    x = torch.randn(4, 6, device=DEVICE)
+    calls = mismatched_calls(with_sizes(topk), with_sizes(rtopk.distributed.maxk)) | {
+        "sizes": lambda: topk(x, 2, sizes=[6] * (ranks() - 1)),
+        "sizes of others": lambda: topk(x, 2, sizes=[5] * ranks()),
+        "sizes that are no numbers": lambda: topk(x, 2, sizes=[6.0] * ranks()),
+        "sizes that differ": lambda: topk(x[:, :5] if last else x, 2, sizes=[6] * (ranks() - 1) + [5 + (not last)]),
+        "sizes on some ranks": lambda: topk(x, 2, sizes=None if last else [6] * ranks()),
+        "group": lambda: topk(x, 2, group="all"),
+    }
+    return {name: message(call) for name, call in calls.items()}
+
+
+class LateHeaders:
+    """As on a GPU: with sizes given, the headers of an expected call are read later. Here they arrive by arrive()."""
+
+    def __init__(self):
+        self.arrived = 0
+
+    def __enter__(self):
+        if DEVICE == "cpu":
+            self.originals = exchange.must_wait_for, exchange.copied_to_host
+            exchange.must_wait_for, exchange.copied_to_host = lambda _: True, self.copied_to_host
+        return self
+
+    def __exit__(self, *_):
+        if DEVICE == "cpu":
+            exchange.must_wait_for, exchange.copied_to_host = self.originals
+
+    def copied_to_host(self, tensor):
+        sent = self.arrived
+        return tensor.clone(), lambda: self.arrived > sent
+
+    def arrive(self):
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        self.arrived += 1
+
+    def text_of(self, call):
+        try:
+            call()
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+        else:
+            text = "no error"
+        self.arrive()
+        distributed.barrier()
+        return text
+
+
+def late():
+    """Mismatches with sizes given on a GPU. First all ranks make the same call; then the last one makes another; then
+    all make the same again. The errors of these two, and how many gathers the next calls take. Then selections."""
+    group = distributed.new_group()  # which expects nothing
+    topk = with_sizes(rtopk.distributed.topk, group)
+    calls = mismatched_calls(topk, with_sizes(rtopk.distributed.maxk, group))
+    x = torch.randn(4, 6, device=DEVICE)
+    errors = {}
+    with LateHeaders() as headers:
+        for name in ("k", "dtype", "rows", "function", "k of a wrong type"):
+            topk(x, 2)
+            errors[name] = [headers.text_of(calls[name]), headers.text_of(lambda: topk(x, 2))]
+        gathers = [len(counted(lambda: topk(x, 2))) for _ in range(3)]
+        torch.manual_seed(7)
+        sizes = [3 + each for each in range(ranks())]
+        wholes = [hard_tensor((3, sum(sizes)), dtype) for dtype in (torch.float32, torch.int16)]
+        cases = [(whole, sizes, k, 1, True, True, True) for _ in range(3) for whole in wholes for k in (2, 2, 5)]
+        return {"errors": errors, "gathers": gathers} | check_all(cases)
 
 
 def killed():
@@ -340,6 +426,12 @@ def dtensors():
     from distributed_dtensors import dtensors
 
     return dtensors(DEVICE, message)
+
+
+def parallelized():
+    from distributed_dtensors import parallelized
+
+    return parallelized(DEVICE)
 
 
 def compiled_dtensors():

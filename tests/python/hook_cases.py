@@ -27,7 +27,7 @@ SHAPES = [(40, 25), (40,), (3, 7, 11), (1,), (64,), (2, 33)]
 
 
 class Weights(torch.nn.Module):
-    """Parameters whose gradients are what forward() is given."""
+    """Parameters whose gradients are what forward() is given: None for those that it does not use."""
 
     def __init__(self, shapes=SHAPES, dtype=torch.float32):
         super().__init__()
@@ -40,6 +40,7 @@ class Weights(torch.nn.Module):
         return sum(
             (weight * gradient).sum(dtype=torch.float64)
             for weight, gradient in zip(self.weights, gradients, strict=True)
+            if gradient is not None
         )
 
     def gradients(self, step, rank):
@@ -120,8 +121,9 @@ def wide(tensor):
     return torch.float32 if tensor.itemsize == 2 else tensor.dtype
 
 
-def follows_the_reference(dtype, k, chunk, value_dtype=None, steps=4, device="cpu", **options):
-    """Averages and what is kept are those of the reference, bit for bit, in every step."""
+def follows_the_reference(dtype, k, chunk, value_dtype=None, steps=4, device="cpu", unused=None, **options):
+    """Averages and what is kept are those of the reference, bit for bit, in every step. The last rank does not use the
+    parameter of the number `unused` in odd steps."""
     model = Weights(dtype=dtype).to(device)
     reference = Reference(model, k, chunk, value_dtype)
     state = TopKState(k, chunk, value_dtype=value_dtype, min_compression_rate=0)
@@ -129,7 +131,12 @@ def follows_the_reference(dtype, k, chunk, value_dtype=None, steps=4, device="cp
     rank, averages = dist.get_rank(), []
     for step in range(steps):
         gradients = [model.gradients(step, each) for each in range(dist.get_world_size())]
-        averages = backward(ddp, [each.to(device) for each in gradients[rank]])
+        own = [each.to(device) for each in gradients[rank]]
+        if unused is not None and step % 2:
+            gradients[-1][unused] = torch.zeros_like(gradients[-1][unused])
+            if rank == dist.get_world_size() - 1:
+                own[unused] = None
+        averages = backward(ddp, own)
         assert same(averages, reference.step(gradients)), f"other averages in step {step}"
         kept = state.state_dict(ddp)["error_feedback"]
         assert same([kept[name] for name, _ in model.named_parameters()], reference.kept[rank]), f"kept, step {step}"
@@ -439,6 +446,10 @@ def references(**options):
     views = {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.001}
     cases = {name: lambda each=each: follows_the_reference(*each, **options) for name, each in arguments.items()}
     cases["views"] = lambda: follows_the_reference(torch.float32, 5, 64, **views, **options)
+    many = {"bucket_cap_mb": 0.001, **options}
+    cases["static graph"] = lambda: follows_the_reference(torch.float32, 5, 64, static_graph=True, **many)
+    finds = {"find_unused_parameters": True, "unused": 2}
+    cases["unused"] = lambda: follows_the_reference(torch.float32, 5, 64, **finds, **many)
     return {f"reference {name}": case for name, case in cases.items()}
 
 

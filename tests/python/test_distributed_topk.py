@@ -10,10 +10,13 @@ import torch
 
 import rtopk.distributed
 from ranks import end_of_ranks, run_ranks
-from rtopk.distributed.exchange import Call, Layout
+from rtopk.distributed import exchange
+from rtopk.distributed.exchange import HEADER, Call, Layout
 
 SCRIPT = Path(__file__).with_name("distributed_topk.py")
-CASES = "random_cases edges same_on_every_rank gradients subgroup activation gathers mismatches".split()
+CASES = """
+    random_cases edges same_on_every_rank gradients subgroup activation gathers mismatches mismatches_of_sizes late
+""".split()
 TRACED = ["compiled", "compiled_dtensors"]
 
 
@@ -27,13 +30,13 @@ def of(results, case):
 
 @pytest.fixture(scope="module")
 def two():
-    return run_ranks(SCRIPT, 2, "cpu", "gloo", *CASES, "dtensors", *TRACED, timeout=300)
+    return run_ranks(SCRIPT, 2, "cpu", "gloo", *CASES, "dtensors", "parallelized", *TRACED, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def four():
     """The last rank of these is killed at the end."""
-    return end_of_ranks(SCRIPT, 4, "cpu", "gloo", *CASES, "dtensors", "killed", timeout=300)
+    return end_of_ranks(SCRIPT, 4, "cpu", "gloo", *CASES, "dtensors", "parallelized", "killed", timeout=300)
 
 
 @pytest.fixture(params=["two", "four"])
@@ -78,14 +81,24 @@ def test_column_parallel_maxk(results):
 def test_a_call_that_is_made_again_takes_one_gather(results):
     for rank in of(results, "gathers"):
         assert rank["turns"] == [[2, 2, 2], [2, 1, 1], [1, 1, 1], [1, 1, 1]]
+        assert rank["repeated"][2:] == [[1, 1, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("calls", ["ab", "aabacc", "aaab" * 20 + "c", range(1000)])
+def test_calls_that_are_repeated_are_expected(calls):
+    """From the third time on, however many there are."""
+    history = exchange._History()
+    for turn in range(5 + 5000 // len(calls)):
+        for call in calls:
+            assert turn < 2 or history.expected() == call
+            history.add(call)
 
 
 def test_bytes_that_a_rank_sends(results):
     # 4 rows of 8: values of 4, 2 and 4 bytes; indices of 2 bytes for 300 columns, of 1 for 200, and none for maxk.
     sent = [32 * (4 + 2), 32 * (2 + 1), 32 * 4]
     for rank in of(results, "gathers"):
-        assert rank["known"] == [[each] for each in sent]
-        assert rank["bytes"] == [[each + 128] for each in sent]  # the header
+        assert rank["bytes"] == rank["known"] == [[each + 128] for each in sent]  # the header
 
 
 def test_the_bytes_that_the_page_says():
@@ -95,9 +108,9 @@ def test_the_bytes_that_the_page_says():
     for *shape, rest in rows:
         rows, cols = (int(number.replace(",", "")) for number in shape)
         k, *said = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+", rest.replace("KiB", "")))
-        topk = Call("topk", torch.float32, (rows,), 1, k, True, True, cols)
-        maxk = Call("maxk", torch.float32, (rows,), 1, k, True, True, cols)
-        ours = [Layout.of(call, [cols, cols], header=False).bytes for call in (topk, maxk)]
+        topk = Call("topk", torch.float32, (rows,), 1, k, True, True)
+        maxk = Call("maxk", torch.float32, (rows,), 1, k, True, True)
+        ours = [Layout.of(call, [cols, cols]).bytes - HEADER for call in (topk, maxk)]
         assert [1024 * number for number in said] == [rows * cols * 4, rows * k * 12, *ours]
 
 
@@ -119,10 +132,6 @@ DIFFERENT = {
     "function": "ValueError: function is topk on rank 0 of the group and maxk on rank {last}; " + SAME,
     "k beyond the whole": "RuntimeError: selected index k out of range: k is {beyond}; accepted: 0 to {whole}, the size"
     " of all shards together",
-    "k beyond known sizes": "RuntimeError: selected index k out of range: k is {beyond}; accepted: 0 to {whole}, the"
-    " size of all shards together",
-    "sizes that are no numbers": "TypeError: sizes is 6.0; accepted: an integer",
-    "group": "TypeError: group is 'all'; accepted: a process group with this rank in it, or None for all ranks",
 }
 REFUSED = {
     "k of a wrong type": "TypeError: k is '2'; accepted: an integer",
@@ -138,33 +147,72 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENT)
-def test_every_rank_says_what_differs(name, results):
+def expected(name, results):
     last = len(results) - 1
-    expected = DIFFERENT[name].format(last=last, beyond=6 * last + 7, whole=6 * last + 6)
-    for rank in of(results, "mismatches"):
-        assert rank[name] == expected
+    return DIFFERENT[name].format(last=last, beyond=6 * last + 7, whole=6 * last + 6)
 
 
+def refused(results):
+    return f"RuntimeError: rank {len(results) - 1} of the group refused the arguments that it was called with"
+
+
+BOTH_WAYS = pytest.mark.parametrize("case", ["mismatches", "mismatches_of_sizes"])
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_every_rank_says_what_differs(case, name, results):
+    for rank in of(results, case):
+        assert rank[name] == expected(name, results)
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_a_rank_refuses_ends_the_call_of_all(name, results):
-    *others, last = of(results, "mismatches")
+def test_what_a_rank_refuses_ends_the_call_of_all(case, name, results):
+    *others, last = of(results, case)
     assert last[name] == REFUSED[name]
     for rank in others:
-        told = f"RuntimeError: rank {len(others)} of the group refused the arguments that it was called with"
-        assert rank[name] == told
+        assert rank[name] == refused(results)
 
 
 def test_sizes_that_do_not_fit(results):
     ranks = len(results)
-    for number, rank in enumerate(of(results, "mismatches")):
+    differ = [*[6] * (ranks - 1), 5]
+    for number, rank in enumerate(of(results, "mismatches_of_sizes")):
         fits = f"accepted: a size for each of {ranks} ranks, 6 for rank {number}"
         assert rank["sizes"] == f"ValueError: sizes is {[6] * (ranks - 1)}; {fits}"
         assert rank["sizes of others"] == f"ValueError: sizes is {[5] * ranks}; {fits}"
+        assert rank["sizes that are no numbers"] == "TypeError: sizes is 6.0; accepted: an integer"
+        assert rank["sizes that differ"] == (
+            f"ValueError: sizes on rank 0 of the group are not those of the shards, {differ}; accepted: these, or no"
+            " sizes"
+        )
+        assert rank["sizes on some ranks"] == "no error"
+        group = "TypeError: group is 'all'; accepted: a process group with this rank in it, or None for all ranks"
+        assert rank["group"] == group
 
 
 def test_all_errors_are_looked_at(two):
-    assert set(of(two, "mismatches")[0]) == {*DIFFERENT, *REFUSED, "sizes", "sizes of others"}
+    of_sizes = {"sizes", "sizes of others", "sizes that are no numbers", "sizes that differ", "sizes on some ranks"}
+    assert set(of(two, "mismatches")[0]) == {*DIFFERENT, *REFUSED}
+    assert set(of(two, "mismatches_of_sizes")[0]) == {*DIFFERENT, *REFUSED, *of_sizes, "group"}
+
+
+def test_headers_that_are_read_later(results, is_gpu=False):
+    """The rank with another call raises the error at once; the others, whose call was expected, when headers arrive."""
+    *others, last = of(results, "late")
+    kind_of = {name: expected(name, results) for name in last["errors"] if name in DIFFERENT}
+    assert last["errors"] == {name: [text, "no error"] for name, text in kind_of.items()} | {
+        "k of a wrong type": [REFUSED["k of a wrong type"], "no error"]
+    }
+    for rank in others:
+        for name, texts in rank["errors"].items():
+            kind, text = kind_of.get(name, refused(results)).split(": ", 1)
+            error = f"{kind}: in this call or an earlier one: {text}"
+            assert texts == ["no error", error] or (is_gpu and texts == [error, "no error"])
+    for rank in (*others, last):
+        assert rank["gathers"] == [1, 1, 1]
+        assert rank["wrong"] == [] and rank["count"] == 18
 
 
 def test_a_killed_rank_is_an_error_for_the_others(four):
@@ -213,6 +261,33 @@ def test_what_dtensors_do_not_take(results):
         }
 
 
+def test_mismatches_of_dtensors(results):
+    """Of a tensor that is split along the selected dimension."""
+    *others, last = of(results, "dtensors")
+    ranks = len(results)
+
+    def differs(name, first, other):
+        return f"ValueError: {name} is {first} on rank 0 of the group and {other} on rank {ranks - 1}; {SAME}"
+
+    for rank in (*others, last):
+        found = dict(rank["mismatches"])
+        assert found.pop("k") == differs("k", 2, 3)
+        assert found.pop("dtype") == differs("dtype", "torch.float32", "torch.float64")
+        assert found.pop("largest") == differs("largest", True, False)
+        assert found.pop("function") == differs("function", "maxk", "topk")
+        assert "sizes on rank" in found.pop("a size")
+        if rank is last:
+            assert "max_iter is given for a DTensor that is split" in found.pop("max_iter")
+            assert found.pop("k of a wrong type") == "TypeError: k is '3'; accepted: an integer"
+        else:
+            assert found.pop("max_iter") == found.pop("k of a wrong type") == refused(results)
+        assert not found
+
+
+def test_modules_in_parallelized_networks(results):
+    assert of(results, "parallelized") == [[]] * len(results)
+
+
 def test_compiled_dtensors(two):
     assert of(two, "compiled_dtensors") == [[], []]
 
@@ -228,13 +303,14 @@ def test_compiled_by_inductor():
 
 
 # NCCL takes one rank a GPU. What it does between ranks needs two of them.
+OF_SEVERAL = ("subgroup", "mismatches", "mismatches_of_sizes", "late")
 on_one_gpu = pytest.mark.parametrize("backend, ranks", [("gloo", 2), ("nccl", 1)])
 
 
 @pytest.mark.gpu
 @on_one_gpu
 def test_on_a_gpu(backend, ranks):
-    cases = [case for case in CASES if ranks > 1 or case not in ("subgroup", "mismatches")]
+    cases = [case for case in CASES if ranks > 1 or case not in OF_SEVERAL]
     results = run_ranks(SCRIPT, ranks, "cuda", backend, *cases, "compiled")
     for rank in of(results, "random_cases") + of(results, "edges"):
         assert rank["wrong"] == [] and rank["count"] >= 24
@@ -245,12 +321,14 @@ def test_on_a_gpu(backend, ranks):
         test_every_rank_has_the_same_bits(results)
         test_compiled_calls(results)
         for name in DIFFERENT:
-            test_every_rank_says_what_differs(name, results)
+            for case in ("mismatches", "mismatches_of_sizes"):
+                test_every_rank_says_what_differs(case, name, results)
+        test_headers_that_are_read_later(results, is_gpu=True)
 
 
 @pytest.mark.gpu
 def test_dtensors_on_a_gpu():
     # With gloo, torch 2.11's own full_tensor() of a CUDA DTensor ends in a segmentation fault.
-    results = run_ranks(SCRIPT, 1, "cuda", "nccl", "dtensors", "compiled_dtensors")
+    results = run_ranks(SCRIPT, 1, "cuda", "nccl", "dtensors", "parallelized", "compiled_dtensors")
     assert [rank["wrong"] for rank in of(results, "dtensors")] == [[]]
-    assert of(results, "compiled_dtensors") == [[]]
+    assert of(results, "parallelized") == of(results, "compiled_dtensors") == [[]]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -386,17 +387,42 @@ def test_ranks_end_without_threads_of_gloo(tmp_path, change, options, statuses, 
         assert rank.results["threads"] == []
 
 
+def torchrun(ranks, *program):
+    environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, *program]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(list(map(str, line)), env=environment, **output)
+
+
+def test_a_killed_rank_of_four_under_torchrun_and_two_continue(tmp_path, cora):
+    """Rank 1 is killed in epoch 4. Two ranks continue from the checkpoint of the first evaluation."""
+    out = tmp_path / "out"
+    options = [*TRAINED, "--dropout", 0, "--out", out, "--epochs", 6]
+    process = torchrun(4, COMMAND, "die:4", *options, "--timeout", 60)
+    try:
+        text, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 1, text
+    assert "4 ranks, compact exchange" in text
+    assert "error: another rank has ended or does not answer" in text
+    assert "Signal 9 (SIGKILL)" in text and re.search(r"rank *: 1 \(", text), text  # torchrun says which one
+    for rank in end_of_ranks(COMMAND, 2, "none", *options, "--resume"):
+        assert rank.status == 0, rank.output
+    expected = one_rank(cora, 6, model="gcn", hidden=32, k=8, layers=2, lr=0.01, dropout=0.0)
+    found = result_of(out)
+    assert found["finished"] is True and found["parts"]["parts"] == 2
+    assert [entry["loss"] for entry in found["history"]] == pytest.approx([e["loss"] for e in expected], rel=1e-4)
+
+
 def test_torchrun_with_a_folder_of_parts_stops_at_a_signal(tmp_path, capsys):
     folder, out = tmp_path / "parts", tmp_path / "out"
     assert cli.main(["partition", "--graph", str(CORA), "--parts", "2", "--out", str(folder)]) == 0
     assert "part 1: " in capsys.readouterr().out
     for path in folder.glob("part-*"):
         path.chmod(0o400)
-    environment = os.environ | {"PYTHONPATH": str(Path(rtopk.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     options = [*TRAINED, "--graph", folder, "--out", out, "--resume"]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "-m", "rtopk.gnn"]
-    started = list(map(str, [*torchrun, *options, "--epochs", 100_000]))
-    process = subprocess.Popen(started, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = torchrun(2, "-m", "rtopk.gnn", *options, "--epochs", 100_000)
     try:
         deadline = time.monotonic() + 60
         while not (out / "result.json").exists() and process.poll() is None and time.monotonic() < deadline:

@@ -1,27 +1,38 @@
 """How the candidates of all ranks come together: one all-gather of bytes, of a size on which the ranks agree.
 
 The buffer of a rank holds the values of its candidates and their columns. Its size follows from the arguments of the
-call. If these differed from rank to rank, so would the sizes, and then a collective hangs or mixes up memory. So the
-size of a gather never follows from what a rank was just called with, but from what all ranks already know: the layouts
-of the calls before. Each rank expects the layout that came after the last one when that was last seen, and sends a
-buffer of that layout, with a header that describes its call. Then every rank reads every header:
+call. If these differed from rank to rank, so would the sizes, and then a collective hangs, mixes up memory or ends the
+process. So the size of a gather never follows from what a rank was just called with, but from what all ranks already
+know: the calls before. Each rank expects the call that followed when the last ones were made before, and sends a
+buffer of its size, with a header that describes the call that it was made with. Then every rank reads every header:
 
-- The headers ask for the expected layout: the candidates are there.
-- They ask for another one: the ranks gather again, with that one. It happens when a call is new to the group.
+- The headers are those of the expected call: the candidates are there.
+- They are of another call: if it needs another buffer, the ranks gather again, with that one. It happens when a call
+  is new to the group, or comes in another order.
 - They do not fit together: every rank raises the same error.
 
 A program that repeats its calls, such as the layers of a network, so needs one gather for each call from the second
-time on. Reading the headers waits for a GPU. If the caller gives the sizes of all shards there is no header, and
-nothing waits; that ranks agree is then the caller's promise, as for the collectives of torch.distributed.
+time on.
+
+To read the headers the host waits for a GPU. If the caller gives the sizes of all shards, a rank can tell whether its
+call is the expected one before it reads anything. If so it does not wait: the headers are copied to the host, and read
+in a later call, when they have arrived. A rank whose call is not the expected one does wait. So where ranks differ at
+least one of them raises the error at once, and all gathers still have the same sizes on every rank.
+
+To remember calls as agreed, each by itself and in any order, would not do: a rank that meets a new call has to ask the
+others, and one that is called with a remembered one would not answer, but send candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
+from zlib import crc32
 
 import torch
 import torch.distributed
@@ -29,12 +40,11 @@ import torch.distributed
 from .._operators import DTYPES, out_of_range
 
 FUNCTIONS = ("topk", "maxk", "topk_mask")
-_WORDS = 16  # int64 numbers of a header
-_HEADER = 8 * _WORDS
-_OTHER_DIMS = 7  # as many as fit behind the other words
+HEADER = 128  # bytes: 16 int64 numbers
+_OTHER_DIMS = 6  # as many as fit beside the other numbers
 _INDEX_DTYPES = {1: torch.uint8, 2: torch.uint16, 4: torch.int32, 8: torch.int64}
 _LONGEST = {1: 2**8, 2: 2**16, 4: 2**31, 8: 2**63}  # shards that have indices of so many bytes
-_REMEMBERED = 256  # layouts of a group; more are no cycle of calls
+_REMEMBERED = 2048  # calls of a group, of which at least the latter half is kept
 
 
 # ---- What a rank is called with ----
@@ -42,7 +52,7 @@ _REMEMBERED = 256  # layouts of a group; more are no cycle of calls
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a rank, of which all but `size` must be the same on every rank."""
+    """The arguments that must be the same on every rank."""
 
     function: str
     dtype: torch.dtype
@@ -51,40 +61,66 @@ class Call:
     k: int
     largest: bool
     sorted: bool
-    size: int  #: of the selected dimension on this rank
 
-    def words(self) -> list[int]:
-        """The header: first 1, unlike that of a rank that refused its arguments."""
+    def words(self) -> tuple[int, ...]:
+        """First 1, unlike those of a rank that refused its arguments."""
         # A shape with more dimensions than there are words loses how its first ones are arranged.
-        shape = self.shape if len(self.shape) <= _OTHER_DIMS else (prod(self.shape[:-6]), *self.shape[-6:])
+        kept = _OTHER_DIMS - 1
+        shape = self.shape if len(self.shape) <= _OTHER_DIMS else (prod(self.shape[:-kept]), *self.shape[-kept:])
         dims = [*shape, *[0] * (_OTHER_DIMS - len(shape))]
-        numbers = [1, FUNCTIONS.index(self.function), DTYPES.index(self.dtype), len(shape), *dims]
-        return [*numbers, self.dim, self.k, self.largest, self.sorted, self.size]
+        numbers = (1, FUNCTIONS.index(self.function), DTYPES.index(self.dtype), len(shape), *dims)
+        return (*numbers, self.dim, self.k, int(self.largest), int(self.sorted))
 
     @staticmethod
-    def of(words: list[int]) -> Call:
+    def of(words: Sequence[int]) -> Call:
         _, function, dtype, count, *rest = words
-        shape, (dim, k, largest, sorted, size) = rest[:count], rest[_OTHER_DIMS:]
-        order = (bool(largest), bool(sorted))
-        return Call(FUNCTIONS[function], DTYPES[dtype], tuple(shape), dim, k, *order, size)
+        shape, (dim, k, largest, sorted) = rest[:count], rest[_OTHER_DIMS:]
+        return Call(FUNCTIONS[function], DTYPES[dtype], tuple(shape), dim, k, bool(largest), bool(sorted))
 
 
 _NAMES = {"shape": "the shape of the input without the selected dimension"}
 
 
-def agreed_sizes(headers: list[list[int]]) -> list[int]:
-    """The size of every rank's shard, which is the last word. An error if a rank refused its arguments, or if they
-    differ: the same on every rank."""
-    if any(words[:-1] != headers[0][:-1] for words in headers) or headers[0][0] != 1:
-        raise _difference(headers)
-    return [words[-1] for words in headers]
+def _mark(sizes: Sequence[int] | None) -> int:
+    """A number for the sizes that a rank was given: 0 for none."""
+    return 0 if sizes is None else crc32(repr(list(sizes)).encode()) + 1
 
 
-def _difference(headers: list[list[int]]) -> Exception:
-    refused = [rank for rank, words in enumerate(headers) if words[0] != 1]
+class Agreed(NamedTuple):
+    """A call on which all ranks agree."""
+
+    words: tuple[int, ...]
+    sizes: tuple[int, ...]  #: of the selected dimension, on every rank
+    layout: Layout
+
+    @staticmethod
+    @lru_cache(maxsize=_REMEMBERED)
+    def of(words: tuple[int, ...], sizes: tuple[int, ...]) -> Agreed:
+        return Agreed(words, sizes, Layout.of(Call.of(words), sizes))
+
+    @staticmethod
+    def by(headers: list[list[int]]) -> Agreed:
+        """What the headers of all ranks say: the words of a call, the size of a shard, a mark of the sizes. An error if
+        a rank refused its arguments, or if they differ: the same on every rank."""
+        first, *others = (words[:-2] for words in headers)
+        if first[0] != 1 or any(other != first for other in others):
+            raise _difference([words[:-2] for words in headers])
+        sizes = tuple(words[-2] for words in headers)
+        accepted = (0, _mark(sizes))
+        wrong = [rank for rank, words in enumerate(headers) if words[-1] not in accepted]
+        if wrong:
+            raise ValueError(
+                f"sizes on rank {wrong[0]} of the group are not those of the shards, {list(sizes)}; accepted: these, or"
+                " no sizes"
+            )
+        return Agreed.of(tuple(first), sizes)
+
+
+def _difference(calls: list[list[int]]) -> Exception:
+    refused = [rank for rank, words in enumerate(calls) if words[0] != 1]
     if refused:
         return RuntimeError(f"rank {refused[0]} of the group refused the arguments that it was called with")
-    calls = [Call.of(words) for words in headers]
+    calls = [Call.of(words) for words in calls]
     name, rank = next(
         (name, rank)
         for name in ("function", "dtype", "shape", "dim", "k", "largest", "sorted")
@@ -107,28 +143,29 @@ def _shown(value):
 
 @dataclass(frozen=True)
 class Layout:
-    """The buffer of a rank: a header if there is one, then values, then indices. All parts begin at multiples of 8."""
+    """The buffer of a rank: a header, then values, then indices. All parts begin at multiples of 8."""
 
-    header: int  #: bytes
     dtype: torch.dtype
     rows: int
     count: int  #: candidates of a row; a rank with fewer leaves the last ones empty
     index_bytes: int  #: of each candidate; 0: without indices
 
     @staticmethod
-    def of(call: Call, sizes: Sequence[int], header: bool) -> Layout:
+    def of(call: Call, sizes: Sequence[int]) -> Layout:
         """What shards of these sizes need for this call. An error if they have fewer than k elements together."""
         if call.k > sum(sizes):
             raise RuntimeError(f"{out_of_range(call.k, sum(sizes))}, the size of all shards together")
-        count = min(call.k, max(sizes))
-        index_bytes = next(bytes for bytes, most in _LONGEST.items() if max(sizes) <= most)
-        return Layout(
-            _HEADER * header, call.dtype, prod(call.shape), count, index_bytes if call.function == "topk" else 0
-        )
+        return Layout._of_longest(call, max(sizes))
 
-    def fits(self, call: Call) -> bool:
-        """Whether the candidates of a rank have a place here."""
-        own = Layout.of(replace(call, k=min(call.k, call.size)), [call.size], header=True)
+    @staticmethod
+    def _of_longest(call, size):
+        index_bytes = next(bytes for bytes, most in _LONGEST.items() if size <= most)
+        with_indices = call.function == "topk"
+        return Layout(call.dtype, prod(call.shape), min(call.k, size), index_bytes if with_indices else 0)
+
+    def fits(self, call: Call, size: int) -> bool:
+        """Whether the candidates of a rank, whose shard has this size, have a place here."""
+        own = self._of_longest(call, size)
         return (
             (self.dtype, self.rows) == (own.dtype, own.rows)
             and self.count >= own.count
@@ -138,16 +175,16 @@ class Layout:
 
     @property
     def bytes(self) -> int:
-        """Of the buffer of one rank, which is what it sends to every other one. Never 0."""
-        return max(self._indices_at + _in_eights(self.rows * self.count * self.index_bytes), 8)
+        """Of the buffer of one rank, which is what it sends to every other one."""
+        return self._indices_at + _in_eights(self.rows * self.count * self.index_bytes)
 
     @property
     def _indices_at(self) -> int:
-        return self.header + _in_eights(self.rows * self.count * self.dtype.itemsize)
+        return HEADER + _in_eights(self.rows * self.count * self.dtype.itemsize)
 
     def values(self, buffers: torch.Tensor) -> torch.Tensor:
         """Those in the buffers of some ranks, (ranks, rows, count): a view."""
-        return self._part(buffers, self.header, self.dtype)
+        return self._part(buffers, HEADER, self.dtype)
 
     def indices(self, buffers: torch.Tensor) -> torch.Tensor:
         return self._part(buffers, self._indices_at, _INDEX_DTYPES[self.index_bytes])
@@ -157,7 +194,7 @@ class Layout:
         return buffers.narrow(1, begin, length).view(dtype).view(len(buffers), self.rows, self.count)
 
 
-_NO_CALL = Layout(_HEADER, torch.uint8, 0, 0, 0)
+_NO_CALL = Agreed((), (), Layout(torch.uint8, 0, 0, 0))
 
 
 def _in_eights(bytes):
@@ -167,24 +204,57 @@ def _in_eights(bytes):
 # ---- What a group remembers ----
 
 
-@dataclass
 class _History:
-    """The layouts of a group's calls: the same on every rank, since all of them saw the same headers."""
+    """The calls of a group: the same on every rank, since each call counts as the one on which they agreed, or else as
+    the expected one."""
 
-    last: Layout = _NO_CALL
-    after: dict[Layout, Layout] = field(default_factory=dict)
+    def __init__(self):
+        self._calls = [_NO_CALL]
+        self._place = 0  # of the expected one
+        self._unread = deque()  # headers on their way to the host
 
-    def expected(self) -> Layout:
-        return self.after.get(self.last, self.last)
+    def expected(self) -> Agreed:
+        """What followed the last time that the latest calls were made."""
+        return self._calls[self._place]
 
-    def add(self, layout: Layout) -> None:
-        if len(self.after) == _REMEMBERED:
-            self.after.clear()
-        self.after[self.last] = layout
-        self.last = layout
+    def add(self, agreed: Agreed) -> None:
+        is_expected = agreed == self.expected()
+        self._calls.append(agreed)
+        self._place = self._place + 1 if is_expected else self._behind_the_same()
+        if len(self._calls) == _REMEMBERED:
+            del self._calls[: _REMEMBERED // 2]
+            self._place = max(self._place - _REMEMBERED // 2, 0)
+
+    def _behind_the_same(self):
+        """The place behind the longest stretch of calls that ends as all of them end; of the last one if it is new."""
+        calls, last = self._calls, len(self._calls) - 1
+        longest, found = 0, last
+        for place in range(last, 0, -1):
+            length = 0
+            while length < place and calls[place - 1 - length] == calls[last - length]:
+                length += 1
+            if length > longest:
+                longest, found = length, place
+        return found
+
+    def read_later(self, headers: torch.Tensor) -> None:
+        self._unread.append(copied_to_host(headers))
+
+    def read(self) -> None:
+        """Compares the headers that have arrived."""
+        while self._unread and self._unread[0][1]():
+            headers, _ = self._unread.popleft()
+            try:
+                Agreed.by(headers.tolist())
+            except (RuntimeError, ValueError) as error:
+                raise type(error)(f"in this call or an earlier one: {error}") from None
 
 
 _histories: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def _history_of(group) -> _History:
+    return _histories.setdefault(group, _History())
 
 
 # ---- The gather ----
@@ -200,45 +270,69 @@ class Candidates:
     indices: torch.Tensor | None  #: in the shard of the rank, of the same shape; None where nobody needs them
 
 
-def gather(call: Call, values: torch.Tensor, indices: torch.Tensor, group, sizes: Sequence[int] | None) -> Candidates:
-    """The candidates of all ranks. `values` and `indices` are this one's: (rows, the lower of k and its size)."""
-    if sizes is not None:
-        layout = Layout.of(call, sizes, header=False)
-        buffers = _gathered(_filled(layout, None, values, indices), group)
-    else:
-        history = _histories.setdefault(group, _History())
-        layout, wanted = None, history.expected()
-        while layout != wanted:
-            layout = wanted
-            header = _header(call, values.device)
-            buffers = _gathered(_filled(layout, header, values, indices, layout.fits(call)), group)
-            sizes = agreed_sizes(buffers.narrow(1, 0, _HEADER).view(torch.int64).tolist())
-            wanted = Layout.of(call, sizes, header=True)
-        history.add(layout)
-    counts = [min(call.k, size) for size in sizes]
-    return Candidates(
-        list(sizes), counts, layout.values(buffers), layout.indices(buffers) if layout.index_bytes else None
-    )
+def gather(
+    call: Call, size: int, values: torch.Tensor, indices: torch.Tensor, group, sizes: Sequence[int] | None
+) -> Candidates:
+    """The candidates of all ranks. `values` and `indices` are this one's: (rows, the lower of k and its size). The
+    sizes of all shards may be given."""
+    history, words = _history_of(group), call.words()
+    header = _header((*words, size, _mark(sizes)), values.device)
+    own = None if sizes is None else (words, tuple(sizes))
+    # In the capture of a CUDA graph nothing may wait, and the host does not see when it runs.
+    is_captured = values.is_cuda and torch.cuda.is_current_stream_capturing()
+    agreed = history.expected()
+    try:
+        layout = None
+        while layout != agreed.layout:
+            layout = agreed.layout
+            buffers = _gathered(_filled(layout, header, values, indices, layout.fits(call, size)), group)
+            headers = buffers.narrow(1, 0, HEADER).view(torch.int64)
+            if agreed[:2] == own and must_wait_for(headers):
+                if not is_captured:
+                    history.read_later(headers)
+            else:
+                agreed = Agreed.by(headers.tolist())
+    finally:
+        history.add(agreed)
+    if not is_captured:
+        history.read()
+    counts = [min(call.k, size) for size in agreed.sizes]
+    indices = layout.indices(buffers) if layout.index_bytes else None
+    return Candidates(list(agreed.sizes), counts, layout.values(buffers), indices)
 
 
 def refuse(device: torch.device, group) -> None:
     """Takes the place of gather() on a rank that was called with wrong arguments, so that no other one waits for it."""
-    layout = _histories.setdefault(group, _History()).expected()
-    _gathered(torch.zeros(layout.bytes, dtype=torch.uint8, device=device), group)
+    history = _history_of(group)
+    agreed = history.expected()
+    _gathered(torch.zeros(agreed.layout.bytes, dtype=torch.uint8, device=device), group)
+    history.add(agreed)
+
+
+def must_wait_for(tensor: torch.Tensor) -> bool:
+    """Whether to read it is to wait for a GPU."""
+    return tensor.is_cuda
+
+
+def copied_to_host(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], bool]]:
+    """A copy of a tensor of a GPU that the host has not waited for, and whether it has arrived."""
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(tensor.device))
+    return copy, event.query
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _header(call, device):
+def _header(words, device):
     """The bytes of the header: made once, since a copy to a GPU takes longer than the rest of it."""
-    return torch.tensor([call.words()], device=device).view(torch.uint8)
+    return torch.tensor([words], device=device).view(torch.uint8)
 
 
-def _filled(layout, header, values, indices, fits=True):
+def _filled(layout, header, values, indices, fits):
     # What is not written here is not read either: the gaps between parts, and the places of candidates that a rank
-    # lacks; of a layout that does not fit, all but the header.
-    buffer = torch.empty(1, layout.bytes, dtype=torch.uint8, device=values.device)
-    if header is not None:
-        buffer.narrow(1, 0, _HEADER).copy_(header)
+    # lacks. Where there are no candidates a rank may come to read the header later than them: it finds zeros.
+    buffer = (header.new_empty if fits else header.new_zeros)(1, layout.bytes)
+    buffer.narrow(1, 0, HEADER).copy_(header)
     if fits:
         count = values.shape[1]
         layout.values(buffer).narrow(2, 0, count).copy_(values)

@@ -49,12 +49,16 @@ def topk(
         largest: True for the largest elements, False for the smallest.
         sorted: True for results in order, best first; False for results in ascending index.
         group: the ranks that have the shards. None: all.
-        sizes: the size of every rank's shard, if that is known. Then nothing but candidates is sent, and nothing waits
-            for a GPU. The ranks are not compared: it is up to the caller that all of them call with the same arguments.
+        sizes: the size of every rank's shard, if that is known. Then nothing waits for a GPU, as long as the calls of
+            the group come in an order that it has seen before.
 
-    Without `sizes` every rank checks what the others were called with. Where that does not fit together, all of them
-    raise an error that names the argument. A call unlike the one that the ranks expect after the last takes a second
-    all-gather: the first time that it is made, and where sizes change from call to call.
+    Every rank checks what the others were called with. Where that does not fit together, all of them raise an error
+    that names the argument. With `sizes` on a GPU a rank whose call was expected may raise it in a later call, once
+    the arguments of the others have arrived on the host; until then its results are of no use. At least one rank
+    raises the error at once.
+
+    A call unlike the one that the ranks expect after the last ones takes a second all-gather, and waits: the first time
+    that it is made, in another order than before, and where sizes change from call to call.
 
     The gradient of values goes to the elements that were selected, each rank's to its own. As every rank has the
     result, every rank is expected to have the whole gradient of it, as of a replicated tensor in tensor parallelism:
@@ -129,7 +133,7 @@ def _checked(function, input, k, dim, largest, sorted, group, sizes):
                 raise TypeError(f"{argument} is {value!r}; accepted: True or False")
         return k, dim, _checked_sizes(sizes, input.shape[dim], name), name
     except Exception:
-        if sizes is None and not is_compiling():
+        if not is_compiling():
             refuse(input.device if isinstance(input, Tensor) else torch.device("cpu"), group_of_name(name))
         raise
 
@@ -297,12 +301,11 @@ def _gathered(function, input, k, dim, largest, sorted, sizes, group) -> tuple[T
     try:
         best = OPS.topk.default(input, min(k, size), dim, largest, False)  # in ascending index
     except Exception:  # no memory, say
-        if sizes is None:
-            refuse(input.device, ranks)
+        refuse(input.device, ranks)
         raise
     values, indices = (_as_rows(each, dim) for each in best)
-    call = Call(function, input.dtype, shape, dim, k, largest, sorted, size)
-    return values, indices, gather(call, values, indices, ranks, sizes)
+    call = Call(function, input.dtype, shape, dim, k, largest, sorted)
+    return values, indices, gather(call, size, values, indices, ranks, sizes)
 
 
 def _best(candidates, k, largest, sorted):
