@@ -1,6 +1,9 @@
-// Number of passes of the CPU searches on similar rows, where a row learns from the previous one.
+// Number of passes of the CPU searches on similar rows, where a row learns from the previous one; and beside rows that
+// are not finite.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "conformance.hpp"
@@ -11,10 +14,12 @@ namespace {
 
 class Passes : public DTypeTest {
  protected:
-  /// The passes of each row of a matrix, with the default plan.
-  static std::vector<std::int32_t> of(const Matrix& matrix, std::int64_t k) {
+  /// The passes of each row of a matrix, with the default plan; with max_iter, of the paper's search.
+  static std::vector<std::int32_t> of(const Matrix& matrix, std::int64_t k, std::int32_t max_iter = 0) {
     rtopk::Problem problem = problem_for(matrix, k);
     problem.passes = true;
+    problem.max_iter = max_iter;
+    if (max_iter > 0) problem.search = rtopk::Search::bisection;
     rtopk::Plan plan;
     EXPECT_TRUE(rtopk::make_plan(problem, rtopk::Traits{}, plan).ok());
     std::vector<std::byte> values(static_cast<std::size_t>(matrix.rows * k) * 8);
@@ -70,6 +75,27 @@ TEST_P(Passes, AreFewJustAboveATie) {
   const auto passes = of(rectified(640, 4096, 0.02), 64);
   const double mean = std::accumulate(passes.begin(), passes.end(), 0.0) / static_cast<double>(passes.size());
   EXPECT_LE(mean, 9.0);
+}
+
+// Where all passes are allowed, a search ends by itself; one of NaN or of both infinities would make them all, for hours.
+TEST_P(Passes, DoNotWaitForARowThatIsNotFinite) {
+  Random random = random_for(41);
+  const std::int64_t rows = 100;
+  const std::int64_t cols = 16;
+  std::vector<double> elements(static_cast<std::size_t>(rows * cols));
+  for (double& element : elements) element = 1000 * random.normal();
+  if (GetParam() != rtopk::DType::i32) {
+    elements[static_cast<std::size_t>(7 * cols + 3)] = std::numeric_limits<double>::quiet_NaN();
+    elements[static_cast<std::size_t>(40 * cols)] = std::numeric_limits<double>::infinity();
+    elements[static_cast<std::size_t>(40 * cols + 1)] = -std::numeric_limits<double>::infinity();
+  }
+  Matrix matrix = make_row(GetParam(), elements);
+  matrix.rows = rows;
+  matrix.cols = cols;
+  const auto start = std::chrono::steady_clock::now();
+  const auto passes = of(matrix, 4, std::numeric_limits<std::int32_t>::max());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LE(*std::max_element(passes.begin(), passes.end()), 1100);  // a double has no more bits to halve
 }
 
 INSTANTIATE_TEST_SUITE_P(Learning, Passes, testing::ValuesIn(kDTypes), dtype_name);
