@@ -14,7 +14,7 @@ namespace {
 
 class Passes : public DTypeTest {
  protected:
-  /// The passes of each row of a matrix, with the default plan; with max_iter, of the paper's search.
+  /// The passes of each row of a matrix, with the default plan; with max_iter, those of the paper's search.
   static std::vector<std::int32_t> of(const Matrix& matrix, std::int64_t k, std::int32_t max_iter = 0) {
     rtopk::Problem problem = problem_for(matrix, k);
     problem.passes = true;
@@ -77,25 +77,34 @@ TEST_P(Passes, AreFewJustAboveATie) {
   EXPECT_LE(mean, 9.0);
 }
 
-// Where all passes are allowed, a search ends by itself; one of NaN or of both infinities would make them all, for hours.
-TEST_P(Passes, DoNotWaitForARowThatIsNotFinite) {
+// The search of a row with a NaN or with both infinities would make all passes. Without it a group of rows ends after some
+// dozens: 10000 of them take more than a hundred times as long.
+TEST_P(Passes, OfARowThatIsNotFiniteHoldUpNoOther) {
+  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
+  if (GetParam() == rtopk::DType::i32) GTEST_SKIP() << "integers are finite";
+  const std::size_t rows = 320;
+  const std::size_t cols = 64;
   Random random = random_for(41);
-  const std::int64_t rows = 100;
-  const std::int64_t cols = 16;
-  std::vector<double> elements(static_cast<std::size_t>(rows * cols));
-  for (double& element : elements) element = 1000 * random.normal();
-  if (GetParam() != rtopk::DType::i32) {
-    elements[static_cast<std::size_t>(7 * cols + 3)] = std::numeric_limits<double>::quiet_NaN();
-    elements[static_cast<std::size_t>(40 * cols)] = std::numeric_limits<double>::infinity();
-    elements[static_cast<std::size_t>(40 * cols + 1)] = -std::numeric_limits<double>::infinity();
+  std::vector<double> elements(rows * cols);
+  for (double& element : elements) element = random.normal();
+  const auto seconds = [&] {
+    Matrix matrix = make_row(GetParam(), elements);
+    matrix.rows = rows;
+    matrix.cols = cols;
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 8; ++i) {  // the machine may be busy
+      const auto start = std::chrono::steady_clock::now();
+      of(matrix, 8, 10000);
+      least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return least;
+  };
+  const double finite = seconds();
+  for (std::size_t row = 0; row < rows; row += 32) {
+    elements[row * cols] = std::numeric_limits<double>::infinity();
+    elements[row * cols + 1] = row % 64 == 0 ? -elements[row * cols] : std::numeric_limits<double>::quiet_NaN();
   }
-  Matrix matrix = make_row(GetParam(), elements);
-  matrix.rows = rows;
-  matrix.cols = cols;
-  const auto start = std::chrono::steady_clock::now();
-  const auto passes = of(matrix, 4, std::numeric_limits<std::int32_t>::max());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-  EXPECT_LE(*std::max_element(passes.begin(), passes.end()), 1100);  // a double has no more bits to halve
+  EXPECT_LT(seconds(), 10 * finite);
 }
 
 INSTANTIATE_TEST_SUITE_P(Learning, Passes, testing::ValuesIn(kDTypes), dtype_name);
