@@ -77,8 +77,8 @@ TEST_P(Passes, AreFewJustAboveATie) {
   EXPECT_LE(mean, 9.0);
 }
 
-// The search of a row with a NaN or with both infinities would make all passes. Without it a group of rows ends after some
-// dozens: 10000 of them take more than a hundred times as long.
+// The search of a row with a NaN or with both infinities would make all passes. A group of rows without one ends after
+// some dozens, so 10000 take dozens of times as long.
 TEST_P(Passes, OfARowThatIsNotFiniteHoldUpNoOther) {
   if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
   if (GetParam() == rtopk::DType::i32) GTEST_SKIP() << "integers are finite";
