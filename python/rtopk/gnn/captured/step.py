@@ -47,7 +47,7 @@ class CapturedBatchStep:
     reads in Python. Make another CapturedBatchStep then.
 
     Hooks of parameters (register_hook, register_post_accumulate_grad_hook) are captured with the step: a replay repeats
-    what their kernels did. Hooks of the nodes that add up gradients (AccumulateGrad) never run, in no step.
+    what their kernels did. Hooks of the nodes that add up gradients (AccumulateGrad) do not run in any step.
 
     On a CPU and under autocast every step is computed eagerly. So it is when the memory of a GPU does not suffice for
     captures, and with new sizes after `max_captures`: :meth:`why_not_captured` tells these two. A loss or transform
