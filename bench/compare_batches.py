@@ -47,7 +47,7 @@ from torch_geometric import __version__ as geometric_version
 from batch_networks import K_SHARE, GivenMaxK, networks_of
 from called_operators import operators
 from checkout import cpu_model, origin
-from rtopk.gnn import CapturedBatchStep, Graph, NeighborSampler, SparseFeatures, load
+from rtopk.gnn import CapturedBatchStep, Graph, NeighborSampler, load
 from rtopk.gnn.captured.sizes import BatchSizes
 from rtopk.gnn.layers import MODELS
 from rtopk.gnn.rows import CompactRows
@@ -116,6 +116,7 @@ def check_captured(networks, step, batch):
         expected = loss_and_gradients(networks["calls"]["rtopk"], parameters, batch)
         found = [step(batch), *(parameter.grad for parameter in parameters)]
         distances.append(greatest_distance(found, expected))
+    step.check_replayed()
     if not max(distances) < MOST_DISTANT:
         sys.exit(f"{CAPTURED}: results differ from those of rtopk by {max(distances):.2g}")
     return max(distances)
@@ -199,11 +200,22 @@ def optimizer_of(networks, device):
     return torch.optim.Adam(networks["ours"].parameters(), lr=1e-4, fused=device.type == "cuda")
 
 
-def captured_step_of(networks, lr):
+class CapturedStep:
     """A step with captured graphs, a function of a mini-batch."""
-    parameters = networks["ours"].parameters()
-    step = CapturedBatchStep(networks["ours"], torch.optim.Adam(parameters, lr=lr, fused=True, capturable=True))
-    return lambda batch: step(batch.x, batch.y, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
+
+    def __init__(self, networks, lr):
+        parameters = networks["ours"].parameters()
+        optimizer = torch.optim.Adam(parameters, lr=lr, fused=True, capturable=True)
+        self.step = CapturedBatchStep(networks["ours"], optimizer)
+
+    def __call__(self, batch):
+        return self.step(batch.x, batch.y, batch.edge_index, batch.nodes_per_hop, batch.edges_per_hop)
+
+    def check_replayed(self):
+        """Ends the benchmark unless every step that can be replayed was: then its figures are those of replays."""
+        why_not = self.step.why_not_captured()
+        if self.step.replays == 0 or why_not is not None:
+            sys.exit(f"{CAPTURED}: {self.step.replays} steps were replayed" + (f": {why_not}" if why_not else ""))
 
 
 def time_steps(networks, batches, repeats, device, captured_step=None):
@@ -221,6 +233,8 @@ def time_steps(networks, batches, repeats, device, captured_step=None):
                 taken, _ = seconds(lambda step=step, batch=batch: step(batch), device)
                 if turn >= warm_up:
                     times[name].append(taken * 1e3)
+    if captured_step is not None:
+        captured_step.check_replayed()
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
@@ -324,7 +338,7 @@ def measure_steps(arguments, device, facts):
         networks = networks_of(model, dataset, arguments.hidden, len(arguments.sample), 0.0, device)
         distances = check(networks, batches[0])
         chosen = check_selections(networks, batches[0])
-        captured_step = captured_step_of(networks, 1e-4) if device.type == "cuda" else None
+        captured_step = CapturedStep(networks, 1e-4) if device.type == "cuda" else None
         if captured_step is not None:
             distances[CAPTURED] = check_captured(networks, captured_step, batches[0])
         times = time_steps(networks, batches, arguments.repeats, device, captured_step)
@@ -360,17 +374,15 @@ def count_sizes(dataset, arguments, device):
     """For each seed, how many mini-batches have each of the sizes that CapturedBatchStep rounds to."""
     counts = []
     for seed in range(arguments.seeds):
-        sizes = Counter(rounded_sizes(batch) for batch in mini_batches(dataset, arguments, seed, device))
+        sizes = Counter(
+            BatchSizes.of_batch(batch.x, batch.nodes_per_hop, batch.edges_per_hop).rounded()
+            for batch in mini_batches(dataset, arguments, seed, device)
+        )
         counts.append(sorted(sizes.values(), reverse=True))
-        # The first one of each size is computed step by step.
+        # The first one of each size is computed eagerly.
         print(f"seed {seed}: {sum(counts[-1])} mini-batches of {len(counts[-1])} sizes, {sum(counts[-1]) - len(sizes)}"
               f" captured: {counts[-1]}", flush=True)  # fmt: skip
     return counts
-
-
-def rounded_sizes(batch):
-    entries = batch.x.matrices[0].values().numel() if isinstance(batch.x, SparseFeatures) else 0
-    return BatchSizes.of_hops(batch.nodes_per_hop, batch.edges_per_hop, entries).rounded()
 
 
 def trained(model, name, dataset, arguments, seed, device):
@@ -378,7 +390,7 @@ def trained(model, name, dataset, arguments, seed, device):
     torch.manual_seed(seed)
     networks = networks_of(model, dataset, arguments.real_hidden, len(arguments.sample), 0.5, device)
     if name == CAPTURED:
-        step = captured_step_of(networks, 3e-3)
+        step = CapturedStep(networks, 3e-3)
     else:
         optimizer = torch.optim.Adam(networks["ours"].parameters(), lr=3e-3, fused=device.type == "cuda")
         step = lambda batch: step_of(networks["calls"][name], optimizer, batch)()  # noqa: E731
@@ -388,6 +400,8 @@ def trained(model, name, dataset, arguments, seed, device):
         seconds(lambda batch=batch: step(batch), device)[0] * 1e3
         for batch in mini_batches(dataset, arguments, seed, device)
     ]
+    if name == CAPTURED:
+        step.check_replayed()
     with torch.no_grad():  # one way of scoring for all: the parameters are the same
         result = networks["ours"].eval()(dataset.features, dataset.graph)
     return float(score(result[dataset.test], dataset.labels[dataset.test])), statistics.median(times)

@@ -58,7 +58,8 @@ class LimitedWire:
             _run(f"ip -n {name} address add {_address(rank)}/24 dev {CARD}")
             _run(f"ip -n {name} link set {CARD} up")
             _run(f"ip -n {self._switch} link set port{rank} master switch up")
-            # A small bucket, since what fits into it is sent at once. tbf cuts larger packets. TCP can fill the queue.
+            # A bucket of 16 KiB: whatever fits is sent at once. tbf splits larger packets; the queue is long enough for
+            # TCP to fill.
             limit = f"rate {self.megabits}mbit burst 16kb latency 100ms"
             _run(f"tc -n {name} qdisc add dev {CARD} root tbf {limit}")
 

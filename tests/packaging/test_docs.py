@@ -188,6 +188,27 @@ def test_early_stops_on_a_cpu_are_the_measured_ones():
     assert stated == measured
 
 
+def test_sentences_about_early_stops_on_a_cpu_are_the_measured_ones():
+    grid, drawn = (json.loads((ROOT / f"bench/results/early-cpu{name}.json").read_text()) for name in ("", "-random"))
+    exact, passes, of_drawn = grid["summary"]["exact"], grid["summary"]["passes"], drawn["summary"]["exact"]
+    section = (ROOT / "docs/results.md").read_text().split("### Stopped early", 1)[1].split("\n## ", 1)[0]
+    assert of_drawn["cells"] == len(drawn["cells"]) - 1
+    (slowest,) = [cell["problem"] for cell in drawn["cells"] if ratio_to_exact(cell) == of_drawn["worst"]]
+    for text in (
+        f"{exact['geometric_mean']:.2f} in the geometric mean, {exact['worst']:.2f} at worst; times the paper's passes"
+        f" {passes['geometric_mean']:.2f} and {passes['worst']:.2f} (target {passes['target']:.1f})",
+        f"{len(drawn['cells'])} random problems with `max_iter` 1 to 12, of which one is too short to time",
+        f"{of_drawn['geometric_mean']:.2f} times the exact time in the mean, {of_drawn['worst']:.2f} at worst, rows of"
+        f" {slowest.split()[0].split('x')[1]} columns of which most hold an infinity",
+        f"target {exact['target']} each)",
+    ):
+        assert text in " ".join(section.split()), text
+
+
+def ratio_to_exact(cell):
+    return round(cell["times"]["early"] / cell["times"]["exact"], 3)
+
+
 def test_few_long_rows_are_the_measured_ones():
     cells = json.loads((ROOT / "bench/results/indexer-h200.json").read_text())["cells"]
     ratios = {

@@ -1,6 +1,6 @@
 """A rank that runs `python -m rtopk.gnn`: python gnn_parts_command.py CHANGE ARGUMENTS..., where CHANGE is for rank 1
-alone: "die:N" to be killed in epoch N, "fail:N" to run out of memory there while rows travel, or "none". It reports
-gloo's threads that are left when the command has ended."""
+alone: "die:N" to be killed in epoch N, "fail:N" to run out of memory there while rows travel, or "none"; "fail:N:S" if
+the others take part S seconds later. It reports gloo's threads that are left when the command has ended."""
 
 import os
 import signal
@@ -21,21 +21,21 @@ THREADS = Path("/proc/self/task")  # of Linux
 def main():
     change, *arguments = sys.argv[1:]
     torch.set_num_threads(1)
-    name, _, epoch = change.partition(":")
+    name, *numbers = change.split(":")
     if name != "none":
-        PartTrainer.eager_step = changed_step(name, int(epoch))
+        PartTrainer.eager_step = changed_step(name, *map(int, numbers))
     status = cli.main(arguments)
     report({"threads": threads_left()})
     return status
 
 
-def changed_step(name, epoch):
+def changed_step(name, epoch, seconds=0.5):
     step = PartTrainer.eager_step
 
     def eager_step(trainer):
         if trainer.epoch + 1 == epoch:
             if os.environ["RANK"] != "1":
-                time.sleep(0.5)  # rank 1 ends before the others send
+                time.sleep(seconds)  # rank 1 ends before the others send
             elif name == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             else:

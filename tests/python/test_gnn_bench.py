@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -49,6 +50,19 @@ def test_compare_batches(results_of):
         assert [list(entry) for entry in cell["seeds"]] == [["seed", theirs, "rtopk"]] * 2
         differences = [entry["rtopk"]["test"] - entry[theirs]["test"] for entry in cell["seeds"]]
         assert cell["mean_difference"] == pytest.approx(sum(differences) / 2)
+
+
+@pytest.mark.parametrize(
+    "replays, why_not, text",
+    [(0, None, "0 steps were replayed$"), (9, "there is no memory", "9 steps were replayed: there is no memory")],
+)
+def test_captured_figures_are_those_of_replays(replays, why_not, text):
+    step = object.__new__(compare_batches.CapturedStep)
+    step.step = SimpleNamespace(replays=9, why_not_captured=lambda: None)
+    step.check_replayed()
+    step.step = SimpleNamespace(replays=replays, why_not_captured=lambda: why_not)
+    with pytest.raises(SystemExit, match=text):
+        step.check_replayed()
 
 
 class Clusters:

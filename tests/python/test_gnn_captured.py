@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 pytest.importorskip("numpy", reason="numpy is not installed")
 
 from captured_batches import SEEDS, Data, close, network_of, of_step, plain, sgd  # noqa: E402
-from rtopk.gnn import CapturedBatchStep, Graph  # noqa: E402
+from rtopk.gnn import CapturedBatchStep, Graph, SparseFeatures  # noqa: E402
 from rtopk.gnn.capture import backward  # noqa: E402
 from rtopk.gnn.captured.inputs import BatchInputs  # noqa: E402
 from rtopk.gnn.captured.sizes import BatchSizes, rounded_up  # noqa: E402
@@ -68,7 +68,7 @@ def test_nothing_of_an_earlier_mini_batch_stays(model, sparse):
     """The same memory, filled again and again, as for replays: the same bits as with new memory."""
     data, network = Data(sparse=sparse), network_of(model)
     batches = [data.batch(seeds) for seeds in (200, 37, 150, 1, 180)]
-    true = [BatchSizes.of_hops(*batch[3:], batch[0].matrices[0].values().numel() if sparse else 0) for batch in batches]
+    true = [BatchSizes.of_batch(batch[0], *batch[3:]) for batch in batches]
     sizes = BatchSizes(*(tuple(map(max, zip(*of, strict=True))) for of in list(zip(*true, strict=True))[:2]), 0)
     sizes = sizes._replace(entries=max(one.entries for one in true)).rounded()
 
@@ -85,6 +85,10 @@ def test_nothing_of_an_earlier_mini_batch_stays(model, sparse):
         for mine, other in zip(found, computed(BatchInputs(*batch[:2], sizes), batch, own), strict=True):
             assert torch.equal(mine, other)
         close(found, plain(network, batch))
+        for matrix in kept.x().matrices if sparse else ():
+            starts, columns = matrix.crow_indices(), matrix.col_indices()
+            assert starts[0] == 0 and (starts.diff() >= 0).all() and starts[-1] == len(columns)
+            assert columns.min() >= 0 and columns.max() < matrix.shape[1]
 
 
 def test_a_nan_does_not_stay(device):
@@ -98,6 +102,12 @@ def test_a_nan_does_not_stay(device):
     network.load_state_dict(before)
     batch = data.batch(190)
     expected = plain(network, batch)
+    true = [BatchSizes.of_hops(*one[3:], 0) for one in (bad, batch)]
+    inputs = BatchInputs(*bad[:2], true[0].rounded())  # what a replay reads: filled twice
+    for one, own in zip((bad, batch), true, strict=True):
+        inputs.fill(*one[:3], own)
+    loss = inputs.mean_loss(F.cross_entropy, network(inputs.x(), inputs.graphs()[0]))
+    close([loss.detach(), *torch.autograd.grad(loss, list(network.parameters()))], expected)
     close(of_step(step, batch), expected)
 
 
@@ -141,6 +151,38 @@ def test_a_nan_label_does_not_stay(device):
     close([loss.detach(), *torch.autograd.grad(loss, list(network.parameters()))], expected)
 
 
+def test_nothing_behind_the_seeds_reaches_a_gradient(device):
+    """Neither the label of an earlier mini-batch nor the result of a row too many. Also not that of a parameter that
+    the loss has itself."""
+    data = Data(device, several=True)
+    large, small = data.batch(60), data.batch(50)
+    large[1][-1] = torch.nan
+    true = [BatchSizes.of_hops(*batch[3:], 0) for batch in (large, small)]
+    inputs = BatchInputs(*large[:2], true[0].rounded())
+    for batch, own in zip((large, small), true, strict=True):
+        inputs.fill(*batch[:3], own)
+    result = torch.randn(64, small[1].shape[1], device=device)
+    result[50:] = torch.inf
+    result.requires_grad_()
+    scale = torch.nn.Parameter(torch.tensor(2.0, device=device))
+
+    def loss(result, y, reduction="mean"):
+        return F.mse_loss(scale * result, y, reduction=reduction)
+
+    found = torch.autograd.grad(inputs.mean_loss(loss, result), [result, scale])
+    close(found, torch.autograd.grad(loss(result[:50], small[1]), [result, scale]))
+
+
+def test_labels_that_require_a_gradient_leave_no_graph():
+    """In memory that stays, each step's would hold that of the one before."""
+    data = Data(several=True)
+    x, y, edge_index, *hops = data.batch(50)
+    true = BatchSizes.of_hops(*hops, 0)
+    inputs = BatchInputs(x, y, true.rounded())
+    inputs.fill(x.clone().requires_grad_(), y.clone().requires_grad_(), edge_index, true)
+    assert not inputs.x().requires_grad and not inputs._y.requires_grad
+
+
 def test_a_loss_without_a_derivative_at_zero(device):
     """Nothing is asked of labels that are filled up."""
     data, network = Data(device, several=True), network_of("sage", device)
@@ -175,7 +217,7 @@ def test_nothing_reads_the_memory_of_the_device(model, sparse):
     """What a captured step does after its inputs are filled, and how they are filled. A GPU cannot be read then."""
     data, network = Data(sparse=sparse), network_of(model, dropout=0.5)
     batch, read = data.batch(100), []
-    true = BatchSizes.of_hops(*batch[3:], batch[0].matrices[0].values().numel() if sparse else 0)
+    true = BatchSizes.of_batch(batch[0], *batch[3:])
     inputs, step = BatchInputs(*batch[:2], true.rounded()), CapturedBatchStep(network, sgd(network))
 
     def watch(frame, event, called):
@@ -295,6 +337,12 @@ def test_parameters_that_are_not_trained(device):
 # ---- Errors ----
 
 
+def with_first_target(edge_index, target):
+    changed = edge_index.clone()
+    changed[1, 0] = target
+    return changed
+
+
 def changed(batch, **changes):
     names = ("x", "y", "edge_index", "num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
     return dict(zip(names, batch, strict=True)) | changes
@@ -307,6 +355,7 @@ def changed(batch, **changes):
         (lambda b: {"x": b[0].double()}, TypeError, "x is torch.float64; accepted: float32, float16 and bfloat16"),
         (lambda b: {"x": [1]}, TypeError, "x is list; accepted: a tensor, or SparseFeatures"),
         (lambda b: {"x": b[0].clone().requires_grad_()}, ValueError, r"x requires a gradient; accepted: x.detach\(\)"),
+        (lambda b: {"y": b[1].float().requires_grad_()}, ValueError, r"y requires a gradient; accepted: y.detach\(\)"),
         (lambda b: {"y": b[1][:-1]}, ValueError, r"y has shape \[49\]; accepted: 50 rows, one for each seed"),
         (lambda b: {"y": 7}, ValueError, "y is int; accepted: 50 rows, one for each seed"),
         (lambda b: {"y": b[1].to("meta")}, ValueError, "y is on meta; accepted: cpu, as the parameters"),
@@ -315,6 +364,7 @@ def changed(batch, **changes):
         (lambda b: {"edge_index": b[2] - 1}, ValueError, "edge_index is wrong; accepted"),
         (lambda b: {"edge_index": b[2] + torch.tensor([[9999], [0]])}, ValueError, "edge_index is wrong; accepted"),
         (lambda b: {"edge_index": b[2] + torch.tensor([[0], [1]])}, ValueError, "edge_index is wrong; accepted"),
+        (lambda b: {"edge_index": with_first_target(b[2], -1)}, ValueError, "edge_index is wrong; accepted"),
         (
             lambda b: {"edge_index": b[2][:, 1:]},
             ValueError,
@@ -331,6 +381,9 @@ def changed(batch, **changes):
             "num_sampled_nodes_per_hop has 3 numbers and num_sampled_edges_per_hop 3; accepted: one more",
         ),
         (lambda b: {"num_sampled_nodes_per_hop": None}, ValueError, "num_sampled_nodes_per_hop is None; accepted: for"),
+        (lambda b: {"num_sampled_nodes_per_hop": 5}, ValueError, "num_sampled_nodes_per_hop is 5; accepted: for each"),
+        (lambda b: {"num_sampled_edges_per_hop": "abc"}, ValueError, "num_sampled_edges_per_hop is 'abc'; accepted"),
+        (lambda b: {"num_sampled_nodes_per_hop": [50.7, *b[3][1:]]}, ValueError, "is .50.7, .*; accepted: .* integer"),
         (lambda b: {"num_sampled_edges_per_hop": [-1, 1, 1]}, ValueError, "per_hop is .-1, 1, 1.; accepted: for each"),
         (lambda b: {"num_sampled_nodes_per_hop": [0, 1, 1, 1]}, ValueError, "begins with 0; accepted: 1 or more seeds"),
     ],
@@ -343,6 +396,60 @@ def test_what_is_no_mini_batch_is_refused(change, kind, text):
         step(**changed(batch, **change(batch)))
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def test_sparse_features_that_require_a_gradient_are_refused():
+    (x, *batch), network = Data(sparse=True).batch(50), network_of("sage")
+    matrix = x.matrices[0]
+    values = matrix.values().clone().requires_grad_()
+    x = SparseFeatures(matrix.crow_indices(), matrix.col_indices(), values, matrix.shape[1])
+    with pytest.raises(
+        ValueError, match=r"x requires a gradient; accepted: SparseFeatures of values.detach\(\), since"
+    ):
+        CapturedBatchStep(network, sgd(network))(x, *batch)
+
+
+@pytest.mark.parametrize("pad", [True, False], ids=["rounded", "exact"])
+def test_sources_are_at_most_a_hop_behind_their_targets(pad):
+    """A layer that is rounded up has more nodes, so a later one would make a difference."""
+    data, network = Data(), network_of("sage")
+    x, y, edge_index, nodes, edges = data.batch(50)
+    step, edge_index = CapturedBatchStep(network, sgd(network, lr=0.0), pad=pad), edge_index.clone()
+    ends = [sum(nodes[: hop + 2]) for hop in range(3)]  # of the sources of each hop
+    for hop, end in enumerate(ends):
+        for place in (sum(edges[:hop]), sum(edges[: hop + 1]) - 1):  # the first and the last edge of a hop
+            before = int(edge_index[0, place])
+            edge_index[0, place] = end - 1
+            step(x, y, edge_index, nodes, edges)
+            edge_index[0, place] = end
+            with pytest.raises(ValueError, match="edge_index is wrong; .* nodes up to the hop after the target's, and"):
+                step(x, y, edge_index, nodes, edges)
+            edge_index[0, place] = before
+
+
+def test_arguments_that_are_none_are_named():
+    network = network_of("sage")
+    for options, kind, text in (
+        ({"optimizer": None}, TypeError, "optimizer is NoneType; accepted: a torch.optim.Optimizer"),
+        ({"loss": 3}, TypeError, "loss is int; accepted: a function of results, labels and reduction='none'"),
+        ({"max_captures": "a"}, ValueError, "max_captures is 'a'; accepted: 0 or more"),
+        ({"transform": 3}, TypeError, "transform is int; accepted: a function of a Graph, or None"),
+    ):
+        with pytest.raises(kind, match=text):
+            CapturedBatchStep(network, **{"optimizer": sgd(network)} | options)
+
+
+def test_a_loss_has_to_take_reduction():
+    batch, network = Data().batch(50), network_of("sage")
+    step = CapturedBatchStep(network, sgd(network), torch.nn.CrossEntropyLoss())
+    text = (
+        r"loss does not take reduction \(CrossEntropyLoss.*\); accepted: a function of results, labels and reduction="
+    )
+    with pytest.raises(TypeError, match=text):
+        step(*batch)
+    step.loss = lambda result, y, reduction: F.cross_entropy(result, y, 3)  # another TypeError is left as it is
+    with pytest.raises(TypeError, match="weight"):
+        step(*batch)
 
 
 def test_what_cannot_be_captured_is_refused():

@@ -347,7 +347,7 @@ def test_optimizers_that_cannot_be_captured_are_refused():
         CapturedBatchStep(network, optimizer, max_captures=0)(*data.batch(50))
 
 
-def test_autocast_is_computed_step_by_step():
+def test_autocast_is_computed_eagerly():
     data, network = Data("cuda"), network_of("sage", "cuda")
     step = CapturedBatchStep(network, sgd(network))
     with torch.autocast("cuda", torch.bfloat16):

@@ -112,6 +112,16 @@ def test_a_rate_in_a_tensor_on_the_cpu_is_seen_by_its_value():
         assert step._settings() != before
 
 
+@pytest.mark.parametrize("name", ["loss", "transform"])
+def test_another_loss_or_transform_is_seen(name):
+    network = network_of("sage")
+    step = CapturedBatchStep(network, adam(network, capturable=False))
+    before = step._settings()
+    assert step._settings() == before
+    setattr(step, name, lambda *given, **more: None)
+    assert step._settings() != before
+
+
 # ---- Parameters of the loss ----
 
 
@@ -206,6 +216,22 @@ def test_captures_make_room_for_a_step_without():
     with pytest.raises(torch.OutOfMemoryError):
         step(*batch)
     assert len(calls) == 3
+
+
+def test_sizes_that_are_not_captured_are_told():
+    network = network_of("sage")
+    step = CapturedBatchStep(network, sgd(network), max_captures=1)
+    assert not step._is_to_be_captured("first") and step.why_not_captured() is None
+    step._seen |= {"first", "second"}
+    assert step._is_to_be_captured("first") and step.why_not_captured() is None
+    step._captured["first"] = "captured"
+    assert not step._is_to_be_captured("third") and step.why_not_captured() is None  # which may never come again
+    assert not step._is_to_be_captured("second")
+    assert step.why_not_captured() == "there are more sizes of mini-batches than max_captures, which is 1"
+    step._do_without_captures()
+    assert not step._is_to_be_captured("first") and step.why_not_captured() == "the memory of the GPU does not suffice"
+    step._forget_captured()
+    assert step.why_not_captured() is None
 
 
 class Graph:

@@ -376,8 +376,18 @@ def test_a_killed_rank_ends_the_others_and_one_process_continues(tmp_path, cora)
         ("none", [], [0, 0], ["", ""]),
         ("none", ["--graph", "no-such.npz"], [1, 1], ["error: rank 0: there is no graph 'no-such.npz'"] * 2),
         ("fail:2", [], [1, 1], ["error: another rank has ended or does not answer", "error: there is no memory."]),
+        (
+            "fail:2:6",
+            [],
+            [1, 1],
+            [
+                "error: another rank has ended or does not answer",
+                "rank 1 has failed (OutOfMemoryError: there is no memory.) and waits until other ranks take what it"
+                " sends, or for --timeout\nerror: there is no memory.",
+            ],
+        ),
     ],
-    ids=["success", "refusal", "error"],
+    ids=["success", "refusal", "error", "error that waits"],
 )
 def test_ranks_end_without_threads_of_gloo(tmp_path, change, options, statuses, texts):
     """A thread that still runs when Python ends may abort the process."""

@@ -22,6 +22,7 @@ from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
 from rtopk.gnn.parts import Ranks  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, check_recipe, recipe_for  # noqa: E402
+from rtopk.gnn.training import train  # noqa: E402
 
 CORA = Path(__file__).parent.parent / "data" / "cora.npz"
 BRIEF = {"hidden": 32, "k": 8, "layers": 2, "lr": 1e-2, "sample": "10,5", "batch": 256}
@@ -239,11 +240,29 @@ def test_from_the_command_line(tmp_path, capsys):
     assert "mini-batches of 500, sampled 4,3, 1 ranks" in printed
     assert "\n--capture: steps are not captured: the device is cpu; accepted: one rank on a GPU, and with" in printed
     result = json.loads((tmp_path / "result.json").read_text())
-    assert result["finished"] and result["ranks"] == 1
+    assert result["finished"] and [result[name] for name in ("ranks", "captured", "replays")] == [1, 0, 0]
     assert [result["recipe"][name] for name in ("sample", "batch", "capture")] == ["4,3", 500, True]
     other = [*arguments[:-5], "--batch", "400", *arguments[-3:]]
     assert cli.main([*other, "--resume", "--device", "cpu"]) == 1
     assert "another run: its batch is 500, and this run's is 400" in capsys.readouterr().err
+
+
+def test_captures_that_are_given_up_are_told_once(cora, capsys):
+    trainer = trainer_of(cora, model="gcn", capture=True, epochs=4)
+    trainer.captured_step.replays = 7
+    step = trainer.step
+
+    def without_memory(asked):
+        if trainer.epoch == 1:
+            trainer.captured_step._do_without_captures()
+        return step(asked)
+
+    trainer.step = without_memory
+    assert train(trainer, None)
+    printed = capsys.readouterr().out
+    assert printed.count("not captured") == 1
+    assert "steps are not captured as CUDA graphs from now on: the memory of the GPU does not suffice\n" in printed
+    assert trainer.result()["captured"] == 0 and trainer.result()["replays"] == 7
 
 
 def test_recipes_of_mini_batches():

@@ -18,7 +18,7 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 import rtopk  # noqa: E402
 import study  # noqa: E402
 from measure import measure  # noqa: E402
-from rtopk.gnn import MaxKGNN, cli, load  # noqa: E402
+from rtopk.gnn import MaxKGNN, capture, cli, load  # noqa: E402
 from rtopk.gnn.data import make_dataset  # noqa: E402
 from rtopk.gnn.layers import MODELS  # noqa: E402
 from rtopk.gnn.recipe import Recipe, TrainingError, recipe_for  # noqa: E402
@@ -53,6 +53,23 @@ def command(*arguments):
 def run(*arguments):
     line, environment = command(*arguments)
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300)
+
+
+# ---- Captures ----
+
+
+def test_a_capture_without_memory_is_told(cora, capsys, monkeypatch):
+    def without_memory(*_):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(capture, "CapturedStep", without_memory)
+    trainer = Trainer(cora, Recipe(hidden=16, k=4, layers=2, epochs=5), "cpu")
+    assert trainer.why_not_captured() is None
+    trainer._captures = True  # as on a GPU
+    assert train(trainer, None)
+    printed = capsys.readouterr().out
+    assert printed.count("not captured") == 1
+    assert "steps are not captured as CUDA graphs from now on: the memory of the GPU does not suffice\n" in printed
 
 
 # ---- Accuracy ----

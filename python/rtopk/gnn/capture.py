@@ -118,8 +118,8 @@ class CapturedStep:
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:
-                # CUDA's own words, as when it makes a graph of what was captured: torch has put everything back then.
-                # Where it could not, since the capture was broken before its end, the words are others.
+                # CUDA had too little memory to make the graph: torch has put everything back. Where the capture broke
+                # earlier, the message is another.
                 if "CUDA error: out of memory" in str(error):
                     raise torch.OutOfMemoryError(str(error)) from error
                 raise RuntimeError(f"the training step cannot be captured as a CUDA graph: {first or error}") from error

@@ -21,8 +21,8 @@ class LaneBisection {
     return problem.max_iter > 0 && problem.cols <= static_cast<std::int64_t>(kMostColumnsPerLane * kLanes);
   }
 
-  /// Takes as much scratch memory for long rows, which never use it, as for the longest of short ones: of general rows, the
-  /// scratch of the longest is measured, and the others must not need more.
+  /// Long rows take this scratch too, though they never use it: general rows measure the scratch of their longest row, and
+  /// shorter ones must fit into it.
   LaneBisection(const Problem& problem, Scratch& scratch)
       : problem_(problem), cols_(static_cast<std::size_t>(problem.cols)), pitch_(std::max(cols_, kBlock)) {
     const auto most = static_cast<std::int64_t>(std::min(pitch_, kMostColumns) * kRows);
@@ -117,17 +117,20 @@ class LaneBisection {
       greatest = hn::Max(greatest, real);
     }
     HWY_ALIGN SignedOf<Key> magnitudes[kLanes];
+    HWY_ALIGN Count active[kLanes];
     hn::Store(magnitude, ds, magnitudes);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      bool finite = true;
       if constexpr (core::is_floating<T>) {
-        finite_[v * kLanes + lane] = static_cast<Key>(magnitudes[lane]) < core::ElementTraits<T>::infinity_bits ? 1 : 0;
-      } else {
-        finite_[v * kLanes + lane] = 1;
+        finite = static_cast<Key>(magnitudes[lane]) < core::ElementTraits<T>::infinity_bits;
       }
+      finite_[v * kLanes + lane] = finite ? 1 : 0;
+      // Others are searched by themselves. Here their search would not end before the last pass, for the whole group.
+      active[lane] = finite ? Count{-1} : Count{0};
     }
     const VCount none = hn::Zero(dc);
     const VCount all = hn::Set(dc, Count{-1});
-    return {least, greatest, none, none, none, all, all};
+    return {least, greatest, none, none, none, all, hn::Load(dc, active)};
   }
 
   template <class VKeys>
@@ -261,7 +264,7 @@ class LaneBisection {
       if (kBits < 64 && 64 * word + kBits < cols_) bits |= std::uint64_t{marks_[2 * word + 1][row]} << (kBits % 64);
       words[word] = bits;
     }
-    // Of one word every row lists k bits one by one, without a branch that could be mispredicted.
+    // With one word, every row lists exactly k bits: a loop of k steps, which is predicted.
     return count == 1 && problem_.k <= 8 ? ListPositions<true>(words, 1, positions_)
                                          : ListPositions<false>(words, count, positions_);
   }

@@ -46,7 +46,7 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="replay steps as CUDA graphs, with sizes of mini-batches rounded up: the same results to rounding, but"
-        f" dropout draws other numbers. It needs {_CAPTURED}; otherwise steps are computed one by one, and a line says"
+        f" dropout draws other numbers. It needs {_CAPTURED}; otherwise steps are computed eagerly, and a line says"
         " why",
     )
 

@@ -69,7 +69,9 @@ class SampledTrainer(Trainer):
         self.captured_step = self._make_captured_step() if captures else None
 
     def why_not_captured(self) -> str | None:
-        """Why no step is captured, though the recipe asks for it; None: steps are, or it does not ask."""
+        """Why steps are not captured, though the recipe asks for it; None: they are, or it does not ask."""
+        if self.captured_step is not None and (why := self.captured_step.why_not_captured()) is not None:
+            return why
         reasons = (
             (self._ranks.world > 1, f"there are {self._ranks.world} ranks"),
             (self.device.type != "cuda", f"the device is {self.device}"),
@@ -173,4 +175,6 @@ class SampledTrainer(Trainer):
         return super().position() + within
 
     def result(self) -> dict:
-        return super().result() | {"ranks": self._ranks.world, "nodes_of_next_epoch": self._done()}
+        step = self.captured_step
+        facts = {"captured": 0, "replays": 0} if step is None else {"captured": step.captured, "replays": step.replays}
+        return super().result() | {"ranks": self._ranks.world, "nodes_of_next_epoch": self._done()} | facts

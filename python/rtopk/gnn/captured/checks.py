@@ -9,13 +9,26 @@ from .._inputs import check_rows
 from ..features import SparseFeatures
 from ..graph import check_edge_index
 from ..layers import MaxKGNN
+from .inputs import ACCEPTED_LOSS
 from .sizes import BatchSizes
 
 # Norms over the rows: what is filled up would reach the rows of a mini-batch.
 _NORMS_OVER_ROWS = (nn.BatchNorm1d, nn.LazyBatchNorm1d, nn.SyncBatchNorm)
 
 
-def check_network(network) -> None:
+def check_arguments(network, optimizer, loss, max_captures, transform) -> None:
+    _check_network(network)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer is {type(optimizer).__name__}; accepted: a torch.optim.Optimizer")
+    if not callable(loss):
+        raise TypeError(f"loss is {type(loss).__name__}; accepted: {ACCEPTED_LOSS}")
+    if type(max_captures) is not int or max_captures < 0:
+        raise ValueError(f"max_captures is {max_captures!r}; accepted: 0 or more")
+    if transform is not None and not callable(transform):
+        raise TypeError(f"transform is {type(transform).__name__}; accepted: a function of a Graph, or None")
+
+
+def _check_network(network) -> None:
     if not isinstance(network, MaxKGNN):
         raise TypeError(f"network is {type(network).__name__}; accepted: MaxKGNN, on one rank")
     if network.dense:
@@ -48,7 +61,8 @@ def check_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> 
 
 
 def _check_sgd(optimizer: torch.optim.SGD) -> None:
-    """SGD reads its options on the host, where a capture cannot wait for them: all but the rate of fused steps."""
+    """SGD reads tensors among its options on the host, for which a capture cannot wait; only fused steps read lr on the
+    GPU."""
     for group in optimizer.param_groups:
         for name in optimizer.defaults:
             of_gpu = isinstance(group[name], torch.Tensor) and not group[name].is_cpu
@@ -76,8 +90,13 @@ def check_batch(network: MaxKGNN, device: torch.device, x, y, edge_index, true: 
         if tensor.device != device:
             raise ValueError(f"{name} is on {tensor.device}; accepted: {device}, as the parameters of the network")
     check_rows(x, true.nodes[-1], network.in_channels)
-    if isinstance(x, torch.Tensor) and x.requires_grad:
-        raise ValueError("x requires a gradient; accepted: x.detach(), since a step has none for it")
+    sparse = isinstance(x, SparseFeatures)
+    for name, tensors, accepted in (
+        ("x", x.matrices if sparse else [x], "SparseFeatures of values.detach()" if sparse else "x.detach()"),
+        ("y", [y], "y.detach()"),
+    ):
+        if any(tensor.requires_grad for tensor in tensors):
+            raise ValueError(f"{name} requires a gradient; accepted: {accepted}, since a step has none for it")
     if edge_index.shape[1] != true.edges[-1]:
         raise ValueError(
             f"num_sampled_edges_per_hop adds up to {true.edges[-1]}; accepted: {edge_index.shape[1]}, the edges of"

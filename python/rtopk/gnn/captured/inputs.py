@@ -15,6 +15,8 @@ from ..features import SparseFeatures
 from ..graph import Graph, starts_of
 from .sizes import BatchSizes
 
+ACCEPTED_LOSS = "a function of results, labels and reduction='none', as torch.nn.functional has them"
+
 
 class BatchInputs:
     """The inputs of mini-batches up to some sizes.
@@ -37,6 +39,7 @@ class BatchInputs:
 
     # ---- Before a step ----
 
+    @torch.no_grad()
     def fill(
         self, x: torch.Tensor | SparseFeatures, y: torch.Tensor, edge_index: torch.Tensor, true: BatchSizes
     ) -> None:
@@ -56,7 +59,7 @@ class BatchInputs:
 
     def graphs(self) -> tuple[list[Graph], torch.Tensor]:
         """The graph of each layer; and whether edges are not those of a mini-batch, as :func:`graphs_of_layers` checks
-        it. A layer's targets that are filled up have no edges, and its edges that are filled up belong to no row."""
+        it. Padding targets have no edges; padding edges belong to no row."""
         nodes, edges = self.sizes.nodes, self.sizes.edges
         hops, places = len(edges), self._places[: edges[-1]]
         absent = places >= self._true_edges[-1]
@@ -73,7 +76,9 @@ class BatchInputs:
             )
             for hop in reversed(range(hops))
         ]
-        outside = ((source < 0) | (source >= self._true_nodes[-1])) & ~absent
+        # The hop of an edge's target, and the nodes up to the next hop, from which the edge may come.
+        hop_of = torch.searchsorted(self._true_edges[:-1], places, right=True)
+        outside = ((source < 0) | (source >= self._true_nodes[1 + hop_of])) & ~absent
         falls = (target[1:] < target[:-1]).any() | (target < 0).any()
         wrong = outside.any() | falls | (starts[self._true_nodes[:-1]] != ends).any()
         return graphs, wrong
@@ -85,7 +90,12 @@ class BatchInputs:
         # Absent rows get the first seed's label and result. Their loss has a weight of 0, but 0 times a derivative that
         # is not finite, as of an earlier mini-batch's label, would be a NaN in gradients.
         y, result = _first_row_where(absent, self._y), _first_row_where(absent, result)
-        losses = loss(result, y, reduction="none")
+        try:
+            losses = loss(result, y, reduction="none")
+        except TypeError as error:
+            if "unexpected keyword argument 'reduction'" not in str(error):
+                raise
+            raise TypeError(f"loss does not take reduction ({error}); accepted: {ACCEPTED_LOSS}") from error
         if losses.shape[:1] != result.shape[:1]:
             raise ValueError(
                 f"loss gives shape {list(losses.shape)}; accepted: with reduction='none' a row for each of"

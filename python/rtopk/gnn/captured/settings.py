@@ -11,8 +11,8 @@ from ..linear import rounds_factors
 
 
 def settings_of(network: nn.Module, optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> tuple:
-    """Values that are equal if replays do what the step would do. They hold places in memory, not the tensors there or
-    their id(): a replay reads and writes these places, whichever tensor has them."""
+    """Values that are equal if replays do what the step would do. They hold addresses, not tensors or id(): a replay
+    uses addresses, whichever tensor is there now."""
     states = (state for state in optimizer.state.values() if isinstance(state, dict))
     groups = optimizer.param_groups
     return (

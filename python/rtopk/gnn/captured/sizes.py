@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
+
+import torch
+
+from ..features import SparseFeatures
 
 # Numbers from one power of two to the next that sizes are rounded to. More of them fill up less, and need more
 # captures. With four, counts above 256 grow by less than 25 %: on average by 9 % if they are spread evenly over an
@@ -28,14 +33,21 @@ def rounded_up(count: int) -> int:
 class BatchSizes(NamedTuple):
     """How many nodes and edges there are up to each hop, and how many entries sparse features have.
 
-    Nodes and edges are in the order of the hops. So those up to a hop are filled up by those that come next: of later
-    hops, and at the end by some that do not exist. A layer then computes rows of more targets than it needs; on these
-    no row depends that is needed.
+    Nodes and edges are ordered by hop. Rounding up the count of a hop takes in nodes of the next hops; behind the last
+    hop come places without a node. A layer computes a few rows too many, and no needed row depends on them.
     """
 
     nodes: tuple[int, ...]  # first the seeds
     edges: tuple[int, ...]
     entries: int
+
+    @classmethod
+    def of_batch(
+        cls, x: torch.Tensor | SparseFeatures, nodes_per_hop: Sequence[int], edges_per_hop: Sequence[int]
+    ) -> BatchSizes:
+        """Those of a mini-batch with the rows x."""
+        entries = x.matrices[0].values().numel() if isinstance(x, SparseFeatures) else 0
+        return cls.of_hops(nodes_per_hop, edges_per_hop, entries)
 
     @classmethod
     def of_hops(cls, nodes_per_hop: Sequence[int], edges_per_hop: Sequence[int], entries: int) -> BatchSizes:
@@ -59,7 +71,10 @@ class BatchSizes(NamedTuple):
 
 
 def _checked(name: str, hops: Sequence[int]) -> list[int]:
-    counts = None if hops is None else [int(count) for count in hops]
+    try:
+        counts = [operator.index(count) for count in hops]
+    except TypeError:  # also of what is no sequence
+        counts = []
     if not counts or min(counts) < 0:
-        raise ValueError(f"num_sampled_{name}_per_hop is {hops}; accepted: for each hop a number, 0 or more")
+        raise ValueError(f"num_sampled_{name}_per_hop is {hops!r}; accepted: for each hop an integer, 0 or more")
     return counts

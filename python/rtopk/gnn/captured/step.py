@@ -13,15 +13,15 @@ from ..capture import CapturedStep, SharedMemory, backward
 from ..features import SparseFeatures
 from ..graph import Graph
 from ..layers import MaxKGNN
-from .checks import check_batch, check_capturable, check_network
+from .checks import check_arguments, check_batch, check_capturable
 from .inputs import BatchInputs
 from .settings import settings_of
 from .sizes import BatchSizes
 
 # What graphs_of_layers() asks of an edge_index.
 _ACCEPTED_EDGES = (
-    "accepted: NeighborLoader's order, in which targets ascend, with as many edges to the nodes of each hop as"
-    " num_sampled_edges_per_hop says"
+    "accepted: NeighborLoader's order, in which targets ascend, sources are nodes up to the hop after the target's, and"
+    " as many edges lead to the nodes of each hop as num_sampled_edges_per_hop says"
 )
 
 
@@ -30,23 +30,28 @@ class CapturedBatchStep:
     graph and replayed, since launching the kernels of a mini-batch one by one takes longer than they run.
 
     The numbers of nodes and edges up to each hop are rounded up, so that few different sizes occur. Sizes that come for
-    the first time are computed step by step, and captured when they come again. What is filled up reaches no result:
+    the first time are computed eagerly, and captured when they come again. What is filled up reaches no result:
     loss and gradients are those of the mini-batch, to rounding; dropout draws other random numbers. After a step, the
     parameters have its gradients.
 
     Copying the mini-batch into the captured memory does not wait for the GPU. So edges that are none of a mini-batch
-    are an error of a later call in replayed steps, or of :meth:`check`, which waits; and until then change the
-    parameters in some way.
+    are an error of a later call in replayed steps, or of :meth:`check`, which waits; and the steps until then have
+    trained on them. The call that raises trains on nothing.
 
-    Changes of the optimizer's options, of where its state and the parameters are, of requires_grad, and of train() or
-    eval() are seen, and steps are captured again. So an option that changes at every step leaves nothing to replay: a
-    learning rate should then be a tensor on the GPU, and OneCycleLR and CyclicLR should have cycle_momentum=False, or
-    they change betas or momentum as well. `captured` says for how many sizes a step is captured now, and `replays` how
-    many steps so far were replays. Other changes of the network, such as its dropout, have no effect on captured steps:
-    make another CapturedBatchStep.
+    Changes of `loss` and `transform`, of the optimizer's options, of where its state and the parameters are, of
+    requires_grad, and of train() or eval() of the whole network are seen, and steps are captured again. So an option
+    that changes at every step leaves nothing to replay: a learning rate should then be a tensor on the GPU, and
+    OneCycleLR and CyclicLR should have cycle_momentum=False, or they change betas or momentum as well. `captured` says
+    for how many sizes a step is captured now, and `replays` how many steps so far were replays. Captured steps do not
+    see other changes: another dropout, eval() of a part of the network, a hook that comes or goes, or what else a loss
+    reads in Python. Make another CapturedBatchStep then.
 
-    Where nothing can be captured, on a CPU, under autocast or when the memory of a GPU does not suffice, every step is
-    computed step by step. A loss or transform that waits for the GPU is an error when it is captured.
+    Hooks of parameters (register_hook, register_post_accumulate_grad_hook) are captured with the step: a replay repeats
+    what their kernels did. Hooks of the nodes that add up gradients (AccumulateGrad) do not run in any step.
+
+    On a CPU and under autocast every step is computed eagerly. So it is when the memory of a GPU does not suffice for
+    captures, and with new sizes after `max_captures`: :meth:`why_not_captured` tells these two. A loss or transform
+    that waits for the GPU is an error when it is captured.
 
     Args:
         network: what to train: not dense, its norms LayerNorm or Identity, so that rows do not depend on each other.
@@ -56,8 +61,8 @@ class CapturedBatchStep:
         loss: a function of results, labels and reduction="none", as torch.nn.functional has them. The mean over the
             seeds is taken of what it returns: also over those with a label of -100, and without dividing by class
             weights, unlike the mean of F.cross_entropy itself.
-        max_captures: sizes that come after so many others were captured are computed step by step. All captured steps
-            share their memory, and each has some for a mini-batch and for gradients.
+        max_captures: sizes that come after so many others were captured are computed eagerly. All captured steps share
+            their memory, and each has some for a mini-batch and for gradients.
         transform: what to make of the graph of each layer, such as
             ``lambda graph: graph.with_self_loops(none_yet=True)``; it must not wait for a GPU. None: nothing.
         pad: whether to round sizes up; None: on a GPU alone.
@@ -80,9 +85,7 @@ class CapturedBatchStep:
         transform: Callable[[Graph], Graph] | None = None,
         pad: bool | None = None,
     ) -> None:
-        check_network(network)
-        if max_captures < 0:
-            raise ValueError(f"max_captures is {max_captures}; accepted: 0 or more")
+        check_arguments(network, optimizer, loss, max_captures, transform)
         self.network = network
         self.optimizer = optimizer
         self.loss = loss
@@ -100,6 +103,7 @@ class CapturedBatchStep:
         self._captured: dict[tuple, _CapturedSizes] = {}
         self._seen: set[tuple] = set()  # sizes that are captured when they come again
         self._memory_suffices = True
+        self._too_many = False  # a size came again after max_captures others were captured
         if self._shared is not None:
             self._shared.renew()
 
@@ -107,6 +111,14 @@ class CapturedBatchStep:
     def captured(self) -> int:
         """For how many sizes a step is captured now."""
         return len(self._captured)
+
+    def why_not_captured(self) -> str | None:
+        """Why sizes that came again are computed eagerly on this GPU; None: none were."""
+        if not self._memory_suffices:
+            return "the memory of the GPU does not suffice"
+        if self._too_many:
+            return f"there are more sizes of mini-batches than max_captures, which is {self.max_captures}"
+        return None
 
     def check(self) -> None:
         """Waits for the steps so far.
@@ -142,14 +154,13 @@ class CapturedBatchStep:
         Returns:
             The mean loss of the seeds, a tensor without a gradient.
         """
-        entries = x.matrices[0].values().numel() if isinstance(x, SparseFeatures) else 0
-        true = BatchSizes.of_hops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop, entries)
+        true = BatchSizes.of_batch(x, num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
         check_batch(self.network, self._of_network[0].device, x, y, edge_index, true)
         gpu = x.device.type == "cuda"
         sizes = true.rounded() if (gpu if self.pad is None else self.pad) else true
         batch = (x, y, edge_index, true)
         if not gpu or torch.is_autocast_enabled("cuda"):
-            return self._step_by_step(batch, sizes)
+            return self._eager_step(batch, sizes)
         self._raise_if_found_wrong()
         if (settings := self._settings()) != self._settings_captured:
             if self.max_captures > 0:
@@ -159,14 +170,14 @@ class CapturedBatchStep:
         captured = self._captured.get(key)
         if captured is not None:
             captured.inputs.fill(*batch)
-        elif key in self._seen and len(self._captured) < self.max_captures and self._memory_suffices:
+        elif self._is_to_be_captured(key):
             captured = self._capture(batch, sizes)
             if captured is None:
                 self._do_without_captures()
-                return self._step_by_step(batch, sizes)
+                return self._eager_step(batch, sizes)
             self._captured[key] = captured
         else:
-            loss = self._step_by_step(batch, sizes)
+            loss = self._eager_step(batch, sizes)
             self._seen.add(key)
             if not self._captured:
                 self._settings_captured = self._settings()  # the optimizer's first step makes its state
@@ -175,6 +186,12 @@ class CapturedBatchStep:
         self.replays += 1
         self._found_wrong.read()
         return loss
+
+    def _is_to_be_captured(self, key: tuple) -> bool:
+        if key not in self._seen:
+            return False
+        self._too_many = len(self._captured) >= self.max_captures
+        return self._memory_suffices and not self._too_many
 
     def _capture(self, batch: tuple, sizes: BatchSizes) -> _CapturedSizes | None:
         """None: the memory does not suffice."""
@@ -200,7 +217,7 @@ class CapturedBatchStep:
             return None
         return _CapturedSizes(inputs, captured, parameters, gradients)
 
-    def _step_by_step(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
+    def _eager_step(self, batch: tuple, sizes: BatchSizes) -> torch.Tensor:
         try:
             loss = self._gradients_of(batch, sizes)
         except torch.OutOfMemoryError:
@@ -247,7 +264,7 @@ class CapturedBatchStep:
         return list(dict.fromkeys([*self._of_network, *of_optimizer]))
 
     def _settings(self) -> tuple:
-        return settings_of(self.network, self.optimizer, self._parameters())
+        return self.loss, self.transform, *settings_of(self.network, self.optimizer, self._parameters())
 
 
 class _CapturedSizes(NamedTuple):

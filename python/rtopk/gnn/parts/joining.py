@@ -12,6 +12,8 @@ import importlib
 import itertools
 import json
 import os
+import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -20,11 +22,13 @@ import torch
 from torch import distributed
 
 from ..._info import info
+from .._text import printable
 from ..recipe import TrainingError
 from ..training.trainer import find_device
 from .group import Ranks, check_problems, check_same
 
 TIMEOUT = 300.0  # the default of --timeout
+_SILENT_SECONDS = 1.0  # that a rank that has failed may wait for the others without a word
 _calls = itertools.count()  # a store may outlive a group; the next group must not read what the last one wrote
 
 
@@ -65,19 +69,35 @@ def joined(device: str | None, timeout: float, arguments: dict[str, object] | No
     check_problems([each.problem for each in every])
     check_same([{"the device that --device picks": each.kind} for each in every])
     backend = "nccl" if all(each.takes_nccl for each in every) else "gloo"
-    # torch.optim imports it, and its default arguments keep the group that is there then. Imported now they keep none.
+    # Default arguments of this module keep the group that exists when it is imported. torch.optim would import it later
+    # and keep ours alive; imported now, it finds none.
     importlib.import_module("torch.distributed.nn.functional")
     with _rendezvous_errors(own, rank, world):
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=limit)
-    succeeded = False
     try:
         yield Ranks(rank, world, found, staged=found.type == "cuda" and backend == "gloo")
-        succeeded = True
-    finally:
+    except BaseException as error:
         # A thread of gloo that lets go of a tensor while Python ends aborts the process. So they end before, whatever
         # has happened. NCCL ends so after success alone: it would wait for a rank that has ended.
-        if succeeded or backend == "gloo":
-            distributed.destroy_process_group()
+        if backend == "gloo":
+            with _told_if_it_waits(f"rank {rank} has failed ({type(error).__name__}: {error})"):
+                distributed.destroy_process_group()
+        raise
+    distributed.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _told_if_it_waits(problem: str) -> Iterator[None]:
+    """For the end of gloo's threads, which wait for what they send and receive: until another rank takes part or has
+    ended, or for --timeout. The error of this rank must not be silent for so long."""
+    text = f"{printable(problem)} and waits until other ranks take what it sends, or for --timeout"
+    timer = threading.Timer(_SILENT_SECONDS, print, [text], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass

@@ -88,12 +88,15 @@ def _train(trainer: Trainer, out: Path | None, show: bool, given: Interruption |
     terminal = sys.stdout.isatty()
     start = reported = saved = time.monotonic()
     first = trainer.epoch
-    whole = False
+    whole, said = False, trainer.why_not_captured()
     with Interruption() if given is None else contextlib.nullcontext(given) as interruption:
         interruption.saving = False  # the training before has ended
         try:
             while trainer.epoch < trainer.recipe.epochs and not trainer.on_any_rank(interruption.asked):
                 loss = trainer.step(lambda: interruption.asked)
+                if show and (why := trainer.why_not_captured()) not in (None, said):
+                    print(f"steps are not captured as CUDA graphs from now on: {why}", flush=True)
+                    said = why
                 if loss is None:
                     break
                 if not trainer.due():

@@ -74,6 +74,7 @@ class Trainer:
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=recipe.lr, fused=gpu, capturable=gpu)
         elements = self.data.graph.num_nodes * recipe.hidden * recipe.layers
         self._captures = not eager and capture.pays(self.device, elements)
+        self._why_not_captured: str | None = None
         self._forget_captured()
         self.epoch = 0
         self.within_epoch: WithinEpoch | None = None  # None between two epochs
@@ -134,6 +135,11 @@ class Trainer:
             self._captured = capture.CapturedStep(self.eager_step, self.device)
         except torch.OutOfMemoryError:
             self._captures = False  # without a capture the memory may suffice
+            self._why_not_captured = "the memory of the GPU does not suffice"
+
+    def why_not_captured(self) -> str | None:
+        """Why steps are not captured that were meant to be; None: they are, or were not meant to be."""
+        return self._why_not_captured
 
     def _forget_captured(self) -> None:
         self._captured: capture.CapturedStep | None = None
