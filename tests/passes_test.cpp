@@ -1,9 +1,6 @@
-// Number of passes of the CPU searches on similar rows, where a row learns from the previous one; and beside rows that
-// are not finite.
+// Number of passes of the CPU searches on similar rows, where a row learns from the previous one.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "conformance.hpp"
@@ -14,12 +11,10 @@ namespace {
 
 class Passes : public DTypeTest {
  protected:
-  /// The passes of each row of a matrix, with the default plan; with max_iter, those of the paper's search.
-  static std::vector<std::int32_t> of(const Matrix& matrix, std::int64_t k, std::int32_t max_iter = 0) {
+  /// The passes of each row of a matrix, with the default plan.
+  static std::vector<std::int32_t> of(const Matrix& matrix, std::int64_t k) {
     rtopk::Problem problem = problem_for(matrix, k);
     problem.passes = true;
-    problem.max_iter = max_iter;
-    if (max_iter > 0) problem.search = rtopk::Search::bisection;
     rtopk::Plan plan;
     EXPECT_TRUE(rtopk::make_plan(problem, rtopk::Traits{}, plan).ok());
     std::vector<std::byte> values(static_cast<std::size_t>(matrix.rows * k) * 8);
@@ -75,36 +70,6 @@ TEST_P(Passes, AreFewJustAboveATie) {
   const auto passes = of(rectified(640, 4096, 0.02), 64);
   const double mean = std::accumulate(passes.begin(), passes.end(), 0.0) / static_cast<double>(passes.size());
   EXPECT_LE(mean, 9.0);
-}
-
-// The search of a row with a NaN or with both infinities would make all passes. A group of rows without one ends after
-// some dozens, so 10000 take dozens of times as long.
-TEST_P(Passes, OfARowThatIsNotFiniteHoldUpNoOther) {
-  if (!rtopk::build_info().highway) GTEST_SKIP() << "without Highway every plan is the reference";
-  if (GetParam() == rtopk::DType::i32) GTEST_SKIP() << "integers are finite";
-  const std::size_t rows = 320;
-  const std::size_t cols = 64;
-  Random random = random_for(41);
-  std::vector<double> elements(rows * cols);
-  for (double& element : elements) element = random.normal();
-  const auto seconds = [&] {
-    Matrix matrix = make_row(GetParam(), elements);
-    matrix.rows = rows;
-    matrix.cols = cols;
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < 8; ++i) {  // the machine may be busy
-      const auto start = std::chrono::steady_clock::now();
-      of(matrix, 8, 10000);
-      least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-    return least;
-  };
-  const double finite = seconds();
-  for (std::size_t row = 0; row < rows; row += 32) {
-    elements[row * cols] = std::numeric_limits<double>::infinity();
-    elements[row * cols + 1] = row % 64 == 0 ? -elements[row * cols] : std::numeric_limits<double>::quiet_NaN();
-  }
-  EXPECT_LT(seconds(), 10 * finite);
 }
 
 INSTANTIATE_TEST_SUITE_P(Learning, Passes, testing::ValuesIn(kDTypes), dtype_name);
