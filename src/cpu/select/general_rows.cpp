@@ -1,10 +1,11 @@
 // Turns general rows into calls of the families:
 //
-//   full rows       neighbours that need no change of their results but the map: one call for all of them
+//   full rows       neighbours that need no change of their results but the map: one call for all of them, with their
+//                   thresholds
 //   short rows      copied side by side, filled up to a common width with elements that lose, and sorted by cpu_lanes
 //   other rows      one call for neighbours of the same length
 //
-// The families say which places of a row are selected; everything else is written here.
+// Of the others, the families say which places of a row are selected; everything else is written here.
 #include "cpu/select/general_rows.hpp"
 
 #include <algorithm>
@@ -78,7 +79,10 @@ class GeneralRows {
     if (changes_) changed_ = scratch.take<Bits>(std::max(problem_.cols, kElementsAtOnce));
     std::int64_t places = std::max(problem_.k, kElementsAtOnce);
     std::size_t bytes = 0;
-    if (measures) bytes = std::max(scratch_for_rows(plan_.family), scratch_for_rows(Family::cpu_row));
+    if (measures) {
+      bytes = std::max({scratch_for_rows(plan_.family), scratch_for_rows(Family::cpu_row),
+                        simd_scratch_bytes(full_plan(problem_.rows))});
+    }
     const auto width_of_longest = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(problem_.cols)));
     for (int i = 0; i < kWidths; ++i) {
       Tile& tile = tiles_[static_cast<std::size_t>(i)];
@@ -153,8 +157,10 @@ class GeneralRows {
   /// How many rows from `number` on are as long as rows can be, with all of k, one after the other; 0 if their results
   /// are not those of a matrix.
   std::int64_t full_rows(std::int64_t number, std::int64_t end, core::RowShape shape) const {
-    if (changes_ || problem_.thresholds) return 0;
+    if (changes_) return 0;
     const std::int64_t first = shape.start;
+    end = std::min(end, number + core::rows_to_end_of_group(problem_, number));
+    if (!core::is_ragged(problem_)) return end - number;
     const std::int64_t step = is_flat_ ? problem_.cols : 0;
     std::int64_t count = 0;
     while (shape.length == problem_.cols && shape.k == problem_.k && shape.start == first + count * step) {
@@ -165,12 +171,18 @@ class GeneralRows {
     return count;
   }
 
-  void select_full(std::int64_t number, std::int64_t count, const core::RowShape& shape) {
+  /// Of the matrix that full rows are.
+  Plan full_plan(std::int64_t rows) const {
     Plan plan = plan_;
-    plan.problem.rows = count;
+    plan.problem = core::tight(problem_, rows);
     plan.problem.row_stride = is_flat_ ? problem_.cols : core::stride_of(problem_);
     plan.problem.ragged = {};
     plan.problem.index_map = {};
+    return plan;
+  }
+
+  void select_full(std::int64_t number, std::int64_t count, const core::RowShape& shape) {
+    const Plan plan = full_plan(count);
     const auto at = [](auto* array, std::int64_t bytes) -> decltype(array) {
       if (array == nullptr) return nullptr;
       return reinterpret_cast<decltype(array)>(reinterpret_cast<std::byte*>(array) + bytes);
@@ -181,7 +193,8 @@ class GeneralRows {
                         .indices = at(output_.indices, number * problem_.k * index_size),
                         .dense = at(output_.dense, number * problem_.cols * size),
                         .mask = at(output_.mask, number * problem_.cols),
-                        .passes = at(output_.passes, number * 4)};
+                        .passes = at(output_.passes, number * 4),
+                        .thresholds = at(output_.thresholds, number * size)};
     simd_rows(plan, elements_of(number, shape), output, 0, count, families_);
     const bool columns = map_.kind == IndexKind::column && !is_flat_;
     if (!core::writes_indices(problem_) || columns) return;

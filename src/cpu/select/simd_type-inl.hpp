@@ -60,6 +60,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/bisection_family-inl.hpp"
 
+#include "cpu/select/kth_value-inl.hpp"
+
 /// Selects from a batch of rows, one row at a time unless the family takes several.
 template <class Family, class T>
 HWY_INLINE void SelectBatch(Family& family, const T* rows, std::int64_t stride, std::int64_t number,
@@ -102,6 +104,8 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
   Family family(exact, derives ? best : output, scratch);
   std::optional<EarlyStop<T, direction>> early;
   if (derives) early.emplace(problem, output, scratch);
+  std::optional<KthValues<T, direction>> kth_values;
+  if (problem.thresholds) kth_values.emplace(problem, output, scratch);
   constexpr bool kMeasures = requires { family.MeasureExtents(); };
   if constexpr (kMeasures) {
     if (derives) family.MeasureExtents();
@@ -131,6 +135,7 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
                                   static_cast<T*>(best.values), extent_of);
                    }
                  }
+                 if (kth_values) kth_values->Write(rows, stride, number, count);
                });
 }
 
