@@ -39,7 +39,7 @@ class KthValues {
   [[nodiscard]] Key Last(const Key* values) const {
     if (problem_.order == Order::by_value) return values[k_ - 1];
     const Key key = LeastKey(values);
-    if (core::is_of_one_value<T>(core::directed<T, direction>(key))) {
+    if (!problem_.magnitude && core::is_of_one_value<T>(core::directed<T, direction>(key))) {
       return core::bits_of(core::value_of<T>(core::directed<T, direction>(key)));
     }
     std::size_t last = k_ - 1;
@@ -47,8 +47,9 @@ class KthValues {
     return values[last];
   }
 
-  static Key KeyAt(const Key* values, std::size_t i) {
-    return core::directed_key<T, direction>(std::bit_cast<T>(values[i]));
+  [[nodiscard]] Key KeyAt(const Key* values, std::size_t i) const {
+    const Key bits = problem_.magnitude ? MagnitudeBitsOf<T>(values[i]) : values[i];
+    return core::directed_key<T, direction>(std::bit_cast<T>(bits));
   }
 
   [[nodiscard]] Key LeastKey(const Key* values) const {
@@ -63,12 +64,14 @@ class KthValues {
 
   /// At least one vector of values.
   template <class D>
-  HWY_INLINE Key LeastKeyOf(D d, const Key* values) const {
+  [[nodiscard]] HWY_INLINE Key LeastKeyOf(D d, const Key* values) const {
     const std::size_t lanes = hn::Lanes(d);
-    auto least = KeyLanes<T, direction>(d, hn::LoadU(d, values + k_ - lanes));
-    for (std::size_t i = 0; i + lanes < k_; i += lanes) {
-      least = hn::Min(least, KeyLanes<T, direction>(d, hn::LoadU(d, values + i)));
-    }
+    const auto keys_at = [&](std::size_t i) HWY_ATTR {
+      const auto bits = hn::LoadU(d, values + i);
+      return KeyLanes<T, direction>(d, problem_.magnitude ? MagnitudeBits<T>(d, bits) : bits);
+    };
+    auto least = keys_at(k_ - lanes);
+    for (std::size_t i = 0; i + lanes < k_; i += lanes) least = hn::Min(least, keys_at(i));
     const auto found = hn::GetLane(hn::MinOfLanes(hn::RebindToSigned<D>{}, least));
     return static_cast<Key>(KeyLane(static_cast<Key>(found)));
   }

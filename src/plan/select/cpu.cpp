@@ -64,6 +64,11 @@ constexpr std::int64_t kMaxFewBytes = 8192;
 constexpr std::int64_t kPassedBytes = std::int64_t{768} << 10;
 constexpr std::int32_t kMostPasses = 16;
 
+/// Rows by magnitude of more bytes are cpu_stream's, which clears signs of a few elements at a time: cpu_best and cpu_row
+/// read a copy of the row, and its caches hold no more. Measured on a Xeon with AVX-512, one thread, us, cpu_best or cpu_row
+/// against cpu_stream: f32, k = 1: 65536 columns: 18, 18; 262144: 103, 76; 1048576: 806, 287; k = 262144 of 1048576: 3000, 1850.
+constexpr std::int64_t kCopiedBytes = std::int64_t{256} << 10;
+
 /// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which reads the buffer a few times, happens
 /// at most every k candidates, and the elements that are listed at a time.
 std::int64_t candidate_capacity(const Problem& problem) {
@@ -120,8 +125,15 @@ bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) noexcept 
 
 namespace {
 
+/// True if a copy of a row by magnitude would leave the caches before it is read.
+bool is_too_long_to_copy(const Problem& problem) {
+  return problem.magnitude && !core::bisects(problem) &&
+         problem.cols > kCopiedBytes / static_cast<std::int64_t>(size_of(problem.dtype));
+}
+
 /// True if the groups of cpu_best, whose best elements are compared, beat a search.
 bool looks_for_best(const Problem& problem) {
+  if (is_too_long_to_copy(problem)) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (problem.k == 1) return problem.cols >= (size == 8 ? kMinBestColumns : kBestBytes / size);
   return problem.k <= kMaxBest && problem.cols >= kFewColumns * problem.k && problem.cols <= kMaxFewBytes / size;
@@ -131,7 +143,7 @@ bool looks_for_best(const Problem& problem) {
 bool streams(const Problem& problem, std::int64_t vector_bytes) {
   const bool digits = size_of(problem.dtype) == 2 && vector_bytes >= kDigitsVectorBytes;
   const std::int64_t columns = digits ? kStreamedColumnsAfterDigits : kStreamedColumns;
-  return problem.cols >= columns && problem.k <= problem.cols / kStreamedShare;
+  return problem.cols >= columns && (problem.k <= problem.cols / kStreamedShare || is_too_long_to_copy(problem));
 }
 
 /// True if the passes of a search that stops early take less time than an exact search and what follows from it.
