@@ -118,15 +118,17 @@ class GeneralRows {
     std::int64_t* numbers = nullptr;  ///< Of its rows.
   };
 
-  /// Scratch of a family for rows of any length with any k. Sorting by value has two ways, for small k and for greater.
+  /// Scratch of a family for rows of any length with any k. Sorting by value has two ways, for small k and for greater, and
+  /// rows by magnitude are copied up to some length.
   std::size_t scratch_for_rows(Family family) const {
     Plan plan = plan_;
     plan.family = family;
     std::size_t bytes = 0;
-    for (const std::int64_t k :
-         {problem_.k, std::min(problem_.k, kMaxRankedOf16Bits), std::min(problem_.k, kMaxRanked)}) {
-      plan.problem = places_of(problem_, 1, problem_.cols, k);
-      bytes = std::max(bytes, simd_scratch_bytes(plan));
+    for (const std::int64_t cols : {problem_.cols, kCopiedBytes / static_cast<std::int64_t>(sizeof(T))}) {
+      for (const std::int64_t k : {problem_.k, kMaxRankedOf16Bits, kMaxRanked}) {
+        plan.problem = places_of(problem_, 1, std::min(cols, problem_.cols), std::min({k, cols, problem_.k}));
+        bytes = std::max(bytes, simd_scratch_bytes(plan));
+      }
     }
     return bytes;
   }

@@ -179,7 +179,9 @@ class LanesFamily {
 
  public:
   static constexpr std::size_t kRows = Group::kRows;  ///< That are sorted at once.
-  static constexpr bool kComparesMagnitudes = true;
+
+  /// True if rows by magnitude need not be copied.
+  static bool ComparesMagnitudes(const Problem&) { return true; }
 
   LanesFamily(const Plan& plan, const Output& output, Scratch& scratch)
       : problem_(plan.problem),

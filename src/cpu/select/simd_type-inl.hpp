@@ -92,11 +92,15 @@ template <class T, Direction direction>
 inline constexpr std::int64_t kRowsStoppedAtOnce<LanesFamily<T, direction>> =
     static_cast<std::int64_t>(LanesFamily<T, direction>::kRows);
 
-/// True if a family compares by magnitude itself. Others read copies without signs.
+/// True if a family selects from copies of rows by magnitude. Early stops compute with magnitudes, too.
 template <class Family>
-inline constexpr bool kComparesMagnitudes = requires {
-  Family::kComparesMagnitudes;
-};
+bool CopiesMagnitudes(const Problem& problem, bool derives) {
+  if (!problem.magnitude) return false;
+  if constexpr (requires { Family::ComparesMagnitudes(problem); }) {
+    return derives || !Family::ComparesMagnitudes(problem);
+  }
+  return true;
+}
 
 template <class Family, class T, Direction direction>
 void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
@@ -104,7 +108,7 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
   const Problem& asked = plan.problem;
   const bool derives = core::stops_early(asked) && plan.family != rtopk::Family::cpu_bisection;
   std::optional<Magnitudes<T, direction>> magnitudes;
-  if (asked.magnitude && (derives || !kComparesMagnitudes<Family>)) magnitudes.emplace(asked, output, scratch);
+  if (CopiesMagnitudes<Family>(asked, derives)) magnitudes.emplace(asked, output, scratch);
   const Problem problem = magnitudes ? places_by_magnitude(asked, magnitudes->rows()) : asked;
   const Output& found = magnitudes ? magnitudes->found() : output;
   constexpr std::int64_t kAtOnce = kRowsStoppedAtOnce<Family>;

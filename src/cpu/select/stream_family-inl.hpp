@@ -5,7 +5,10 @@
 template <class T, Direction direction, class Place>
 class StreamFamily {
  public:
-  static constexpr bool kComparesMagnitudes = true;
+  /// True if rows by magnitude need not be copied.
+  static bool ComparesMagnitudes(const Problem& problem) {
+    return problem.cols > kCopiedBytes / static_cast<std::int64_t>(sizeof(T));
+  }
 
   StreamFamily(const Plan& plan, const Output& output, Scratch& scratch)
       : problem_(plan.problem),

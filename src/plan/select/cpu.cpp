@@ -64,11 +64,6 @@ constexpr std::int64_t kMaxFewBytes = 8192;
 constexpr std::int64_t kPassedBytes = std::int64_t{768} << 10;
 constexpr std::int32_t kMostPasses = 16;
 
-/// Rows by magnitude of more bytes are cpu_stream's, which clears signs of a few elements at a time: cpu_best and cpu_row
-/// read a copy of the row, and its caches hold no more. Measured on a Xeon with AVX-512, one thread, us, cpu_best or cpu_row
-/// against cpu_stream: f32, k = 1: 65536 columns: 18, 18; 262144: 103, 76; 1048576: 806, 287; k = 262144 of 1048576: 3000, 1850.
-constexpr std::int64_t kCopiedBytes = std::int64_t{256} << 10;
-
 /// Elements that cpu_stream's buffer must hold: twice k, so that a prune, which reads the buffer a few times, happens
 /// at most every k candidates, and the elements that are listed at a time.
 std::int64_t candidate_capacity(const Problem& problem) {
