@@ -295,6 +295,24 @@ TEST_P(GeneralRows, MagnitudeOfEveryPattern) {
   }
 }
 
+// More rows than a CPU copies at a time, in every layout. Thresholds come from the results, whichever of them are written.
+TEST_P(GeneralRows, ManyRowsByMagnitudeAndWithThresholds) {
+  Random random = random_for(72);
+  for (const Size& size : kSizes) {
+    for (const bool magnitude : {false, true}) {
+      if (left_out(random) || size.cols > 1000) continue;
+      rtopk::Problem problem = problem_of(size.cols > 300 ? 20 : 170, size);
+      problem.direction = random.pick(kDirections);
+      problem.magnitude = magnitude;
+      random.pick(shapes_for(size.cols)).apply(problem);
+      problem.thresholds = problem.form == Form::pairs;
+      const auto pattern = static_cast<Pattern>(random.between(0, kPatterns - 1));
+      const Matrix matrix = make_matrix(GetParam(), problem.rows, size.cols, size.k, pattern, random);
+      if (!conforms(problem, matrix, random_layout(random))) return;
+    }
+  }
+}
+
 TEST_P(GeneralRows, MagnitudeOfTheEndsOfTheType) {
   std::vector<double> row = {0.0, -0.0, 1, -1, -2, 2, 0.0, 3, -3, -0.0};
   const double infinity = std::numeric_limits<double>::infinity();

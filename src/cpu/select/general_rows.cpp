@@ -1,15 +1,17 @@
 // Turns general rows into calls of the families:
 //
-//   full rows       neighbours that need no change of their results but the map: one call for all of them
+//   full rows       neighbours that need no change of their results but the map: one call for all of them, with their
+//                   thresholds
 //   short rows      copied side by side, filled up to a common width with elements that lose, and sorted by cpu_lanes
 //   other rows      one call for neighbours of the same length
 //
-// The families say which places of a row are selected; everything else is written here.
+// Of the others, the families say which places of a row are selected; everything else is written here.
 #include "cpu/select/general_rows.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 #include "core/checks.hpp"
@@ -33,18 +35,6 @@ constexpr std::int64_t kElementsAtOnce = 32768;
 constexpr std::int64_t kMinTileWidth = 8;
 constexpr int kWidths = std::bit_width(static_cast<std::uint64_t>(kMaxLanesColumns / kMinTileWidth));
 
-/// Bits in whose plain order an element has the order of its magnitude.
-template <class T>
-core::KeyOf<T> magnitude_bits(T element) {
-  using Key = core::KeyOf<T>;
-  constexpr Key sign = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
-  if constexpr (core::is_floating<T>) {
-    return static_cast<Key>(core::bits_of(element) & static_cast<Key>(~sign));
-  } else {
-    return static_cast<Key>(core::magnitude_key(element) ^ sign);
-  }
-}
-
 /// The selection of places from `rows` rows of `cols` elements.
 Problem places_of(const Problem& problem, std::int64_t rows, std::int64_t cols, std::int64_t k) {
   Problem places = core::tight(problem, rows);
@@ -54,7 +44,7 @@ Problem places_of(const Problem& problem, std::int64_t rows, std::int64_t cols, 
   places.index_type = IndexType::i64;
   places.values = false;
   places.indices = true;
-  places.magnitude = places.thresholds = false;
+  places.thresholds = false;
   places.ragged = {};
   places.index_map = {};
   return places;
@@ -72,13 +62,13 @@ class GeneralRows {
         arrays_(arrays),
         output_(output),
         input_(static_cast<const T*>(input)),
-        is_flat_(core::is_flat(problem_)),
-        stride_(core::element_stride_of(problem_)),
-        changes_(problem_.magnitude || stride_ != 1) {
-    if (changes_) changed_ = scratch.take<Bits>(std::max(problem_.cols, kElementsAtOnce));
+        is_flat_(core::is_flat(problem_)) {
     std::int64_t places = std::max(problem_.k, kElementsAtOnce);
     std::size_t bytes = 0;
-    if (measures) bytes = std::max(scratch_for_rows(plan_.family), scratch_for_rows(Family::cpu_row));
+    if (measures) {
+      bytes = std::max({scratch_for_rows(plan_.family), scratch_for_rows(Family::cpu_row),
+                        simd_scratch_bytes(full_plan(problem_.rows))});
+    }
     const auto width_of_longest = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(problem_.cols)));
     for (int i = 0; i < kWidths; ++i) {
       Tile& tile = tiles_[static_cast<std::size_t>(i)];
@@ -128,15 +118,17 @@ class GeneralRows {
     std::int64_t* numbers = nullptr;  ///< Of its rows.
   };
 
-  /// Scratch of a family for rows of any length with any k. Sorting by value has two ways, for small k and for greater.
+  /// Scratch of a family for rows of any length with any k. Sorting by value has two ways, for small k and for greater, and
+  /// rows by magnitude are copied up to some length.
   std::size_t scratch_for_rows(Family family) const {
     Plan plan = plan_;
     plan.family = family;
     std::size_t bytes = 0;
-    for (const std::int64_t k :
-         {problem_.k, std::min(problem_.k, kMaxRankedOf16Bits), std::min(problem_.k, kMaxRanked)}) {
-      plan.problem = places_of(problem_, 1, problem_.cols, k);
-      bytes = std::max(bytes, simd_scratch_bytes(plan));
+    for (const std::int64_t cols : {problem_.cols, kCopiedBytes / static_cast<std::int64_t>(sizeof(T))}) {
+      for (const std::int64_t k : {problem_.k, kMaxRankedOf16Bits, kMaxRanked}) {
+        plan.problem = places_of(problem_, 1, std::min(cols, problem_.cols), std::min({k, cols, problem_.k}));
+        bytes = std::max(bytes, simd_scratch_bytes(plan));
+      }
     }
     return bytes;
   }
@@ -153,7 +145,7 @@ class GeneralRows {
   /// How many rows from `number` on are as long as rows can be, with all of k, one after the other; 0 if their results
   /// are not those of a matrix.
   std::int64_t full_rows(std::int64_t number, std::int64_t end, core::RowShape shape) const {
-    if (changes_ || problem_.thresholds) return 0;
+    if (!core::is_ragged(problem_)) return end - number;
     const std::int64_t first = shape.start;
     const std::int64_t step = is_flat_ ? problem_.cols : 0;
     std::int64_t count = 0;
@@ -165,28 +157,26 @@ class GeneralRows {
     return count;
   }
 
-  void select_full(std::int64_t number, std::int64_t count, const core::RowShape& shape) {
+  /// For full rows: `rows` segments side by side, or rows of the matrix.
+  Plan full_plan(std::int64_t rows) const {
     Plan plan = plan_;
-    plan.problem.rows = count;
-    plan.problem.row_stride = is_flat_ ? problem_.cols : core::stride_of(problem_);
+    if (is_flat_) plan.problem.rows = rows;
     plan.problem.ragged = {};
     plan.problem.index_map = {};
-    const auto at = [](auto* array, std::int64_t bytes) -> decltype(array) {
-      if (array == nullptr) return nullptr;
-      return reinterpret_cast<decltype(array)>(reinterpret_cast<std::byte*>(array) + bytes);
-    };
-    constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-    const auto index_size = static_cast<std::int64_t>(size_of(problem_.index_type));
-    const Output output{.values = at(output_.values, number * problem_.k * size),
-                        .indices = at(output_.indices, number * problem_.k * index_size),
-                        .dense = at(output_.dense, number * problem_.cols * size),
-                        .mask = at(output_.mask, number * problem_.cols),
-                        .passes = at(output_.passes, number * 4)};
-    simd_rows(plan, elements_of(number, shape), output, 0, count, families_);
+    return plan;
+  }
+
+  void select_full(std::int64_t number, std::int64_t count, const core::RowShape& shape) {
+    const Plan plan = full_plan(count);
+    if (is_flat_) {
+      simd_rows(plan, input_ + shape.start, results_from(number), 0, count, families_);
+    } else {
+      simd_rows(plan, input_, output_, number, number + count, families_);
+    }
     const bool columns = map_.kind == IndexKind::column && !is_flat_;
     if (!core::writes_indices(problem_) || columns) return;
     with_index_type([&]<class Index>(Index*) {
-      auto* indices = static_cast<Index*>(output.indices);
+      auto* indices = static_cast<Index*>(output_.indices) + number * problem_.k;
       for (std::int64_t row = 0; row < count; ++row, indices += problem_.k) {
         const std::int64_t start = is_flat_ ? shape.start + row * problem_.cols : 0;
         const auto map = core::RowMap::of(map_, arrays_, is_flat_, number + row);
@@ -198,20 +188,18 @@ class GeneralRows {
     });
   }
 
-  /// Copies the elements of a row as the families compare them.
-  void copy(const T* elements, std::int64_t length, Bits* to) const {
-    const auto each = [&](auto change) {
-      if (stride_ == 1) {
-        for (std::int64_t i = 0; i < length; ++i) to[i] = change(elements[i]);
-      } else {
-        for (std::int64_t i = 0; i < length; ++i) to[i] = change(elements[i * stride_]);
-      }
+  /// The results of segments from `number` on.
+  [[nodiscard]] Output results_from(std::int64_t number) const {
+    const auto at = [](auto* array, std::int64_t bytes) -> decltype(array) {
+      if (array == nullptr) return nullptr;
+      return reinterpret_cast<decltype(array)>(reinterpret_cast<std::byte*>(array) + bytes);
     };
-    if (problem_.magnitude) {
-      each([](T element) { return magnitude_bits(element); });
-    } else {
-      each([](T element) { return core::bits_of(element); });
-    }
+    constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+    const auto index_size = static_cast<std::int64_t>(size_of(problem_.index_type));
+    return {.values = at(output_.values, number * problem_.k * size),
+            .indices = at(output_.indices, number * problem_.k * index_size),
+            .passes = at(output_.passes, number * 4),
+            .thresholds = at(output_.thresholds, number * size)};
   }
 
   /// True if all elements are selected, and no order has to be made.
@@ -246,20 +234,14 @@ class GeneralRows {
     Plan plan = plan_;
     plan.problem = places_of(problem_, count, shape.length, shape.k);
     plan.family = family_of_row(plan_.family, plan.problem, simd_vector_bytes());
-    if (!changes_ && !is_flat_) plan.problem.row_stride = core::stride_of(problem_);
+    if (!is_flat_) plan.problem.row_stride = core::stride_of(problem_);
     const auto shape_at = [&](std::int64_t i) {
       core::RowShape own = shape;
       own.start += is_flat_ ? i * shape.length : 0;
       return own;
     };
-    if (changes_) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        copy(elements_of(number + i, shape_at(i)), shape.length, changed_ + i * shape.length);
-      }
-    }
     std::int32_t* const passes = problem_.passes ? output_.passes + number : nullptr;
-    const void* const rows = changes_ ? static_cast<const void*>(changed_) : elements;
-    simd_rows(plan, rows, Output{.indices = places_, .passes = passes}, 0, count, families_);
+    simd_rows(plan, elements, Output{.indices = places_, .passes = passes}, 0, count, families_);
     for (std::int64_t i = 0; i < count; ++i) {
       core::RowShape own = shape_at(i);
       own.is_short = shape_of(number + i).is_short;  // rows with the same number of results may want more
@@ -275,9 +257,9 @@ class GeneralRows {
     Tile& tile = tiles_[static_cast<std::size_t>(std::bit_width(wide))];
     if (!tile.used) return false;
     Bits* const row = tile.elements + tile.count * tile.width;
-    copy(elements_of(number, shape), shape.length, row);
+    std::memcpy(row, elements_of(number, shape), static_cast<std::size_t>(shape.length) * sizeof(T));
     const bool smallest = problem_.direction == Direction::smallest;
-    std::fill(row + shape.length, row + tile.width, core::losing_bits<T>(smallest, false));
+    std::fill(row + shape.length, row + tile.width, core::losing_bits<T>(smallest, problem_.magnitude));
     tile.numbers[tile.count++] = number;
     if (tile.count == tile.plan.problem.rows) select_tile(tile);
     return true;
@@ -305,7 +287,7 @@ class GeneralRows {
 
   /// Writes the results of a row, whose selected places are in the order of the results.
   void write(std::int64_t number, const core::RowShape& shape, const T* elements, const std::int64_t* places) const {
-    const auto bits_at = [&](std::int64_t place) { return core::bits_of(elements[place * stride_]); };
+    const auto bits_at = [&](std::int64_t place) { return core::bits_of(elements[place]); };
     if (problem_.form == Form::dense) {
       Bits* const dense = static_cast<Bits*>(output_.dense) + number * problem_.cols;
       std::fill_n(dense, problem_.cols, Bits{});
@@ -345,7 +327,7 @@ class GeneralRows {
   std::int64_t worst(const core::RowShape& shape, const T* elements, const std::int64_t* places) const {
     if (problem_.order == Order::by_value) return places[shape.k - 1];
     const auto key = [&](std::int64_t place) {
-      const T element = elements[place * stride_];
+      const T element = elements[place];
       const Bits plain = problem_.magnitude ? core::magnitude_key(element) : core::key_of(element);
       return problem_.direction == Direction::smallest ? static_cast<Bits>(~plain) : plain;
     };
@@ -376,10 +358,7 @@ class GeneralRows {
   const Output& output_;
   const T* input_;
   const bool is_flat_;
-  const std::int64_t stride_;
-  const bool changes_;  ///< Rows are copied before the families read them.
 
-  Bits* changed_ = nullptr;  ///< Rows as the families compare them.
   std::array<Tile, kWidths> tiles_;
   std::int64_t* places_ = nullptr;
   std::byte* families_ = nullptr;  ///< Scratch memory of the families.

@@ -1,5 +1,4 @@
-// General rows on the CPU: every row becomes a matrix of its own for the families, which know nothing of lengths, maps,
-// magnitudes and thresholds.
+// General rows on the CPU: rows become matrices for the families, which know nothing of lengths and maps.
 #pragma once
 
 #include <cstddef>

@@ -180,6 +180,9 @@ class LanesFamily {
  public:
   static constexpr std::size_t kRows = Group::kRows;  ///< That are sorted at once.
 
+  /// True if rows by magnitude need not be copied.
+  static bool ComparesMagnitudes(const Problem&) { return true; }
+
   LanesFamily(const Plan& plan, const Output& output, Scratch& scratch)
       : problem_(plan.problem),
         output_(output),
@@ -194,6 +197,9 @@ class LanesFamily {
         unsorted_(scratch.take<Lane>(static_cast<std::int64_t>(cols_ * kRows))),
         front_(scratch.take<Lane>(static_cast<std::int64_t>(k_ * kRows))) {}
 
+  /// True if thresholds are written with the other results: the network knows them.
+  [[nodiscard]] bool WritesThresholds() const { return problem_.thresholds && searches(); }
+
   /// Selects from `count` rows, `stride` elements apart. The first is row `number`.
   void Select(const T* first, std::int64_t stride, std::int64_t number, std::int64_t count) {
     if (!prepared_) Prepare();
@@ -204,6 +210,7 @@ class LanesFamily {
       const std::size_t at_once = std::min(static_cast<std::size_t>(left), kRows);
       if (searches()) Search(rows, number, at_once);
       Write(rows, stride_, number, at_once);
+      if (WritesThresholds()) WriteThresholds(rows, number, at_once);
       rows += kRows * stride_;
       number += static_cast<std::int64_t>(kRows);
     }
@@ -244,13 +251,17 @@ class LanesFamily {
       Group::Sort(by_key_, lanes_, columns_);
     }
     if (marks()) return TakeMarked(count);
-    const Lane* const from = packs ? lanes_ : columns_;
     for (std::size_t i = 0; i < k_; ++i) {
-      const Lane* const found = from + by_key_.front(i) * kRows;
+      const Lane* const found = FoundAt(i);
       for (std::size_t row = 0; row < kRows; ++row)
         front_[i * kRows + row] = static_cast<Lane>(static_cast<Key>(found[row]));
     }
     if (sorts_again()) Group::Sort(by_column_, front_);  // k of k: every column keeps its place
+  }
+
+  /// After the sort: the i-th best of each row, with its column from the end in the bits of a key.
+  [[nodiscard]] const Lane* FoundAt(std::size_t i) const {
+    return (packs ? lanes_ : columns_) + by_key_.front(i) * kRows;
   }
 
   /// Lists the columns that are at least as good as the kth best, in index order.
@@ -321,6 +332,9 @@ class LanesFamily {
     const DBlock d;
     hn::Vec<DBlock> block[kBlock];
     for (std::size_t i = 0; i < kBlock; ++i) block[i] = hn::LoadU(d, from + i * stride);
+    if (problem_.magnitude) {
+      for (std::size_t i = 0; i < kBlock; ++i) block[i] = MagnitudeBits<T>(d, block[i]);
+    }
     Transposition<Key>::Turn(block);
     for (std::size_t i = 0; i < kBlock; ++i) {  // starts at 0, so that the compiler keeps the block in registers
       if (i < done || column + i >= cols_) continue;
@@ -370,6 +384,14 @@ class LanesFamily {
       ForEach(count, [&](std::size_t row, std::size_t, std::size_t place) { mask[row * cols_ + place] = 1; });
     }
     if (problem_.passes) std::fill_n(output_.passes + number, count, searches() ? 1 : 0);
+  }
+
+  void WriteThresholds(const Key* rows, std::int64_t number, std::size_t count) {
+    Key* const thresholds = static_cast<Key*>(output_.thresholds) + number;
+    const Lane* const kth = FoundAt(k_ - 1);
+    for (std::size_t row = 0; row < count; ++row) {
+      thresholds[row] = rows[row * stride_ + cols_ - 1 - static_cast<Key>(kth[row])];
+    }
   }
 
   template <class Index>

@@ -87,7 +87,9 @@ class Results {
   [[nodiscard]] bool packs() const { return sizeof(Key) <= 4 && problem_.cols <= std::int64_t{1} << 32; }
 
   Key InvertedKey(std::size_t place) const {
-    return static_cast<Key>(~core::directed_key<T, direction>(elements_[place]));
+    const Key bits = core::bits_of(elements_[place]);
+    const Key compared = problem_.magnitude ? MagnitudeBitsOf<T>(bits) : bits;
+    return static_cast<Key>(~core::directed_key<T, direction>(std::bit_cast<T>(compared)));
   }
 
   template <class Position>
@@ -214,7 +216,9 @@ class Results {
     const hn::RebindToUnsigned<D> du;
     std::fill_n(bits_ + count, kLanes, Bits{});
     for (std::size_t i = 0; i < count; i += kLanes) {
-      hn::StoreU(KeyLanes<T, direction>(du, hn::LoadU(du, bits_ + i)), d, ordered_[0].keys + i);
+      const auto bits = hn::LoadU(du, bits_ + i);
+      const auto compared = problem_.magnitude ? MagnitudeBits<T>(du, bits) : bits;
+      hn::StoreU(KeyLanes<T, direction>(du, compared), d, ordered_[0].keys + i);
     }
   }
 

@@ -36,6 +36,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 
 #include "cpu/select/views-inl.hpp"
 
+#include "cpu/select/magnitude_bits-inl.hpp"
+
 #include "cpu/select/passes-inl.hpp"
 
 #include "cpu/select/threshold-inl.hpp"
@@ -43,6 +45,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 #include "cpu/select/results-inl.hpp"
 
 #include "cpu/select/tile-inl.hpp"
+
+#include "cpu/select/magnitudes-inl.hpp"
 
 #include "cpu/select/lanes_family-inl.hpp"
 
@@ -59,6 +63,8 @@ namespace rtopk::cpu::HWY_NAMESPACE {
 #include "cpu/select/lane_bisection-inl.hpp"
 
 #include "cpu/select/bisection_family-inl.hpp"
+
+#include "cpu/select/kth_value-inl.hpp"
 
 /// Selects from a batch of rows, one row at a time unless the family takes several.
 template <class Family, class T>
@@ -86,22 +92,42 @@ template <class T, Direction direction>
 inline constexpr std::int64_t kRowsStoppedAtOnce<LanesFamily<T, direction>> =
     static_cast<std::int64_t>(LanesFamily<T, direction>::kRows);
 
+/// True if a family selects from copies of rows by magnitude. Early stops compute with magnitudes, too.
+template <class Family>
+bool CopiesMagnitudes(const Problem& problem, bool derives) {
+  if (!problem.magnitude) return false;
+  if constexpr (requires { Family::ComparesMagnitudes(problem); }) {
+    return derives || !Family::ComparesMagnitudes(problem);
+  }
+  return true;
+}
+
 template <class Family, class T, Direction direction>
 void SelectRows(const Plan& plan, const void* input, const Output& output, std::int64_t begin, std::int64_t end,
                 Scratch& scratch) {
-  const Problem& problem = plan.problem;
-  const bool derives = core::stops_early(problem) && plan.family != rtopk::Family::cpu_bisection;
+  const Problem& asked = plan.problem;
+  const bool derives = core::stops_early(asked) && plan.family != rtopk::Family::cpu_bisection;
+  std::optional<Magnitudes<T, direction>> magnitudes;
+  if (CopiesMagnitudes<Family>(asked, derives)) magnitudes.emplace(asked, output, scratch);
+  const Problem problem = magnitudes ? places_by_magnitude(asked, magnitudes->rows()) : asked;
+  const Output& found = magnitudes ? magnitudes->found() : output;
   constexpr std::int64_t kAtOnce = kRowsStoppedAtOnce<Family>;
   Plan exact = plan;
+  exact.problem = problem;
   Output best;
   if (derives) {
     exact.problem = core::tight(core::exact_pairs(problem), kAtOnce);
+    exact.problem.thresholds = false;
     best.values = scratch.take<T>(kAtOnce * problem.k);
     best.indices = scratch.take<std::int64_t>(kAtOnce * problem.k);
   }
-  Family family(exact, derives ? best : output, scratch);
+  Family family(exact, derives ? best : found, scratch);
   std::optional<EarlyStop<T, direction>> early;
-  if (derives) early.emplace(problem, output, scratch);
+  if (derives) early.emplace(problem, found, scratch);
+  std::optional<KthValues<T, direction>> kth_values;
+  bool knows_thresholds = false;
+  if constexpr (requires { family.WritesThresholds(); }) knows_thresholds = family.WritesThresholds();
+  if (asked.thresholds && !knows_thresholds) kth_values.emplace(asked, output, scratch);
   constexpr bool kMeasures = requires { family.MeasureExtents(); };
   if constexpr (kMeasures) {
     if (derives) family.MeasureExtents();
@@ -113,24 +139,28 @@ void SelectRows(const Plan& plan, const void* input, const Output& output, std::
       return MeasureExtent<T, direction>(row, problem.cols);
     }
   };
-  Tile<T> tile(problem, scratch);
+  Tile<T> tile(asked, scratch);
   if (input == nullptr) return;  // only measuring the scratch memory
-  ForEachBatch(problem, static_cast<const T*>(input), begin, end, tile,
+  const auto select = [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
+    if (!derives) return SelectBatch(family, rows, stride, number, count);
+    for (std::int64_t first = 0; first < count; first += kAtOnce) {
+      const T* const from = rows + first * stride;
+      const std::int64_t now = std::min(kAtOnce, count - first);
+      exact.problem.rows = now;
+      if (problem.passes) best.passes = found.passes + number + first;
+      SelectBatch(family, from, stride, 0, now);
+      early->Write(from, stride, number + first, now, static_cast<std::int64_t*>(best.indices),
+                   static_cast<T*>(best.values), extent_of);
+    }
+  };
+  ForEachBatch(asked, static_cast<const T*>(input), begin, end, tile,
                [&](const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) {
-                 const std::int64_t at_once = derives ? kAtOnce : count;
-                 for (std::int64_t first = 0; first < count; first += at_once) {
-                   const T* const from = rows + first * stride;
-                   const std::int64_t now = std::min(at_once, count - first);
-                   if (derives) {
-                     exact.problem.rows = now;
-                     if (problem.passes) best.passes = output.passes + number + first;
-                   }
-                   SelectBatch(family, from, stride, derives ? 0 : number, now);
-                   if (derives) {
-                     early->Write(from, stride, number + first, now, static_cast<std::int64_t*>(best.indices),
-                                  static_cast<T*>(best.values), extent_of);
-                   }
+                 if (magnitudes) {
+                   magnitudes->ForEach(rows, stride, number, count, select);
+                 } else {
+                   select(rows, stride, number, count);
                  }
+                 if (kth_values) kth_values->Write(rows, stride, number, count);
                });
 }
 

@@ -5,6 +5,11 @@
 template <class T, Direction direction, class Place>
 class StreamFamily {
  public:
+  /// True if rows by magnitude need not be copied.
+  static bool ComparesMagnitudes(const Problem& problem) {
+    return problem.cols > kCopiedBytes / static_cast<std::int64_t>(sizeof(T));
+  }
+
   StreamFamily(const Plan& plan, const Output& output, Scratch& scratch)
       : problem_(plan.problem),
         results_(plan.problem, output, scratch),
@@ -12,6 +17,7 @@ class StreamFamily {
         candidates_(scratch.take<Candidate>(plan.candidate_capacity)),
         places_(scratch.take<Place>(plan.candidate_capacity)),
         chosen_(scratch.take<Place>(kListedAtOnce)),
+        magnitudes_(plan.problem.magnitude ? scratch.take<Key>(kListedAtOnce) : nullptr),
         prune_at_(static_cast<std::size_t>(plan.candidate_capacity) - kListedAtOnce) {
     const auto k = static_cast<double>(problem_.k);
     const double share_left = 1 - k / static_cast<double>(problem_.cols);
@@ -50,7 +56,8 @@ class StreamFamily {
     const bool samples_first = !trusted && size > kListedAtOnce;
     Key filter_threshold = trusted ? expected : samples_first ? SampledThreshold(elements) : Key{0};
     Key key = 0;
-    const bool looks_tied = LooksTied<T, direction>(elements, size, key) && filter_threshold <= key;
+    const bool looks_tied =
+        magnitudes_ == nullptr && LooksTied<T, direction>(elements, size, key) && filter_threshold <= key;
     if (looks_tied) SetFloor(key);
     if (has_floor_ && (trusted || looks_tied) && filter_threshold <= floor_ && FinishTied(elements, filter_threshold)) {
       return;
@@ -89,6 +96,10 @@ class StreamFamily {
     for (std::size_t i = 0; i < lines; ++i) {
       std::memcpy(candidates_ + i * kLine, elements + i * (cols - kLine) / (lines - 1), kLine * sizeof(T));
     }
+    if (magnitudes_ != nullptr) {
+      auto* const bits = reinterpret_cast<Key*>(candidates_);
+      CopyMagnitudes<T>(bits, size, bits);
+    }
     Held::Convert(candidates_, size);
     const double rank = static_cast<double>(problem_.k) * static_cast<double>(size) / static_cast<double>(cols);
     const auto wanted = static_cast<std::int64_t>(rank + 2.5 * std::sqrt(rank) + 3);
@@ -121,7 +132,7 @@ class StreamFamily {
     const auto size = static_cast<std::size_t>(problem_.cols);
     if constexpr (Held::converts) {
       using View = HalfView<T, direction>;
-      if (filter_threshold > View::lowest_key && !View::HidesNaN(elements, size))
+      if (filter_threshold > View::lowest_key && (magnitudes_ != nullptr || !View::HidesNaN(elements, size)))
         return Finish(Row<View>(elements, size), filter_threshold);
     }
     return Finish(Row<RowView>(elements, size), filter_threshold);
@@ -141,15 +152,12 @@ class StreamFamily {
     for (std::size_t begin = 0; begin < row.size(); begin += kListedAtOnce) {
       const std::size_t end = std::min(row.size(), begin + kListedAtOnce);
       if (measures_) extent_.Reach(row.elements(), static_cast<std::int64_t>(end));
-      if (filter_threshold <= View::lowest_key) {
-        AppendAll(row.elements() + begin, begin, end - begin);
+      if (magnitudes_ == nullptr) {
+        AppendBlock(row, begin, end, begin, filter_threshold);
       } else {
-        // A raw view cannot compare with a threshold above infinity: it lets infinities through, and pruning removes
-        // them.
-        const Key key = std::min(filter_threshold, View::highest_key);
-        Append(row.elements() + begin, begin,
-               sparse_ ? listing_.template Fill<true>(row, key, begin, end)
-                       : listing_.template Fill<false>(row, key, begin, end));
+        CopyMagnitudes<T>(reinterpret_cast<const Key*>(row.elements()) + begin, end - begin, magnitudes_);
+        const Row<View> block(reinterpret_cast<const T*>(magnitudes_), end - begin);
+        AppendBlock(block, 0, end - begin, begin, filter_threshold);
       }
       if (size_ > prune_at_) {
         pruned_ = true;
@@ -197,8 +205,21 @@ class StreamFamily {
   }
 
   void SetFloor(Key key) {
-    has_floor_ = key > RowView::lowest_key && key < RowView::highest_key;
+    has_floor_ = magnitudes_ == nullptr && key > RowView::lowest_key && key < RowView::highest_key;
     floor_ = key;
+  }
+
+  /// Appends what reaches the filter threshold of elements [begin, end) of `row`. The first is at `place`.
+  template <class View>
+  HWY_INLINE void AppendBlock(const Row<View>& row, std::size_t begin, std::size_t end, std::size_t place,
+                              Key filter_threshold) {
+    const T* const elements = row.elements() + begin;
+    if (filter_threshold <= View::lowest_key) return AppendAll(elements, place, end - begin);
+    // A raw view cannot compare with a threshold above infinity: it lets infinities through, and pruning removes them.
+    const Key key = std::min(filter_threshold, View::highest_key);
+    Append(elements, place,
+           sparse_ ? listing_.template Fill<true>(row, key, begin, end)
+                   : listing_.template Fill<false>(row, key, begin, end));
   }
 
   void AppendAll(const T* elements, std::size_t begin, std::size_t count) {
@@ -264,8 +285,9 @@ class StreamFamily {
   Results<T, direction> results_;
   Listing listing_;
   Candidate* candidates_;
-  Place* places_;  ///< Positions of the candidates in the row.
-  Place* chosen_;  ///< Positions of the selected ones of a listing.
+  Place* places_;    ///< Positions of the candidates in the row.
+  Place* chosen_;    ///< Positions of the selected ones of a listing.
+  Key* magnitudes_;  ///< Of the elements that are listed at a time; null if elements are compared as they are.
   std::size_t size_ = 0;
   std::size_t prune_at_;  ///< Prune above this size: one more listing must fit.
   double margin_;         ///< Number of candidates to aim for beyond k.

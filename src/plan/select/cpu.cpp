@@ -120,8 +120,15 @@ bool sorts_in_lanes(const Problem& problem, std::int64_t vector_bytes) noexcept 
 
 namespace {
 
+/// True if a copy of a row by magnitude would leave the caches before it is read.
+bool is_too_long_to_copy(const Problem& problem) {
+  return problem.magnitude && !core::bisects(problem) &&
+         problem.cols > kCopiedBytes / static_cast<std::int64_t>(size_of(problem.dtype));
+}
+
 /// True if the groups of cpu_best, whose best elements are compared, beat a search.
 bool looks_for_best(const Problem& problem) {
+  if (is_too_long_to_copy(problem)) return false;
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (problem.k == 1) return problem.cols >= (size == 8 ? kMinBestColumns : kBestBytes / size);
   return problem.k <= kMaxBest && problem.cols >= kFewColumns * problem.k && problem.cols <= kMaxFewBytes / size;
@@ -131,7 +138,7 @@ bool looks_for_best(const Problem& problem) {
 bool streams(const Problem& problem, std::int64_t vector_bytes) {
   const bool digits = size_of(problem.dtype) == 2 && vector_bytes >= kDigitsVectorBytes;
   const std::int64_t columns = digits ? kStreamedColumnsAfterDigits : kStreamedColumns;
-  return problem.cols >= columns && problem.k <= problem.cols / kStreamedShare;
+  return problem.cols >= columns && (problem.k <= problem.cols / kStreamedShare || is_too_long_to_copy(problem));
 }
 
 /// True if the passes of a search that stops early take less time than an exact search and what follows from it.
