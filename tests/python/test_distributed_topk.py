@@ -94,6 +94,16 @@ def test_calls_that_are_repeated_are_expected(calls):
             history.add(call)
 
 
+def test_calls_of_other_phases_are_unexpected_where_they_begin():
+    """As training and validation in turn, of other lengths each time."""
+    history, unexpected = exchange._History(), 0
+    for call, times in zip("xmxmxm", (1000, 100, 1500, 50, 200, 300), strict=True):
+        for _ in range(times):
+            unexpected += history.expected() != call
+            history.add(call)
+    assert unexpected <= 12
+
+
 def test_bytes_that_a_rank_sends(results):
     # 4 rows of 8: values of 4, 2 and 4 bytes; indices of 2 bytes for 300 columns, of 1 for 200, and none for maxk.
     sent = [32 * (4 + 2), 32 * (2 + 1), 32 * 4]

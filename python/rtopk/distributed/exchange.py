@@ -25,7 +25,7 @@ others, and one that is called with a remembered one would not answer, but send 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -226,16 +226,24 @@ class _History:
             self._place = max(self._place - _REMEMBERED // 2, 0)
 
     def _behind_the_same(self):
-        """The place behind the longest stretch of calls that ends as all of them end; of the last one if it is new."""
-        calls, last = self._calls, len(self._calls) - 1
-        longest, found = 0, last
-        for place in range(last, 0, -1):
-            length = 0
-            while length < place and calls[place - 1 - length] == calls[last - length]:
+        """The place behind the longest stretch of calls that ends as all of them end; of the last one if it is new. If
+        there are several as long, of the first that is followed by what follows most of them."""
+        latest, count = self._calls[::-1], len(self._calls)
+        # The Z algorithm: how many calls before each place are the same as the latest.
+        same, left, right = [0] * count, 0, 0
+        for back in range(1, count):
+            length = min(right - back, same[back - left]) if back < right else 0
+            while back + length < count and latest[length] == latest[back + length]:
                 length += 1
-            if length > longest:
-                longest, found = length, place
-        return found
+            same[back] = length
+            if back + length > right:
+                left, right = back, back + length
+        longest = max(same)
+        if longest == 0:
+            return count - 1
+        places = [count - back for back in range(count - 1, 0, -1) if same[back] == longest]
+        followers = [self._calls[place] for place in places]
+        return places[followers.index(Counter(followers).most_common(1)[0][0])]
 
     def read_later(self, headers: torch.Tensor) -> None:
         self._unread.append(copied_to_host(headers))
