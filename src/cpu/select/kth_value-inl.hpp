@@ -13,14 +13,17 @@ class KthValues {
   /// Of `count` rows, `stride` elements apart, whose results are written. The first is row `number`.
   void Write(const T* rows, std::int64_t stride, std::int64_t number, std::int64_t count) const {
     Key* const thresholds = static_cast<Key*>(output_.thresholds) + number;
-    const Key* values = static_cast<const Key*>(output_.values) + number * problem_.k;
-    for (std::int64_t i = 0; i < count; ++i, values += k_) {
-      thresholds[i] = Last(problem_.values ? values : Gathered(rows + i * stride, number + i));
+    for (std::int64_t i = 0; i < count; ++i) {
+      thresholds[i] = Last(problem_.values ? Written(number + i) : Gathered(rows + i * stride, number + i));
     }
   }
 
  private:
   using Key = core::KeyOf<T>;
+
+  [[nodiscard]] const Key* Written(std::int64_t number) const {
+    return static_cast<const Key*>(output_.values) + number * problem_.k;
+  }
 
   /// The values of a row's results, where only indices are written.
   const Key* Gathered(const T* row, std::int64_t number) const {
