@@ -127,7 +127,7 @@ RunBlock block_runner(const gnn::Aggregation& p) {
 template <class Selector>
 bool selects_all(const gnn::Aggregation& p, const void* selectors) {
   const auto* of_row = static_cast<const Selector*>(selectors);
-  for (std::int64_t i = 0; p.nodes > 0 && i < p.k; ++i) {
+  for (std::int64_t i = 0; i < p.k; ++i) {
     if (of_row[i] != i) return false;
   }
   const std::size_t bytes = static_cast<std::size_t>(p.k) * sizeof(Selector);
@@ -138,7 +138,8 @@ bool selects_all(const gnn::Aggregation& p, const void* selectors) {
 }
 
 bool is_dense(const gnn::Aggregation& p, const gnn::AggregationCall& call) {
-  if (p.term != gnn::AggregationTerm::forward || p.dtype != DType::f32 || p.k != p.cols) return false;
+  if (p.term != gnn::AggregationTerm::forward || p.dtype != DType::f32) return false;
+  if (p.k != p.cols || p.nodes == 0) return false;  // without nodes there may be no memory
   return p.selector_type == IndexType::u8 ? selects_all<std::uint8_t>(p, call.selectors)
                                           : selects_all<std::uint16_t>(p, call.selectors);
 }
