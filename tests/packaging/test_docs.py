@@ -209,6 +209,22 @@ def ratio_to_exact(cell):
     return round(cell["times"]["early"] / cell["times"]["exact"], 3)
 
 
+def test_general_rows_on_a_cpu_are_the_measured_ones():
+    names = ("threshold", "magnitude", "both", "lengths")
+    measured = json.loads((ROOT / "bench/results/rows-cpu.json").read_text())
+    ratios = {}
+    for cell in measured["cells"]:
+        shape = f"{cell['rows']} x {cell['cols']}, {cell['k']}"
+        times = cell["times"]
+        ratios.setdefault(shape, []).append(", ".join(f"{times[name] / times['plain']:.2f}" for name in names))
+    section = (DOCS / "results.md").read_text().split("### General rows on a CPU", 1)[1].split("\n## ", 1)[0]
+    stated = dict(re.findall(r"^\| (\d+ x \d+, \d+) \| (.*) \|$", section, re.MULTILINE))
+    assert stated == {shape: " | ".join(of_types) for shape, of_types in ratios.items()}
+    for part in ("geometric_mean", "worst"):
+        *others, last = (f"{measured['summary'][name][part]:.2f}" for name in names)
+        assert f"{', '.join(others)} and {last}" in section
+
+
 def test_few_long_rows_are_the_measured_ones():
     cells = json.loads((ROOT / "bench/results/indexer-h200.json").read_text())["cells"]
     ratios = {
