@@ -140,6 +140,12 @@ def test_accuracy_on_a_cpu():
     ) in words()
 
 
+def test_steps_of_wider_networks_on_a_cpu():
+    models = measured("batches-physics-256-xeon-1-thread.json")["accuracy"]["models"]
+    sage, gcn, gin = (f"{models[model]['step_ratio']:.2f}" for model in MODELS)
+    assert f"With 256 columns a step is {sage} (SAGE), {gcn} (GCN) and {gin} times (GIN) as fast" in words()
+
+
 def test_sizes_of_mini_batches():
     counts = measured("batches-sizes-physics.json")["accuracy"]["mini_batches_by_size"]
     (total,) = {sum(of_seed) for of_seed in counts}
