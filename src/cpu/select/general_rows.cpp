@@ -19,6 +19,7 @@
 #include "core/keys.hpp"
 #include "core/placement.hpp"
 #include "core/rows.hpp"
+#include "cpu/select/places.hpp"
 #include "cpu/select/scratch.hpp"
 #include "cpu/select/simd_rows.hpp"
 #include "plan/select/cpu.hpp"
@@ -34,21 +35,6 @@ constexpr std::int64_t kElementsAtOnce = 32768;
 /// Widths of tiles are powers of two. Narrower ones would gain nothing: most of the time goes to writing results.
 constexpr std::int64_t kMinTileWidth = 8;
 constexpr int kWidths = std::bit_width(static_cast<std::uint64_t>(kMaxLanesColumns / kMinTileWidth));
-
-/// The selection of places from `rows` rows of `cols` elements.
-Problem places_of(const Problem& problem, std::int64_t rows, std::int64_t cols, std::int64_t k) {
-  Problem places = core::tight(problem, rows);
-  places.cols = cols;
-  places.k = k;
-  places.form = Form::pairs;
-  places.index_type = IndexType::i64;
-  places.values = false;
-  places.indices = true;
-  places.thresholds = false;
-  places.ragged = {};
-  places.index_map = {};
-  return places;
-}
 
 template <class T>
 class GeneralRows {

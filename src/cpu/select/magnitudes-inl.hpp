@@ -1,12 +1,9 @@
 // Copies of rows by magnitude, for families that do not know it. Included by simd_type-inl.hpp, once per instruction set.
 
-/// What families without magnitudes select from rows by magnitude: places, of copies without signs.
+/// What families without magnitudes select from copies of rows by magnitude, which have no signs.
 [[nodiscard]] inline Problem places_by_magnitude(const Problem& problem, std::int64_t rows) {
-  Problem places = core::tight(problem, rows);
-  places.form = Form::pairs;
-  places.index_type = IndexType::i64;
-  places.values = places.magnitude = places.thresholds = false;
-  places.indices = true;
+  Problem places = places_of(problem, rows, problem.cols, problem.k);
+  places.magnitude = false;
   return places;
 }
 

@@ -22,6 +22,7 @@
 #include "core/keys.hpp"
 #include "core/search.hpp"
 #include "cpu/runtime/simd_targets.hpp"
+#include "cpu/select/places.hpp"
 #include "cpu/select/position_table.hpp"
 #include "cpu/select/scratch.hpp"
 #include "cpu/select/simd_rows.hpp"
