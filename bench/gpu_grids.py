@@ -260,6 +260,12 @@ def indexer_cells():
     ]
     cells += [Cell("indexer_f32", 64, 131072, 64)]
     cells += [
+        Cell("indexer_sorted", *shape, k, dtype, order="by_value").against(order="unsorted")
+        for dtype in ("f32", "bf16")
+        for shape in INDEXER_SHAPES
+        for k in (512, 1024, 2048)
+    ]
+    cells += [
         Cell("indexer_data", *shape, 1024, dtype, data=data).against(data="normal")
         for shape in INDEXER_SHAPES[3:6]
         for dtype in ("f32", "bf16")
@@ -398,6 +404,7 @@ TARGETS = {
     "constant": Target("rows of one value / normal data", to="baseline", worst=1.5),
     "indexer_f32": Target("few long rows, k 512 to 2048 / floor"),
     "indexer_bf16": Target("the same, bf16 / floor"),
+    "indexer_sorted": Target("the same, sorted by value / unsorted", to="baseline", worst=1.25, noise=TIMING_NOISE),
     "indexer_data": Target("hard data in few long rows / normal data", to="baseline", worst=1.3),
     "large_k_f32": Target("a quarter or half of long rows / floor", worst=1.6),
     "large_k_bf16": Target("the same, bf16 / floor", worst=2.0),
