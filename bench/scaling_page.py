@@ -204,7 +204,7 @@ def gpu_section(record):
     for step in record["steps"]:
         times = [f"{step['step_ms']:.1f}", f"{step['waiting_for_rows_ms']:.1f}"]
         rows.append([step["graph"], str(step["ranks"]), step["exchange"], f"{step['step_bytes'] / 1e6:.0f}", *times])
-    methods = " and ".join(sorted({step["method"] for step in record["steps"]}))
+    methods = " and ".join(sorted({step["method"].replace("metis", "METIS") for step in record["steps"]}))
     return f"""
 Two ranks on one {record["environment"]["device"]} ([parts-h200.json](../bench/results/parts-h200.json)), with parts by
 {methods}. NCCL takes one rank a GPU, so rows go through the memory of the host, and both ranks share the GPU: this

@@ -2,7 +2,6 @@
 
 import json
 import re
-import statistics
 
 import pytest
 
@@ -106,19 +105,19 @@ def test_steps_on_an_h200():
 
 
 def test_coauthor_physics_on_an_h200():
-    accuracy, text = measured("batches-h200.json")["accuracy"], words()
-    theirs, ours, captured = (
-        [entry[name]["step_ms"] for entry in accuracy["seeds"]] for name in (PAIRS, "rtopk", "rtopk, captured")
-    )
-    assert (
-        f"A step takes {min(theirs):.1f} to {max(theirs):.1f} ms with PyTorch Geometric, with (x_src, x_dst), and"
-        f" {min(ours):.1f} to {max(ours):.1f} ms with rtopk, 1 / {accuracy['step_ratio']:.2f} of the time."
-        f" Captured, it takes {statistics.median(captured):.1f} ms: {accuracy['captured']['step_ratio']:.2f} times"
-    ) in text
-    ours, captured = (
-        f"{of['mean_difference']:.4f} with {of['standard_error']:.4f}" for of in (accuracy, accuracy["captured"])
-    )
-    assert f"it is {ours}, and {captured} for captured steps" in text
+    models = measured("batches-physics-256-h200.json")["accuracy"]["models"]
+    header = "| | PyG, ms | rtopk, ms | captured, ms | ratio | ratio, captured | difference | difference, captured |"
+    for model, (name, *row) in zip(MODELS, table_after(PAGE, header), strict=True):
+        cell = models[model]
+        theirs = PAIRS if PAIRS in cell["seeds"][0] else "PyG, trim_to_layer"
+        steps = [[entry[way]["step_ms"] for entry in cell["seeds"]] for way in (theirs, "rtopk", "rtopk, captured")]
+        both = (cell, cell["captured"])
+        assert name == model.upper() and row == [
+            *(f"{min(each):.1f} to {max(each):.1f}" for each in steps),
+            *(f"{of['step_ratio']:.2f}" for of in both),
+            *(f"{of['mean_difference']:+.4f} ± {of['standard_error']:.4f}" for of in both),
+        ]
+        assert cell["captured"]["step_ratio"] > 2  # as the page says
 
 
 def test_accuracy_on_a_cpu():

@@ -152,7 +152,8 @@ def test_the_bits_are_those_of_the_cpu():
     """NCCL takes one rank for each GPU: that several ranks give the same bits, only several GPUs can show."""
     found = run_ranks(CASES, 1, "nccl")
     for case in REFERENCES:
-        every(found, f"reference {case}")
+        if case != "unused":  # by the last rank; where no other one uses it, DDP leaves the gradient as it is
+            every(found, f"reference {case}")
     assert every(found, "not finite")[0]["nan"] == [5, 32, 33]
 
 

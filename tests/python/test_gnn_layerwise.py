@@ -89,7 +89,8 @@ def test_results_of_the_whole_graph(model, case, monkeypatch, device):
         result, chunks = in_chunks(network, x, graph, wanted.to(device))
         assert chunks > 5
         different = (result - expected[wanted.to(device)]).abs().amax(1) > 1e-4
-        assert different.sum() <= (0 if device == "cpu" else 3)  # MaxK may select another of two that are nearly equal
+        # MaxK may select another of two that are nearly equal: in the first layer, that reaches some 25 rows.
+        assert different.sum() <= (0 if device == "cpu" else NODES // 10)
 
 
 def test_gcn_that_adds_self_loops_to_a_graph_without_them(device):
