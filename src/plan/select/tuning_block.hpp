@@ -68,7 +68,7 @@ struct BlockLayout {
   bool keeps_candidates;  ///< Nearly always, in registers; if not, the row is marked again.
 };
 
-/// `kGeneral`: for general rows. Their arguments take registers, so that there are fewer threads.
+/// `kGeneral`: for general rows. Their arguments take registers, so that blocks that share a row have fewer threads.
 template <class T, bool kGeneral = false>
 struct BlockConfig {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
@@ -76,11 +76,11 @@ struct BlockConfig {
   static constexpr int kWordBytes = sizeof(T) == 8 ? 8 : 4;
   static constexpr int kPerWord = kWordBytes / static_cast<int>(sizeof(T));
   static constexpr int kChunkWords = 32;
-  static constexpr int kThreadsOfOneChunk = kGeneral ? 288 : 320;
+  static constexpr int kThreadsOfOneChunk = 320;
   /// Enough for nearly all rows that fit into shared memory, and few enough for registers.
   static constexpr int max_threads(int chunks) { return chunks == 1 ? kThreadsOfOneChunk : sizeof(T) == 4 ? 768 : 448; }
   /// Limits registers to 48 of a thread with one chunk (64 if the search stops early), 80 with two (72 of 16 bits); f64
-  /// needs more, and so do general rows.
+  /// needs more.
   static constexpr int min_blocks(int chunks, bool stops_early) {
     return sizeof(T) == 8 ? 1 : chunks == 1 ? (stops_early ? 3 : 4) : 1024 / max_threads(chunks);
   }
@@ -88,7 +88,8 @@ struct BlockConfig {
   /// Lines of 32 candidates that a warp keeps in registers: as many as there are registers for. `plain`: an exact selection
   /// of full rows.
   static constexpr int candidate_lines(int chunks, bool plain) {
-    return chunks == 1 ? 9 : sizeof(T) != 2 ? 12 : plain ? 9 : 6;
+    if (sizeof(T) == 2) return plain ? 9 : chunks == 1 ? 8 : 6;
+    return chunks == 1 ? 9 : 12;
   }
 
   /// Of blocks that share a row.
@@ -99,7 +100,9 @@ struct BlockConfig {
   /// Limits registers to 72 of a thread, 80 with two chunks of 32 bits.
   static constexpr int min_part_blocks(int chunks) { return sizeof(T) == 8 ? 1 : 1024 / max_part_threads(chunks); }
 
-  static constexpr int kStateBytes = 2048;
+  /// A multiple of a chunk's bytes, and no more than it takes: of general rows of 16384 columns of 32 bits, k 2048, whose
+  /// arguments are in shared memory beside this, three blocks only just fit on a multiprocessor.
+  static constexpr int kStateBytes = sizeof(T) == 8 ? 2048 : 1536;
   static constexpr int kPartStateBytes = sizeof(T) == 8 ? 6144 : 5120;
   /// The last thread reads a whole chunk, past the end of the row.
   static constexpr int kPaddingBytes = kChunkWords * kWordBytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/checks.hpp"
+#include "core/rows.hpp"
 #include "cuda/select/block/parts.cuh"
 #include "cuda/select/block/select.cuh"
 #include "cuda/select/launch.hpp"
@@ -49,8 +50,11 @@ cudaError_t launch_block(const Plan& plan, const SelectArguments& args, const Ro
   block_args.better_rank = sample.better_rank;
   block_args.worse_rank = sample.worse_rank;
   Grid clusters = grid;
-  // The plan has threads for rows that begin anywhere.
-  if (rules == nullptr && args.access_bytes == 16) {
+  // The plan has threads for rows that begin anywhere. Those of general rows may, and one warp more is often a block less
+  // on each multiprocessor.
+  const bool begin_in_line =
+      rules == nullptr || (!core::exists(rules->ragged.offsets) && !core::exists(rules->ragged.starts));
+  if (begin_in_line && args.access_bytes == 16) {
     clusters.threads = static_cast<int>(Config::threads(part_cols / Config::kVector, layout.chunks));
   }
   if (plan.parts > 1) {
