@@ -10,11 +10,18 @@ namespace rtopk::cuda {
 
 class BulkCopy {
  public:
+  /// True if the first thread of a block can start a copy alone.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  static constexpr bool kByOneThread = true;
+#else
+  static constexpr bool kByOneThread = false;
+#endif
+
   /// `barrier`: in shared memory; for one copy.
   __device__ explicit BulkCopy(std::uint64_t* barrier)
       : barrier_(static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier))) {}
 
-  /// All threads call this. At most 2^16 - 1 vectors.
+  /// All threads call this, or at least the first one if kByOneThread. At most 2^16 - 1 vectors.
   template <bool kSparesCache>
   __device__ void start(void* shared, const void* global, int vectors) const {
     const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));

@@ -39,10 +39,11 @@ struct GeneralRow : Arguments {
   mutable bool maps;  ///< Indices are mapped as they are written.
   int log_page;       ///< Of the page size; negative if it is no power of two, or large.
 
-  /// Sets the row `number`. `kMaps`: the kernel can map indices. `adjust(args)` sets what else depends on the length. All
+  /// Sets the row `number`. `kMaps`: the kernel can map indices. As soon as the elements of the row and its k are known,
+  /// `known(args)` is called by the first thread: it starts to copy the row, or sets what else depends on the length. All
   /// threads of the block call this.
-  template <class T, bool kMaps, class Adjust>
-  __device__ void set(const Arguments& all, const RowRules& rules, std::int64_t number, Adjust&& adjust) {
+  template <class T, bool kMaps, class Known>
+  __device__ void set(const Arguments& all, const RowRules& rules, std::int64_t number, Known&& known) {
     static_assert(sizeof(Arguments) % 4 == 0 && std::is_trivially_copyable_v<Arguments>);
     Arguments& args = *this;
     __syncthreads();  // the row before is done
@@ -58,6 +59,11 @@ struct GeneralRow : Arguments {
       }
       __syncwarp();
       if (lane_number() == 0) {
+        args.input = row_of<T>(all, rules, number, own);
+        args.rows = 1;
+        args.cols = own.length;
+        args.k = own.k;
+        known(args);
         start = own.start;
         threshold = rules.losing_bits;
         threshold_is = !rules.finishes || rules.thresholds == nullptr ? ThresholdIs::unwanted
@@ -66,10 +72,6 @@ struct GeneralRow : Arguments {
         // A key by magnitude has no sign: the threshold is looked for among places, and indices are mapped after that.
         maps = kMaps && rules.finishes && !(all.magnitude && threshold_is == ThresholdIs::unknown) &&
                (own.start != 0 || rules.map.kind != IndexKind::column);
-        args.input = row_of<T>(all, rules, number, own);
-        args.rows = 1;
-        args.cols = own.length;
-        args.k = own.k;
         if (all.values != nullptr) args.values = static_cast<T*>(all.values) + number * all.k;
         if (all.indices != nullptr) {
           args.indices = static_cast<char*>(all.indices) + number * all.k * index_bytes(all.index_type);
@@ -77,11 +79,13 @@ struct GeneralRow : Arguments {
         if (all.form == Form::dense) args.dense = static_cast<T*>(all.dense) + number * all.cols + own.start;
         if (all.form == Form::mask) args.mask = all.mask + number * all.cols + own.start;
         if (all.passes != nullptr) args.passes = all.passes + number;
-        if (own.length != all.cols || own.k != all.k) adjust(args);
       }
     }
     // Mostly of another warp: both may wait for memory.
     if (threadIdx.x == blockDim.x - 1) {
+      // Rows begin one after the other: this one's length comes from memory while rows before it are selected from.
+      constexpr int kAhead = 512;
+      if (number + kAhead < all.rows) prefetch_length(rules, number + kAhead);
       map = core::RowMap::of(rules.map, rules.arrays, core::exists(rules.ragged.offsets), number);
       const auto page_size = static_cast<unsigned long long>(map.page_size);
       log_page = __popcll(page_size) == 1 && page_size <= 1u << 30 ? __ffsll(map.page_size) - 1 : -1;
@@ -117,6 +121,15 @@ struct GeneralRow : Arguments {
                                     const core::RowShape& shape) {
     const std::int64_t row = core::exists(rules.ragged.offsets) ? 0 : number * all.stride;
     return static_cast<const T*>(all.input) + row + shape.start;
+  }
+
+  /// Brings the length of a row to the L2 cache, or where its segment begins.
+  static __device__ void prefetch_length(const RowRules& rules, std::int64_t row) {
+    const bool is_flat = core::exists(rules.ragged.offsets);
+    const ArrayType type = is_flat ? rules.ragged.offsets : rules.ragged.lengths;
+    if (!core::exists(type)) return;
+    const auto* array = static_cast<const char*>(is_flat ? rules.arrays.offsets : rules.arrays.lengths);
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(array + row * (type == ArrayType::i64 ? 8 : 4)));
   }
 
   /// The row's page table will be needed at the end, at once.

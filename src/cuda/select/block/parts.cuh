@@ -48,17 +48,25 @@ class PartSelect {
 
   __device__ PartSelect(const ArgumentsFor<kTask>& args, char* shared)
       : args_(args),
-        row_number_(kGeneral ? 0u : blockIdx.x / static_cast<unsigned>(args.parts)),
-        state_(*reinterpret_cast<State*>(shared)),
+        row_number_(row_number(args)),
+        state_(state_of(shared)),
         list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
-        row_(args, row_number_, first_column(args),
-             min(args.part_cols, static_cast<int>(args.cols) - first_column(args)), shared + Config::kPartStateBytes),
+        row_(part_of(args, shared)),
         marked_(args, row_, row_number_, state_.of_warps, list_),
         search_(state_.search, args) {}
 
+  /// Starts to copy this block's part of a general row that is not empty, if one thread can do that: the first one
+  /// calls this.
+  static __device__ void start(const BlockArguments& args, char* shared) {
+    if constexpr (BulkCopy::kByOneThread) {
+      part_of(args, shared).fetch(BulkCopy(&state_of(shared).copied), args.spares_cache);
+    }
+  }
+
   __device__ void run() {
     const BulkCopy copy(&state_.copied);
-    row_.fetch(copy, args_.spares_cache);
+    if (!kGeneral || !BulkCopy::kByOneThread) row_.fetch(copy, args_.spares_cache);
+    row_.fetch_ends();
     search_.prepare();
     if (kEarly && threadIdx.x == 0) state_.extent = {kTop, 0};
     if (warp_number() == 0) {
@@ -81,6 +89,17 @@ class PartSelect {
   using Share = typename Search::Share;
   using Warp = LaneGroup<32>;
   static constexpr Key kTop = core::max_key<T>;
+
+  /// General rows have arguments of their own.
+  [[nodiscard]] static __device__ unsigned row_number(const BlockArguments& args) {
+    return kGeneral ? 0u : blockIdx.x / static_cast<unsigned>(args.parts);
+  }
+  [[nodiscard]] static __device__ State& state_of(char* shared) { return *reinterpret_cast<State*>(shared); }
+  [[nodiscard]] static __device__ BlockRow<T> part_of(const BlockArguments& args, char* shared) {
+    const int first = first_column(args);
+    const int cols = min(args.part_cols, static_cast<int>(args.cols) - first);
+    return BlockRow<T>(args, row_number(args), first, cols, shared + Config::kPartStateBytes);
+  }
 
   /// Of a short row, the last parts are empty.
   [[nodiscard]] static __device__ int first_column(const BlockArguments& args) {
@@ -232,11 +251,15 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunk
   extern __shared__ __align__(256) char shared[];  // chunks are aligned
   __shared__ GeneralRow<BlockArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
-  row.template set<T, true>(args, rules, number, [](BlockArguments& own) {
-    sample_again<T>(own);
-    own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::general_part_cols(own.cols, own.parts));
+  using Select = PartSelect<T, kChunks, kTask>;
+  row.template set<T, true>(args, rules, number, [&](BlockArguments& own) {
+    if (own.cols != args.cols) {
+      own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::general_part_cols(own.cols, own.parts));
+    }
+    if (own.k > 0) Select::start(own, shared);
+    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own);
   });
-  if (row.k > 0) PartSelect<T, kChunks, kTask>(row, shared).run();
+  if (row.k > 0) Select(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);
 }
 

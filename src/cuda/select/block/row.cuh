@@ -33,8 +33,8 @@ class BlockRow {
   [[nodiscard]] __device__ int column(int number) const { return first_ + number - begin_; }
   [[nodiscard]] __device__ T* elements() const { return elements_; }
 
-  /// Starts to copy the row. Vectors are copied whole, because what lies around a row is mostly other rows. The first
-  /// vector of the matrix and the last one may reach outside of it: they are copied element by element.
+  /// Starts to copy the row, but for its ends. Vectors are copied whole, because what lies around a row is mostly other
+  /// rows. Called as BulkCopy::start.
   __device__ void fetch(const BulkCopy& copy, bool spares_cache) const {
     const T* from = from_ - begin_;
     const int first = begins_outside_ ? 1 : 0;
@@ -44,6 +44,12 @@ class BlockRow {
     } else {
       copy.start<false>(elements_ + first * kVector, from + first * kVector, max(last - first, 0));
     }
+  }
+
+  /// The first vector of the matrix and the last one may reach outside of it: they are copied element by element. All
+  /// threads call this.
+  __device__ void fetch_ends() const {
+    const T* from = from_ - begin_;
     const int number = static_cast<int>(threadIdx.x);
     if ((begins_outside_ || ends_outside_) && number < kVector) {
       if (begins_outside_ && number >= begin_ && number < end_) elements_[number] = from[number];

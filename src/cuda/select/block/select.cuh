@@ -45,15 +45,23 @@ class BlockSelect {
 
   __device__ BlockSelect(const ArgumentsFor<kTask>& args, char* shared)
       : args_(args),
-        state_(*reinterpret_cast<State*>(shared)),
+        state_(state_of(shared)),
         list_(reinterpret_cast<std::uint16_t*>(shared + args.list_at)),
-        row_(args, row_number(), 0, static_cast<int>(args.cols), shared + Config::kStateBytes),
+        row_(row_of(args, shared)),
         marked_(args, row_, row_number(), state_.of_warps, list_),
         search_(state_.kth) {}
 
+  /// Starts to copy a general row that is not empty, if one thread can do that: the first one calls this.
+  static __device__ void start(const BlockArguments& args, char* shared) {
+    if constexpr (BulkCopy::kByOneThread) {
+      row_of(args, shared).fetch(BulkCopy(&state_of(shared).copied), args.spares_cache);
+    }
+  }
+
   __device__ void run() {
     const BulkCopy copy(&state_.copied);
-    row_.fetch(copy, args_.spares_cache);
+    if (!kGeneral || !BulkCopy::kByOneThread) row_.fetch(copy, args_.spares_cache);
+    row_.fetch_ends();
     search_.clear();
     if (kEarly && threadIdx.x == 0) state_.extent = {kTop, 0};
     marked_.find_own_elements();
@@ -85,6 +93,10 @@ class BlockSelect {
   /// General rows have arguments of their own.
   [[nodiscard]] static __device__ unsigned row_number() { return kGeneral ? 0u : blockIdx.x; }
   [[nodiscard]] __device__ int k() const { return static_cast<int>(args_.k); }
+  [[nodiscard]] static __device__ State& state_of(char* shared) { return *reinterpret_cast<State*>(shared); }
+  [[nodiscard]] static __device__ BlockRow<T> row_of(const BlockArguments& args, char* shared) {
+    return BlockRow<T>(args, row_number(), 0, static_cast<int>(args.cols), shared + Config::kStateBytes);
+  }
 
   __device__ void select() {
     range_ = {0, kTop};
@@ -251,8 +263,12 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
     general_block_kernel(const __grid_constant__ BlockArguments args, const __grid_constant__ RowRules rules) {
   extern __shared__ __align__(256) char shared[];  // chunks are aligned
   __shared__ GeneralRow<BlockArguments> row;
-  row.template set<T, true>(args, rules, blockIdx.x, [](BlockArguments& own) { sample_again<T>(own); });
-  if (row.k > 0) BlockSelect<T, kChunks, kTask>(row, shared).run();
+  using Select = BlockSelect<T, kChunks, kTask>;
+  row.template set<T, true>(args, rules, blockIdx.x, [&](BlockArguments& own) {
+    if (own.k > 0) Select::start(own, shared);
+    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own);
+  });
+  if (row.k > 0) Select(row, shared).run();
   finish_row_of_block<T>(args, rules, blockIdx.x, row);
 }
 

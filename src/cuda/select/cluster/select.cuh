@@ -507,7 +507,9 @@ __global__ void __launch_bounds__(kThreads, (ClusterConfig<T, kThreads>::blocks_
   extern __shared__ __align__(16) char shared[];
   __shared__ GeneralRow<ClusterArguments> row;
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(args.parts);
-  row.template set<T, true>(args, rules, number, [](ClusterArguments& own) { sample_again<T>(own); });
+  row.template set<T, true>(args, rules, number, [&](ClusterArguments& own) {
+    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own);
+  });
   if (row.k > 0) ClusterSelect<T, kThreads, kTask>(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);
 }
