@@ -31,10 +31,10 @@ RTOPK_HD constexpr int log_most_sample(std::size_t element_bytes, bool is_shared
   return (is_shared ? 8 : 9) - (element_bytes == 8 ? 1 : 0);
 }
 
-/// `Real`: what it is computed in. `parts`: blocks that share a row.
+/// `Real`: what it is computed in. `parts`: blocks that share a row. `of_one_threshold`: so few results always have one.
 template <class Real = double>
 RTOPK_HD BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t element_bytes, std::int64_t rows,
-                                  std::int64_t parts) {
+                                  std::int64_t parts, std::int64_t of_one_threshold = 0) {
   constexpr std::int64_t kFewRows = 1024;
   constexpr std::int64_t kVeryFewRows = 256;
   const Real margin_deviations = rows > kFewRows       ? Real(2.5)
@@ -49,7 +49,8 @@ RTOPK_HD BlockSample block_sample(std::int64_t cols, std::int64_t k, std::size_t
   const Real share = static_cast<Real>(k) / static_cast<Real>(std::max(cols, std::int64_t{1}));
   const Real rank = share * size;
   const Real margin = margin_deviations * std::sqrt(rank * (1 - share)) + 1;
-  sample.better_rank = k <= cols / kOneThreshold ? -1 : static_cast<std::int32_t>(std::floor(rank - margin));
+  const bool has_one = k <= std::max(cols / kOneThreshold, of_one_threshold);
+  sample.better_rank = has_one ? -1 : static_cast<std::int32_t>(std::floor(rank - margin));
   sample.worse_rank = static_cast<std::int32_t>(std::ceil(rank + margin));
   const auto ranks = static_cast<Real>(sample.worse_rank - std::max(sample.better_rank, -1));
   // A list that is too short costs several passes. Of few results it needs little room.

@@ -257,7 +257,7 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_part_threads(kChunk
       own.part_cols = static_cast<std::int32_t>(BlockConfig<T>::general_part_cols(own.cols, own.parts));
     }
     if (own.k > 0) Select::start(own, shared);
-    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own);
+    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own, 0);
   });
   if (row.k > 0) Select(row, shared).run();
   finish_row_of_cluster<T>(args, rules, number, row, args.parts);

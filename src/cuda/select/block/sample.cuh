@@ -94,10 +94,14 @@ class RowSample {
   }
 };
 
-/// Sets the ranks of the sample for a row of another length or k than the plan's.
+/// Sets the ranks of the sample for a row of another length or k than the plan's. `kept_lines`: of 32 candidates for each
+/// warp, which are kept in registers.
 template <class T>
-__device__ __noinline__ void sample_again(BlockArguments& args) {
-  const BlockSample sample = block_sample<float>(args.cols, args.k, sizeof(T), 1 << 20, args.parts);
+__device__ __noinline__ void sample_again(BlockArguments& args, int kept_lines) {
+  // Candidates of one threshold are up to half as many more as there are results. Where all are listed and kept, that takes
+  // less than a second threshold, behind which all elements are marked again.
+  const int kept = min(args.list_capacity, kept_lines * static_cast<int>(blockDim.x));
+  const BlockSample sample = block_sample<float>(args.cols, args.k, sizeof(T), 1 << 20, args.parts, kept * 2 / 3);
   args.log_sample = sample.log_size;
   args.better_rank = sample.better_rank;
   args.worse_rank = sample.worse_rank;

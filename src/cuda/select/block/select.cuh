@@ -42,6 +42,8 @@ class BlockSelect {
   using State = BlockState<Key>;
   using Counts = RangeCounts;
   static_assert(sizeof(State) <= Config::kStateBytes);
+  /// Of longer lists, the row is marked again.
+  static constexpr int kLines = Config::candidate_lines(kChunks, kTask == BlockTask::select);
 
   __device__ BlockSelect(const ArgumentsFor<kTask>& args, char* shared)
       : args_(args),
@@ -83,8 +85,6 @@ class BlockSelect {
  private:
   using Warp = LaneGroup<32>;
   static constexpr bool kEarly = kTask == BlockTask::stop_early;
-  /// Of longer lists, the row is marked again.
-  static constexpr int kLines = Config::candidate_lines(kChunks, kTask == BlockTask::select);
   using Candidates = ListedKeys<T, typename MarkedRow<T, kChunks, kTask>::KeyOf, kLines>;
   static constexpr Key kTop = core::max_key<T>;
   static constexpr bool kMagnitude = kTask == BlockTask::select_by_magnitude;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__((BlockConfig<T, true>::max_threads(kChunks)),
   using Select = BlockSelect<T, kChunks, kTask>;
   row.template set<T, true>(args, rules, blockIdx.x, [&](BlockArguments& own) {
     if (own.k > 0) Select::start(own, shared);
-    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own);
+    if (own.cols != args.cols || own.k != args.k) sample_again<T>(own, Select::kLines);
   });
   if (row.k > 0) Select(row, shared).run();
   finish_row_of_block<T>(args, rules, blockIdx.x, row);
