@@ -84,9 +84,14 @@ class FastRow {
  public:
   static constexpr bool kSeveralParts = kParts > 1;
 
-  __device__ FastRow(const RouteArguments& args, int lane)
+  /// Begins to load the row that is searched first, this far from the beginning, before it waits for the bias: both are
+  /// on their way at the same time.
+  __device__ FastRow(const RouteArguments& args, int lane, const RouteStep& first)
       : args_(args), lane_(lane), logits_(static_cast<const char*>(args.call.logits) + expert_of(lane, 0) * sizeof(T)) {
     const auto exists = [&](int slot) { return expert_of(lane, slot) < args.experts; };
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) loaded_[j / kVector].elements[j % kVector] = minus_infinity<T>();
+    load(first);
     float least = 0.0f;
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j) {
@@ -95,10 +100,7 @@ class FastRow {
     }
     raised_ = greatest_of_lanes(-least);
 #pragma unroll
-    for (int j = 0; j < kPerLane; ++j) {
-      bias_[j] = exists(j) ? bias_[j] + raised_ : -INFINITY;
-      loaded_[j / kVector].elements[j % kVector] = minus_infinity<T>();
-    }
+    for (int j = 0; j < kPerLane; ++j) bias_[j] = exists(j) ? bias_[j] + raised_ : -INFINITY;
   }
 
   /// Begins to load the row that is searched next, which is so much further on.

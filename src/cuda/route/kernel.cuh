@@ -57,9 +57,8 @@ __global__ void __launch_bounds__(kRouteThreads, route_blocks(kScore, kPerLane))
   // All warps of a block make the same number of turns, behind the last row too: so the compiler knows that lanes stay
   // together, and does not prepare for a warp that is taken apart.
   const std::int64_t step = std::int64_t{gridDim.x} * kRouteWarps * rows_at_once;
-  FastRow<T, kPerLane, kScore> fast(args, lane);
   const std::int64_t begin = (std::int64_t{blockIdx.x} * kRouteWarps + warp) * rows_at_once;
-  fast.load({begin, begin * args.next_row.bytes});
+  FastRow<T, kPerLane, kScore> fast(args, lane, {begin, begin * args.next_row.bytes});
 #pragma unroll 1
   for (std::int64_t block_first = std::int64_t{blockIdx.x} * kRouteWarps * rows_at_once; block_first < args.rows;
        block_first += step) {
