@@ -59,7 +59,7 @@ inline constexpr std::int64_t kLaneListBytes = 32 * kMaxLaneRoutes * 4;
 /// warps fill the gaps.
 [[nodiscard]] constexpr std::int32_t route_blocks(moe::Score score, std::int64_t experts_per_lane) noexcept {
   const bool softmax = score == moe::Score::softmax;
-  if (experts_per_lane <= 4) return 9;
+  if (experts_per_lane <= 4) return softmax ? 8 : 9;
   if (experts_per_lane <= 8) return softmax ? 6 : 8;
   if (experts_per_lane <= 16) return softmax ? 4 : 5;
   return softmax ? 2 : 3;

@@ -1,11 +1,15 @@
 // Routes a row by its exact scores, in shared memory: any number of experts and groups, any alignment, NaN, infinity,
-// any number of ties. Rows that the registers cannot decide end here. They are few: loops are not unrolled, so that the
-// registers and the instruction cache are for the others.
+// any number of ties. Rows that the registers cannot decide end here. They are few, but one of the last rows delays the
+// end of the kernel: what would wait for memory, one expert after
+// another, reads a few experts first. Other loops are not unrolled, so that the registers and the instruction cache are
+// for other rows.
 #pragma once
 
 #include "cuda/route/row.cuh"
 
 namespace rtopk::cuda {
+
+inline constexpr int kExactAtOnce = 4;
 
 /// A row for one warp, and the warp's shared memory.
 template <class T>
@@ -52,7 +56,7 @@ __device__ SoftmaxRow softmax_of(const RouteRow<T>& row) {
 [[nodiscard]] __device__ inline std::uint32_t key_of_group(const std::uint32_t* keys, int size) {
   std::uint32_t best = 0;
   std::uint32_t second = 0;
-#pragma unroll 1
+#pragma unroll 4
   for (int i = 0; i < size; ++i) {
     const std::uint32_t key = keys[i] - 1;
     second = max(second, min(best, key));
@@ -89,10 +93,23 @@ __device__ void route_exactly(const RouteRow<T>& row, std::int64_t number) {
   const RouteArguments& args = row.args;
   SoftmaxRow softmax;
   if (args.score == moe::Score::softmax) softmax = softmax_of(row);
-    // Keys are one greater than those of the contract: 0 is for experts that are not, or no longer, to be selected.
+  // Keys are one greater than those of the contract: 0 is for experts that are not, or no longer, to be selected.
 #pragma unroll 1
-  for (int e = row.lane; e < args.experts; e += 32) {
-    row.keys[e] = biased_key(args, score_of(args.score, as_float(row.logits[e]), softmax), e) + 1;
+  for (int first = row.lane; first < args.experts; first += 32 * kExactAtOnce) {
+    float logits[kExactAtOnce] = {};
+    float bias[kExactAtOnce] = {};
+#pragma unroll
+    for (int i = 0; i < kExactAtOnce; ++i) {
+      const int e = first + 32 * i;
+      if (e >= args.experts) continue;
+      logits[i] = as_float(row.logits[e]);
+      if (args.call.bias != nullptr) bias[i] = args.call.bias[e];
+    }
+#pragma unroll
+    for (int i = 0; i < kExactAtOnce; ++i) {
+      const int e = first + 32 * i;
+      if (e < args.experts) row.keys[e] = biased_key(args, score_of(args.score, logits[i], softmax), bias[i]) + 1;
+    }
   }
   __syncwarp();
   if (args.groups > 1) remove_groups(row);
@@ -101,7 +118,7 @@ __device__ void route_exactly(const RouteRow<T>& row, std::int64_t number) {
   for (int rank = 0; rank < args.k; ++rank) {
     std::uint32_t best = 0;
     int place = 0;
-#pragma unroll 1
+#pragma unroll 4
     for (int e = row.lane; e < args.experts; e += 32) {
       const std::uint32_t key = row.keys[e];
       if (key > best) {
