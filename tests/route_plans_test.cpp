@@ -44,7 +44,7 @@ TEST(RoutePlans, FitGpusThatAreNotHere) {
   }
 }
 
-TEST(RoutePlans, GiveManyRowsToLanes) {
+TEST(RoutePlans, GiveManyRowsToLanesAndOctets) {
   const rtopk::Traits traits{.device = {rtopk::DeviceKind::cuda, 0}, .compute_capability = 90, .multiprocessors = 132};
   const moe::Route deepseek{.rows = 65536,
                             .experts = 256,
@@ -68,16 +68,24 @@ TEST(RoutePlans, GiveManyRowsToLanes) {
     }
     return plan.rows_per_worker;
   };
-  EXPECT_EQ(rows_of_a_warp([](moe::Route&) {}), 32);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route&) {}), 16);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.rows = 20'000; }), 8);
   EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.rows = 8192; }), 1);
   EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.k = 9; }), 2);
-  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.group_k = 5; }), 4);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.group_k = 5; }), 16);
   EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.groups = 16; }), 4);
   EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.biased = false; }), 4);
   EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.score = Score::softmax; }), 4);
-  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.dtype = DType::f32; }), 4);
+  EXPECT_EQ(rows_of_a_warp([](moe::Route& p) { p.dtype = DType::f32; }), 16);
   const auto one_group = [](moe::Route& p) { p.groups = p.group_k = 1; };
-  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 512; }), 32);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 512; }), 16);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 504; }), 32);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { p.groups = p.group_k = 4; }), 32);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 128, p.score = Score::softmax; }), 4);
+  EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) {
+              one_group(p), p.experts = 128, p.score = Score::softmax, p.biased = false, p.dtype = DType::f32;
+            }),
+            16);
   EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 520; }), 4);
   EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 56; }), 32);
   EXPECT_EQ(rows_of_a_warp([&](moe::Route& p) { one_group(p), p.experts = 60; }), 4);

@@ -60,7 +60,9 @@ bool give_rows_to_lanes(moe::RoutePlan& plan) {
   many.dtype = DType::bf16;
   many.biased = true;
   many.score = Score::sigmoid;
-  if (many.groups == 1) many.experts = (many.experts + 7) / 8 * 8;  // the same memory
+  // Shapes with as much memory, which are not given to octets.
+  if (many.groups == 1) many.experts = (many.experts + 7) / 8 * 8 - (many.experts % 128 == 0 ? 8 : 0);
+  if (many.groups == 8 && many.experts % 256 == 0 && many.group_k <= 4) many.groups = 4;
   many.device = {rtopk::DeviceKind::cuda, 0};
   const rtopk::Traits traits{.device = many.device, .compute_capability = 90, .multiprocessors = 1};
   moe::RoutePlan lanes;
@@ -68,6 +70,17 @@ bool give_rows_to_lanes(moe::RoutePlan& plan) {
   if (lanes.rows_per_worker != 32) return false;
   plan.rows_per_worker = 32;
   plan.shared_bytes = lanes.shared_bytes;
+  return true;
+}
+
+/// Gives eight lanes each a row, as plans of many rows do. Returns whether there are such plans of the problem.
+bool give_rows_to_octets(moe::RoutePlan& plan, std::int64_t rows_of_a_warp = 8) {
+  const moe::Route& p = plan.problem;
+  const bool softmax = p.score == Score::softmax;
+  if (p.experts % 128 != 0 || p.experts > 512 || p.k > 8) return false;
+  if (p.groups == 1 ? softmax && p.biased : p.groups != 8 || softmax || p.experts == 384) return false;
+  plan.rows_per_worker = rows_of_a_warp;
+  plan.shared_bytes = static_cast<std::size_t>(p.experts) * (4 + 16 * rtopk::size_of(p.dtype));
   return true;
 }
 
@@ -240,6 +253,25 @@ moe::Route random_problem_of_lanes(Random& random) {
   return p;
 }
 
+/// One that plans of many rows give to octets.
+moe::Route random_problem_of_octets(Random& random) {
+  moe::Route p;
+  p.rows = random.between(1, 300);
+  p.dtype = random.pick(kTypes);
+  p.score = random.pick(enumerators<Score>());
+  const bool softmax = p.score == Score::softmax;
+  p.biased = !softmax && random.coin();
+  p.experts = 128 * random.between(1, 4);
+  if (!softmax && p.experts != 384 && random.coin()) {
+    p.groups = 8;
+    p.group_k = random.between(1, 8);
+  }
+  p.k = random.coin() ? 8 : random.between(1, 8);
+  p.renormalize = random.coin();
+  p.scale = random.coin() ? 1.0f : 2.5f;
+  return p;
+}
+
 moe::Route random_problem(Random& random) {
   moe::Route p;
   p.rows = random.between(1, 9);
@@ -292,6 +324,9 @@ class Routing : public OnDevice {
     Options lanes = options;
     lanes.change = [](moe::RoutePlan& plan) { give_rows_to_lanes(plan); };
     EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, lanes), got)) << "a row in each lane";
+    Options octets = options;
+    octets.change = [](moe::RoutePlan& plan) { give_rows_to_octets(plan); };
+    EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, octets), got)) << "a row in eight lanes";
   }
 };
 
@@ -366,12 +401,13 @@ TEST_P(Routing, OfHardBiasesIsRight) {
   }
 }
 
-// Rows and biases of any kind, where each lane has a row, against the CPU.
+// Rows and biases of any kind, where each lane, or each eight, have a row, against the CPU.
 TEST_P(Routing, ByLanesIsRight) {
   if (GetParam() == rtopk::DeviceKind::cpu) GTEST_SKIP() << "a CPU has no lanes";
   Random random(seed() + 449);
   for (std::int64_t i = 0; i < scaled(400); ++i) {
-    const moe::Route p = random_problem_of_lanes(random);
+    const bool octets = i % 2 == 1;
+    const moe::Route p = octets ? random_problem_of_octets(random) : random_problem_of_lanes(random);
     // Half of the time nothing is hard.
     std::vector<float> logits = normal(p.rows * p.experts, random, random.coin() ? 1.0 : 5.0);
     std::vector<float> bias = normal(p.experts, random, random.coin() ? 0.1 : 30.0);
@@ -382,7 +418,7 @@ TEST_P(Routing, ByLanesIsRight) {
     if (random.between(0, 4) == 0) logits[static_cast<std::size_t>(random.between(0, p.rows * p.experts - 1))] = kNan;
     const std::int64_t blocks = random.between(1, 4);
     const auto change = [&](moe::RoutePlan& plan) {
-      EXPECT_TRUE(give_rows_to_lanes(plan));
+      EXPECT_TRUE(octets ? give_rows_to_octets(plan, i % 4 == 1 ? 8 : 16) : give_rows_to_lanes(plan));
       plan.blocks = blocks;
     };
     const std::size_t misalignment = random.between(0, 9) == 0 ? rtopk::size_of(p.dtype) : 0;
@@ -390,7 +426,7 @@ TEST_P(Routing, ByLanesIsRight) {
     EXPECT_TRUE(same(got, run_on(rtopk::DeviceKind::cpu, p, logits, bias)))
         << name(p.score) << ", " << name(p.dtype) << ", " << p.rows << " rows, " << p.experts << " experts, k " << p.k
         << ", " << p.group_k << " of " << p.groups << " groups, bias " << p.biased << ", rows of kind " << kind
-        << ", a bias of kind " << kind_of_bias << ", misaligned " << misalignment;
+        << ", a bias of kind " << kind_of_bias << ", misaligned " << misalignment << ", octets " << octets;
   }
 }
 
@@ -435,6 +471,11 @@ TEST_P(Routing, IsTheSameWithAnyNumberOfThreadsOrBlocks) {
         EXPECT_TRUE(give_rows_to_lanes(plan));
       };
       EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = lanes}), routes));
+      const auto octets = [&](moe::RoutePlan& plan) {
+        plan.blocks = blocks;
+        EXPECT_TRUE(give_rows_to_octets(plan));
+      };
+      EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = octets}), routes));
     }
   }
 }
@@ -462,6 +503,9 @@ TEST_P(Routing, HasTheBitsOfTheCpu) {
         const auto lanes = [](moe::RoutePlan& plan) { give_rows_to_lanes(plan); };
         EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = lanes}), of_cpu))
             << name(score) << ", " << name(dtype) << ", " << groups << " groups, by lanes";
+        const auto octets = [](moe::RoutePlan& plan) { give_rows_to_octets(plan); };
+        EXPECT_TRUE(same(run_on(GetParam(), p, logits, bias, {.change = octets}), of_cpu))
+            << name(score) << ", " << name(dtype) << ", " << groups << " groups, by octets";
       }
     }
   }

@@ -31,6 +31,22 @@ inline constexpr std::int32_t kLaneBlocks = 4;
 /// From so many rows for each multiprocessor on: fewer leave too many lanes without one.
 inline constexpr std::int64_t kMinLaneRowsPerMultiprocessor = 96;
 
+// Or eight lanes, four rows at a time: see octet.cuh.
+/// RoutePlan::rows_per_worker then: four, and then four more. Every block reads the bias first, which takes a warp a third
+/// of the instructions of four rows.
+inline constexpr std::int64_t kFewRowsOfOctets = 8;
+inline constexpr std::int64_t kManyRowsOfOctets = 16;
+[[nodiscard]] constexpr bool are_rows_of_octets(std::int64_t rows_per_worker) noexcept {
+  return rows_per_worker == kFewRowsOfOctets || rows_per_worker == kManyRowsOfOctets;
+}
+inline constexpr int kOctetLanes = 8;
+inline constexpr int kOctetRowsAtOnce = 32 / kOctetLanes;
+inline constexpr int kOctetPart = 16;  ///< Experts of a lane that are ranked before others are looked at.
+inline constexpr int kMaxOctetExpertsOfLane = 64;
+static_assert(kOctetLanes * kMaxOctetExpertsOfLane == kMaxLaneExperts);
+/// Blocks on a multiprocessor at a time, if shared memory allows it.
+inline constexpr std::int32_t kOctetBlocks = 8;
+
 /// What is copied of a row at a time: a line of the cache. In shared memory rows are 16 bytes further apart, so that
 /// lanes that load 16 bytes of theirs use all banks.
 inline constexpr std::int64_t kLanePieceBytes = 128;
@@ -82,6 +98,9 @@ inline constexpr std::int64_t kRoutePlaceWords = 64;
 }
 [[nodiscard]] constexpr std::int64_t lane_bytes_per_block(const moe::Route& problem) noexcept {
   return lane_experts(problem.experts) * 4 + kRouteWarps * lane_bytes_per_warp(problem.groups);
+}
+[[nodiscard]] constexpr std::int64_t octet_bytes_per_block(const moe::Route& problem) noexcept {
+  return problem.experts * (4 + kRouteWarps * kOctetRowsAtOnce * static_cast<std::int64_t>(size_of(problem.dtype)));
 }
 static_assert(kLaneStages * kLaneStageBytes >= 2 * kMaxLaneExperts * 4);
 

@@ -1,8 +1,7 @@
 // Routes a row by its exact scores, in shared memory: any number of experts and groups, any alignment, NaN, infinity,
 // any number of ties. Rows that the registers cannot decide end here. They are few, but one of the last rows delays the
-// end of the kernel: what would wait for memory, one expert after
-// another, reads a few experts first. Other loops are not unrolled, so that the registers and the instruction cache are
-// for other rows.
+// end of the kernel: what would wait for one expert after another reads a few of them first. Other loops are not
+// unrolled, so that the registers and the instruction cache are for other rows.
 #pragma once
 
 #include "cuda/route/row.cuh"

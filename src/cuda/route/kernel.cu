@@ -43,6 +43,7 @@ cudaError_t launch_any(const RouteArguments& args, const Grid& grid) {
 cudaError_t launch_route(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid) {
   const bool lanes_have_rows = args.rows_at_once == kRowsOfLanes && args.experts > kMaxFewExperts;
   if (lanes_have_rows && args.fast) return launch_route_lanes(plan, args, grid);
+  if (are_rows_of_octets(args.rows_at_once) && args.fast) return launch_route_octets(plan, args, grid);
   return core::with_element_type(plan.problem.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int32_t>) {
       return cudaErrorInvalidValue;  // refused by check_problem

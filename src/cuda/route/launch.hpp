@@ -40,6 +40,9 @@ struct RouteArguments {
 /// Enqueues the kernel that gives each lane a row of more than kMaxFewExperts experts.
 cudaError_t launch_route_lanes(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid);
 
+/// Enqueues the kernel that gives eight lanes a row.
+cudaError_t launch_route_octets(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid);
+
 /// Enqueues the kernel of any plan.
 cudaError_t launch_route(const moe::RoutePlan& plan, const RouteArguments& args, const Grid& grid);
 

@@ -29,7 +29,8 @@ bool is_fast(const moe::Route& p, const moe::RouteCall& call) {
          std::has_single_bit(static_cast<std::uint64_t>(size / per_part));
 }
 
-/// True if a lane that has a row of its own can load four logits at once; of many experts, if copies of 16 bytes can.
+/// True if a lane that has a row of its own can load four logits at once; of many experts, if copies of 16 bytes can,
+/// for eight lanes of a row, too.
 bool lanes_are_fast(const moe::Route& p, const moe::RouteCall& call) {
   if (p.experts > kMaxFewExperts) return is_aligned(call.logits, 16);
   return p.experts % 4 == 0 && is_aligned(call.logits, 4 * size_of(p.dtype));
@@ -67,7 +68,7 @@ Status run(const moe::RoutePlan& plan, const moe::RouteCall& call, void*, void* 
       .scale = problem.scale,
       .score = problem.score,
       .renormalize = problem.renormalize,
-      .fast = plan.rows_per_worker == kRowsOfLanes ? lanes_are_fast(problem, call) : is_fast(problem, call)};
+      .fast = plan.rows_per_worker >= kFewRowsOfOctets ? lanes_are_fast(problem, call) : is_fast(problem, call)};
   if (!problem.biased) arguments.call.bias = nullptr;
   const Grid grid{plan.blocks, plan.threads, plan.shared_bytes, problem.device.ordinal,
                   static_cast<cudaStream_t>(stream)};
