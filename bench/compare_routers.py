@@ -3,6 +3,7 @@
 
     python bench/compare_routers.py --json bench/results/routers-h200.json      # on the GPU if there is one
     python bench/compare_routers.py --device cpu --quick --no-compile
+    python bench/compare_routers.py --only-route --cases DeepSeek-V3 Qwen3-MoE   # seconds: two kernels compared
 
 The floor is a copy that moves the same bytes: logits read once, weights and ids written once. The PyTorch code is what
 models have today: scores, bias, groups, torch.topk, gather and division. Times are medians; the compared functions
@@ -126,7 +127,7 @@ def host_medians(functions, device):
     return {name: statistics.median(samples) for name, samples in times.items()}
 
 
-def measured(case, device, repeats, compiles):
+def measured(case, device, repeats, compiles, only_route):
     torch.manual_seed(0)
     inputs = [torch.randn(case.rows, case.experts, device=device).to(case.dtype) for _ in range(INPUTS)]
     bias = 0.1 * torch.randn(case.experts, device=device) if case.biased else None
@@ -136,8 +137,9 @@ def measured(case, device, repeats, compiles):
     functions = {
         "floor": lambda _: copy(),
         "route": lambda logits: rtopk.moe.route(logits, case.k, bias=bias, **case.options),
-        "eager": lambda logits: plain_route(logits, bias, *arguments),
     }
+    if not only_route:
+        functions["eager"] = lambda logits: plain_route(logits, bias, *arguments)
     if compiles:
         torch.compiler.reset()
         compiled = torch.compile(plain_route, dynamic=False)
@@ -182,13 +184,18 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="fewer rows and repetitions")
     parser.add_argument("--repeats", type=int, help="repetitions; 31 by default, 7 with --quick")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
+    parser.add_argument("--only-route", action="store_true", help="leave out the PyTorch code, compiled and eager")
+    parser.add_argument("--cases", nargs="+", metavar="NAME", help="routers by name; all by default")
     parser.add_argument("--json", type=Path, help="write all times to this file")
     return parser.parse_args()
 
 
 def main():
     arguments = parse_arguments()
-    device, compiles = arguments.device, not arguments.no_compile
+    device, compiles = arguments.device, not (arguments.no_compile or arguments.only_route)
+    chosen = [case for case in cases(arguments.quick) if case.name in (arguments.cases or [case.name])]
+    if len(chosen) < len(arguments.cases or []):
+        sys.exit(f"--cases: known are {', '.join(repr(case.name) for case in cases(arguments.quick))}")
     repeats = arguments.repeats or (7 if arguments.quick else 31)
     facts = {
         **origin(),
@@ -202,8 +209,8 @@ def main():
     record = {"environment": facts, "routers": []}
     print_header(compiles)
     with torch.no_grad():
-        for case in cases(arguments.quick):
-            record["routers"].append(measured(case, device, repeats, compiles))
+        for case in chosen:
+            record["routers"].append(measured(case, device, repeats, compiles, arguments.only_route))
             print_row(record["routers"][-1])
     if arguments.json:
         write_json(arguments.json, record)
