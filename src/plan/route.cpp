@@ -121,8 +121,8 @@ Status check_plan(const moe::RoutePlan& plan) noexcept {
                     !std::has_single_bit(static_cast<std::uint64_t>(plan.rows_per_worker)))) {
     return core::invalid(
         "plan.rows_per_worker", plan.rows_per_worker,
-        "1, 2 if k is at most 16, 4 if k is at most 8, 8 or 16 for rows that eight lanes can take, or 32 for up to 16 experts in "
-        "one group, and for rows that a lane can take by way of shared memory");
+        "1, 2 if k is at most 16, 4 if k is at most 8, 8 or 16 for rows that eight lanes can take, or 32 for up to 16 "
+        "experts in one group, and for rows that a lane can take by way of shared memory");
   }
   moe::RoutePlan derived = plan;
   derive(derived);

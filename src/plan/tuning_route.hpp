@@ -32,8 +32,8 @@ inline constexpr std::int32_t kLaneBlocks = 4;
 inline constexpr std::int64_t kMinLaneRowsPerMultiprocessor = 96;
 
 // Or eight lanes, four rows at a time: see octet.cuh.
-/// RoutePlan::rows_per_worker then: four, and then four more. Every block reads the bias first, which takes a warp a third
-/// of the instructions of four rows.
+/// RoutePlan::rows_per_worker then: four, and then four more. Every block reads the bias first, which takes a warp a
+/// third of the instructions of four rows.
 inline constexpr std::int64_t kFewRowsOfOctets = 8;
 inline constexpr std::int64_t kManyRowsOfOctets = 16;
 [[nodiscard]] constexpr bool are_rows_of_octets(std::int64_t rows_per_worker) noexcept {

@@ -7,19 +7,19 @@
 //             -> lists of lanes, merged in three steps: the eight best of the row, in order
 //             -> is each further from the next than the error? -> a rank in each lane: exact scores -> weights
 //
-// The next four rows are on their way while exact scores and results are made. Where the order is not certain, exact.cuh
-// decides, with all lanes for one row.
+// The next four rows are on their way while exact scores and results are made. Where the order is not certain,
+// exact.cuh decides, with all lanes for one row.
 #pragma once
 
 #include "cuda/route/exact.cuh"
 #include "cuda/route/few.cuh"
 #include "cuda/route/lane_terms.cuh"
-#include "cuda/runtime/async_copy.cuh"
+#include "cuda/runtime/bulk_copy.cuh"
 
 namespace rtopk::cuda {
 
-/// Where the lanes of a row have their experts, in vectors of 16 bytes. Without groups, a vector of all lanes is side by
-/// side. With groups, of which each lane has one, lanes begin at different vectors of their groups: neighbours would
+/// Where the lanes of a row have their experts, in vectors of 16 bytes. Without groups, a vector of all lanes is side
+/// by side. With groups, of which each lane has one, lanes begin at different vectors of their groups: neighbours would
 /// otherwise read the same banks of shared memory.
 class OctetPlaces {
  public:
@@ -44,38 +44,28 @@ class OctetPlaces {
 template <class T, moe::Score kScore>
 class OctetRows {
  public:
-  /// Memory: octet_bytes_per_warp.
-  __device__ OctetRows(const RouteArguments& args, char* memory, int lane)
+  /// Memory: four rows, and the barrier of their copies.
+  __device__ OctetRows(const RouteArguments& args, char* memory, std::uint64_t* barrier, int lane)
       : args_(args),
         row_bytes_(args.experts * static_cast<int>(sizeof(T))),
         lane_(lane),
         memory_(memory),
-        places_(args, Vector::kCount) {}
+        places_(args, Vector::kCount),
+        copy_(barrier, lane) {}
 
   /// Begins to load rows, which route() then takes.
   __device__ void load(std::int64_t first) const {
-    const int bytes = static_cast<int>(min(std::int64_t{kOctetRowsAtOnce}, args_.rows - first)) * row_bytes_;
-    const char* from = static_cast<const char*>(args_.call.logits) + first * row_bytes_;
-    const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(memory_));
-    constexpr int kBytes = 16 * 32;  // of the warp
-#pragma unroll 1
-    for (int at = 16 * lane_; at < bytes; at += 4 * kBytes) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (at + i * kBytes < bytes) copy_async_once<false>(to + at + i * kBytes, from + at + i * kBytes);
-      }
-    }
-    commit_copies();
+    const int rows = static_cast<int>(min(std::int64_t{kOctetRowsAtOnce}, args_.rows - first));
+    copy_.start(memory_, static_cast<const char*>(args_.call.logits) + first * row_bytes_, rows * row_bytes_);
   }
 
   /// Routes rows from `first` on, and loads those from `next` on.
-  __device__ void route(std::int64_t first, std::int64_t next, const float* terms, const LaneScale& scale) const {
+  __device__ void route(std::int64_t first, std::int64_t next, const float* terms, const LaneScale& scale) {
     const int rank = lane_ % kOctetLanes;
     const int row = lane_ / kOctetLanes;
     const std::int64_t number = first + row;
     const char* logits = memory_ + row * row_bytes_;
-    wait_for_copies<0>();
-    __syncwarp();
+    copy_.wait();
     std::uint32_t list[kLaneList];
     rank_own(logits, terms, scale, list);
     bool certain = true;
@@ -107,12 +97,14 @@ class OctetRows {
       softmax.inverse_sum = inverse_sum(logits, softmax.greatest);
       certain = certain && softmax.inverse_sum > 0.0f;  // not NaN
     }
-    __syncwarp();
-    if (next < args_.rows) load(next);
+    __syncwarp();  // these rows have been read
     const unsigned open = __ballot_sync(kFullWarp, number < args_.rows && !certain);
+    if (open == 0 && next < args_.rows) load(next);
     const bool writes = has_route && (open >> (row * kOctetLanes) & ((1u << kOctetLanes) - 1u)) == 0;
     write_routes(args_, number, rank, writes, score_of(kScore, logit, softmax), expert);
-    if (open != 0) route_open(first, next, open);
+    if (open == 0) return;
+    route_open(first, open);
+    if (next < args_.rows) load(next);
   }
 
  private:
@@ -177,8 +169,8 @@ class OctetRows {
 
   /// Empties the list of a lane whose group does not stay. Returns whether that is certain.
   __device__ bool keep_groups(const LaneScale& scale, std::uint32_t (&list)[kLaneList]) const {
-    // Integers, which floating-point numbers hold without loss: a difference that is cut off at 0 and 1 is a comparison,
-    // and leaves the unit for integers to the lists.
+    // Integers, which floating-point numbers hold without loss: a difference that is cut off at 0 and 1 is a
+    // comparison, and leaves the unit for integers to the lists.
     const int of_both = score_of_key(list[0]) + score_of_key(list[1]);
     const auto sum = static_cast<float>(of_both);
     // The relative part is that of the greater sum, which is a little more.
@@ -203,8 +195,8 @@ class OctetRows {
   /// The key of rank lane % kOctetLanes among the lists of all lanes of a row. `beyond` becomes the greatest that was
   /// left out here.
   ///
-  /// The best eight of two lists are the maxima of a list and the other one turned around; two exchanges away they are in
-  /// order. A lane does half of that: its neighbour, that has the other half, has ranks 4 to 7 if this has 0 to 3.
+  /// The best eight of two lists are the maxima of a list and the other one turned around; two exchanges away they are
+  /// in order. A lane does half of that: its neighbour, that has the other half, has ranks 4 to 7 if this has 0 to 3.
   static __device__ std::uint32_t merge_lanes(const std::uint32_t (&list)[kLaneList], int lane, std::uint32_t& beyond) {
     constexpr int kHalf = kLaneList / 2;
     const bool is_first = lane % 2 == 0;
@@ -277,16 +269,15 @@ class OctetRows {
     return core::rounded_quotient(1.0f, sum_in_pairs(of_vectors));
   }
 
-  /// Routes the rows of these lanes exactly, in the place of rows that were on their way, which are loaded again.
-  __device__ void route_open(std::int64_t first, std::int64_t next, unsigned open) const {
-    wait_for_copies<0>();
+  /// Routes the rows of these lanes exactly, in the place of rows.
+  __device__ void route_open(std::int64_t first, unsigned open) const {
 #pragma unroll 1
     for (int row = 0; row < kOctetRowsAtOnce; ++row) {
       if ((open >> (row * kOctetLanes) & ((1u << kOctetLanes) - 1u)) == 0) continue;
-      __syncwarp();
       route_exactly(exact_row<T>(args_, first + row, lane_, reinterpret_cast<std::uint32_t*>(memory_)), first + row);
     }
-    if (next < args_.rows) load(next);
+    order_copies_after_writes();
+    __syncwarp();
   }
 
   const RouteArguments& args_;
@@ -294,6 +285,7 @@ class OctetRows {
   int lane_;
   char* memory_;
   OctetPlaces places_;
+  WarpBulkCopy copy_;
 };
 
 template <class T, moe::Score kScore>
@@ -303,8 +295,9 @@ __global__ void __launch_bounds__(kRouteThreads, kOctetBlocks) route_octets_kern
   const int lane = static_cast<int>(threadIdx.x) % 32;
   auto* terms = reinterpret_cast<float*>(route_memory);
   const int bytes_per_warp = kOctetRowsAtOnce * args.experts * static_cast<int>(sizeof(T));
-  const OctetRows<T, kScore> rows(args, reinterpret_cast<char*>(route_memory + args.experts) + warp * bytes_per_warp,
-                                  lane);
+  __shared__ std::uint64_t barriers[kRouteWarps];
+  OctetRows<T, kScore> rows(args, reinterpret_cast<char*>(route_memory + args.experts) + warp * bytes_per_warp,
+                            barriers + warp, lane);
   std::int64_t first = (std::int64_t{blockIdx.x} * kRouteWarps + warp) * args.rows_at_once;
   const auto load_first = [&] {
     if (first < args.rows) rows.load(first);
