@@ -51,7 +51,7 @@ SelectArguments make_arguments(const Plan& plan, const void* input, const Output
   // Integers compare as minus their absolute value.
   if (problem.magnitude && problem.dtype == DType::i32) args.smallest = !args.smallest;
   args.bisection = core::bisects(problem);
-  args.passes_in_warp = warp_makes_passes(problem);
+  args.passes_in_warp = core::makes_passes(problem);
   args.max_iter = problem.max_iter;
   args.rule = problem.rule;
   args.epsilon = problem.epsilon;

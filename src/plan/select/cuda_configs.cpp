@@ -69,27 +69,6 @@ bool has_too_many_results(const Problem& problem) {
          problem.order == Order::by_value;
 }
 
-/// Elements that the lanes of an aligned row have room for: in an exact selection, and in one that makes passes, for which
-/// not all configs are compiled. 0: no config takes the row.
-struct AlignedRoom {
-  std::int64_t exact = 0;
-  std::int64_t passes = 0;
-};
-
-AlignedRoom aligned_room(const Problem& problem) {
-  AlignedRoom room;
-  core::with_element_type(problem.dtype, [&]<class T>(T*) {
-    for_aligned_variants<T>([&]<int G, int R>() {
-      using Config = AlignedConfig<T, G, R>;
-      if (!Config::takes(problem.cols) || has_too_many_results<T, G, R>(problem)) return false;
-      if (room.exact == 0) room.exact = Config::kCols;
-      if (Config::kBisects) room.passes = Config::kCols;
-      return Config::kBisects;
-    });
-  });
-  return room;
-}
-
 /// 16-bit rows at odd addresses that are longer are cuda_block's, if cuda_warp has no layout for them.
 constexpr std::int64_t kMinColsOfBlock = 1024;
 
@@ -117,7 +96,7 @@ bool plan_warp(const Traits& traits, bool wanted, Plan& plan) {
   const Problem& problem = plan.problem;
   return core::with_element_type(problem.dtype, [&]<class T>(T*) {
     if (core::is_general(problem)) return plan_ragged_rows<T>(traits, plan);
-    const bool passes = warp_makes_passes(problem);
+    const bool passes = core::makes_passes(problem);
     if (!passes && !has_aligned_rows(problem)) {
       if (plan_unaligned_rows<T>(traits, plan)) return true;
       const bool odd = sizeof(T) == 2 && (problem.cols | core::stride_of(problem)) % 2 != 0;
@@ -396,27 +375,6 @@ bool tiles_fit(const Plan& plan, std::int64_t warps, std::int64_t rows, std::int
 
 }  // namespace
 
-bool warp_makes_passes(const Problem& problem) noexcept {
-  if (!core::bisects(problem) || core::makes_passes(problem)) return core::makes_passes(problem);
-  // Results in the order of their values are sorted by the kernel that derives them. Rows off alignment would be copied
-  // in small pieces.
-  if (problem.order == Order::by_value || problem.max_iter == 0 || !has_aligned_rows(problem)) return false;
-  // A pass takes less than what follows the exact search, unless it needs a config with more room. Measured, times the
-  // exact selection, passes with max_iter 2, 4, 6, 8, and derived: f32, k 64: 256 columns: 1.04, 1.04, 1.09, 1.22, and 1.18;
-  // 1024: 1.10, 1.10, 1.27, 1.46, and 1.31; 896 (a seventh more room): 1.16, 1.28, 1.50, 1.71, and 1.32; 1152 (twice the
-  // room): 1.86, 2.00, 2.28, 2.57, and 1.53; bf16: 256: 1.19, 1.20, 1.29, 1.43, and 1.47; 1024: 1.41, 1.48, 1.74, 2.02,
-  // and 1.62; 448: 1.61, 1.61, 1.81, 2.02, and 1.53.
-  const AlignedRoom room = aligned_room(problem);
-  if (4 * room.passes > 5 * room.exact) return false;
-  const bool same_config = room.passes == room.exact;
-  const bool is_short = problem.cols <= 512;
-  switch (size_of(problem.dtype)) {
-    case 2: return problem.max_iter <= (!same_config ? 2 : is_short ? 7 : 4);
-    case 4: return problem.max_iter <= (same_config ? 6 : 4);
-    default: return problem.max_iter <= 10;
-  }
-}
-
 bool has_aligned_rows(const Problem& problem) noexcept {
   const auto element = static_cast<std::int64_t>(size_of(problem.dtype));
   return problem.cols * element % 16 == 0 && (problem.rows <= 1 || core::stride_of(problem) * element % 16 == 0);
@@ -488,7 +446,7 @@ bool tiles_are_known(const Plan& plan) noexcept {
         return;
       }
       for_aligned_variants<T>([&]<int G, int R>() { return fits.template operator()<AlignedConfig<T, G, R>>(G, R); });
-      if (warp_makes_passes(problem)) return;
+      if (core::makes_passes(problem)) return;
       for_unaligned_variants<T>(
           [&]<int G, int R>() { return fits.template operator()<UnalignedConfig<T, G, R>>(G, R); });
     } else {

@@ -14,9 +14,6 @@ inline constexpr std::int64_t kMaxGridBlocks = 0x7fffffff;  ///< Of one launch.
 inline constexpr std::int64_t kReservedBytes = 1024;        ///< Of each block's shared memory, for the system.
 inline constexpr std::int64_t kGeneralRowBytes = 1024;      ///< And for its general row, if there is one.
 
-/// True if cuda_warp makes the passes of an early-stopped search. Otherwise it derives the result.
-[[nodiscard]] bool warp_makes_passes(const Problem& problem) noexcept;
-
 /// True if all rows begin and end at multiples of 16 bytes, provided that the first does.
 [[nodiscard]] bool has_aligned_rows(const Problem& problem) noexcept;
 

@@ -61,7 +61,7 @@ bool sorts_afterwards(const Plan& plan) noexcept {
   if (plan.family == Family::cuda_block) {
     return plan.parts > 1 || problem.k > kBlockMaxSorted || size_of(problem.dtype) == 8;
   }
-  return plan.family != Family::cuda_warp || warp_makes_passes(problem) ||
+  return plan.family != Family::cuda_warp || core::makes_passes(problem) ||
          problem.k > max_sorted_by_warp(problem.dtype, plan.lanes_per_row);
 }
 

@@ -65,6 +65,8 @@ struct AlignedRow {
   static __device__ Own own() { return {}; }
   /// True if some lanes hold padding.
   __device__ bool is_padded() const { return cols() != Config::kCols; }
+  /// False if padding may begin in the middle of a vector.
+  __device__ bool has_whole_vectors() const { return cols() % Config::kVector == 0; }
   static __device__ bool has_foreign_first() { return false; }
   static __device__ bool has_foreign_last() { return false; }
   /// True if the lane's elements up to the r-th lie inside the row.

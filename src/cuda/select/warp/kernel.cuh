@@ -35,6 +35,7 @@ constexpr int blocks_per_multiprocessor() {
   if (kTask == WarpTask::stop_early && std::is_same_v<T, float> && R <= 48) {
     return std::max(4, Row::Config::kBlocksPerMultiprocessor);
   }
+  if (kTask == WarpTask::stop_early && sizeof(T) == 2 && R <= 16) return 7;
   return Row::Config::kBlocksPerMultiprocessor;
 }
 
@@ -48,8 +49,12 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock, (blocks_per_multiprocesso
   } else {
     WarpSelect<Row> rows;
     tiles.for_each([&](const Row& row) {
-      typename Row::Marked chosen = rows.choose(row);
-      if constexpr (kTask == WarpTask::stop_early) chosen = stopped_early(row, chosen);
+      typename Row::Marked chosen;
+      if constexpr (kTask == WarpTask::stop_early) {
+        chosen = rows.stop_early(row);
+      } else {
+        chosen = rows.choose(row);
+      }
       if constexpr (kTask == WarpTask::select_in_order && Row::kStopsEarly) {
         if (args.bisection) chosen = stopped_early_in_a_call(row, chosen);
       }

@@ -2,8 +2,11 @@
 // compared by one instruction.
 #pragma once
 
+#include <bit>
+
 #include "cuda/select/counting_search.cuh"
 #include "cuda/select/marks.cuh"
+#include "cuda/select/warp/extent.cuh"
 
 namespace rtopk::cuda {
 
@@ -33,32 +36,41 @@ class PlainLane {
   /// Marks of the elements inside the row that are the lane's own.
   __device__ Marks<R> inside(const Row& row) const { return own_.inside_of(row); }
 
-  // Extremes: NaN if one of the elements is.
-
-  __device__ Value greatest() const {
-    Value found = x_[0];
+  /// Calls `f` with the lane's elements in the row.
+  template <class F>
+  __device__ void for_each(const Row& row, F&& f) const {
 #pragma unroll
-    for (int r = 1; r < R; ++r) found = E::greater_or_nan(found, x_[r]);
-    return found;
+    for (int r = 0; r < R; ++r) {
+      if (row.col_of(r) < row.cols()) f(x_[r]);
+    }
   }
+  /// NaN if one of the elements is.
   __device__ Value least_of(const Marks<R>& marks) const {
     Value found = E::greatest();
 #pragma unroll
     for (int r = 0; r < R; ++r) found = marks.has(r) ? E::lesser_or_nan(found, x_[r]) : found;
     return found;
   }
-  /// Of the lane's elements, without padding.
-  __device__ Value least(const Row& row) const {
-    Value found = E::greatest();
+
+  /// The bits of the lane's elements in the row, folded.
+  template <Fold kFold>
+  __device__ unsigned folded(const Row& row) const {
+    using F = Folding<kFold, false>;
+    const auto bits = [&](int r) { return std::bit_cast<unsigned>(x_[r < R ? r : R - 1]); };
+    unsigned found = F::kStart;
     if (row.is_padded()) {
+      constexpr int kVector = 4;  // padding comes in vectors
 #pragma unroll
-      for (int r = 0; r < R; ++r) found = row.col_of(r) < row.cols() ? E::lesser_or_nan(found, x_[r]) : found;
+      for (int r = 0; r < R; r += kVector) {
+        if (row.col_of(r) < row.cols()) found = F::of(F::of(found, bits(r), bits(r + 1)), bits(r + 2), bits(r + 3));
+      }
     } else {
 #pragma unroll
-      for (int r = 0; r < R; ++r) found = E::lesser_or_nan(found, x_[r]);
+      for (int r = 0; r < R; r += 2) found = F::of(found, bits(r), bits(r + 1));
     }
     return found;
   }
+  static __device__ Value value_of_bits(unsigned bits) { return std::bit_cast<Value>(bits); }
 
   /// Marks of the elements that reach the threshold, the first in the highest bit.
   __device__ Marks<R> marks(Value threshold) const { return own_.of(marks_of<T>(x_, threshold)); }
@@ -168,30 +180,33 @@ class PackedLane {
     return marks_where([](unsigned x) { return P::nan(x); });
   }
 
-  __device__ float least(const Row& row) const {
-    // In place of an element of another row: the other half of the word.
-    const auto own = [&](int i) {
-      const unsigned word = x_[i];
-      if (i == 0 && row.has_foreign_first()) return __byte_perm(word, word, 0x1010);
-      if (i == kPairs - 1 && row.has_foreign_last()) return __byte_perm(word, word, 0x3232);
-      return word;
-    };
-    auto found = P::of(P::kMax);
+  /// The bits of the lane's elements in the row, folded: extended to 32 bits.
+  template <Fold kFold>
+  __device__ unsigned folded(const Row& row) const {
+    using F = Folding<kFold, true>;
+    static_assert(kPairs % 2 == 0);
+    unsigned found = F::kStart;
+    unsigned second = F::kStart;  // the second half of a lane ends earlier
     if (row.is_padded()) {
-      // Whole vectors are padding, in either half of a lane's elements.
+      constexpr int kHalfVector =
+          4;  // padding comes in vectors, of which the second half may begin in the middle of one
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        const bool first = row.col_of(i) < row.cols();
-        const bool second = row.col_of(kPairs + i) < row.cols();
-        const unsigned word = __byte_perm(x_[i], P::kMax, second ? 0x3210 : 0x3254);
-        found = first ? __hmin2_nan(found, P::of(word)) : found;
+      for (int i = 0; i < kPairs; i += kHalfVector) {
+        const auto word = [&](int j) { return x_[i + j < kPairs ? i + j : i]; };
+        if (row.col_of(i) < row.cols()) found = F::of(F::of(found, word(0), word(1)), word(2), word(3));
+        second = row.col_of(kPairs + i) < row.cols() ? found : second;
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) found = __hmin2_nan(found, P::of(own(i)));
+      for (int i = 0; i < kPairs; i += 2) found = F::of(found, own_word(row, i), own_word(row, i + 1));
+      second = found;
     }
-    return E::lesser_or_nan(P::real(P::bits(found) >> 16), P::real(P::bits(found) & 0xffffu));
+    const unsigned halves = __byte_perm(second, found, 0x7610);
+    const unsigned both = F::of(halves, halves << 16 | halves >> 16, halves);
+    constexpr bool kSigned = kFold == Fold::greatest_signed || kFold == Fold::least_signed;
+    return kSigned ? static_cast<unsigned>(static_cast<int>(both) >> 16) : both >> 16;
   }
+  static __device__ float value_of_bits(unsigned bits) { return P::real(bits & 0xffffu); }
 
   /// From the first half of each lane: the second may lie past the end of the row.
   __device__ Learnt<float> expected(const Row& row) const {
@@ -206,6 +221,14 @@ class PackedLane {
   static __device__ unsigned twice(float x) {
     const unsigned bits = P::bits_near(x);
     return __byte_perm(bits, bits, 0x1010);
+  }
+
+  /// In place of an element of another row: the other half of the word.
+  __device__ unsigned own_word(const Row& row, int i) const {
+    const unsigned word = x_[i];
+    if (i == 0 && row.has_foreign_first()) return __byte_perm(word, word, 0x1010);
+    if (i == kPairs - 1 && row.has_foreign_last()) return __byte_perm(word, word, 0x3232);
+    return word;
   }
 
   /// `f` gives a mask of the elements in a register that are to be marked.

@@ -6,6 +6,8 @@
 #pragma once
 
 #include "cuda/select/warp/aligned_row.cuh"
+#include "cuda/select/warp/early.cuh"
+#include "cuda/select/warp/early_search.cuh"
 #include "cuda/select/warp/lane.cuh"
 #include "cuda/select/warp/rank.cuh"
 
@@ -107,6 +109,14 @@ class WarpSelect {
     learn<T>(learnt_, kth, first_off, passes, unlike);
     if (ignore_history_) learnt_.known = false;
     if (row.args.passes != nullptr && Group::lane() == 0) row.args.passes[row.row] = row.passes_of(passes);
+    return chosen;
+  }
+
+  /// What a bisection selects that stops early.
+  __device__ Marks<R> stop_early(const Row& row) {
+    Marks<R> chosen;
+    const bool found = WarpEarlySearch<Row>::takes(row.args) && WarpEarlySearch<Row>::choose(row, learnt_, chosen);
+    if (!found) chosen = stopped_early(row, choose(row));
     return chosen;
   }
 

@@ -121,6 +121,7 @@ struct UnalignedRow {
   }
 
   static __device__ bool is_padded() { return false; }
+  static __device__ bool has_whole_vectors() { return true; }
   /// True if half of the lane's first word lies before the row.
   __device__ bool has_foreign_first() const { return first < 0; }
   /// True if half of the lane's last word lies past the end of the row.
