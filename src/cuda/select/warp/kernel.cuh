@@ -32,10 +32,14 @@ constexpr int blocks_per_multiprocessor() {
   if (kTask == WarpTask::stop_early && std::is_integral_v<T> && R > 24) {
     return std::min(4, Row::Config::kBlocksPerMultiprocessor);
   }
-  if (kTask == WarpTask::stop_early && std::is_same_v<T, float> && R <= 48) {
-    return std::max(4, Row::Config::kBlocksPerMultiprocessor);
+  // As many warps as an exact selection has, which needs fewer registers: these searches wait for their own results as often.
+  if (kTask == WarpTask::stop_early && std::is_same_v<T, float> && R > 32 && R <= 52) {
+    return std::max(R <= 44 ? 5 : 4, Row::Config::kBlocksPerMultiprocessor);
   }
-  if (kTask == WarpTask::stop_early && sizeof(T) == 2 && R <= 16) return 7;
+  if (kTask == WarpTask::stop_early && sizeof(T) == 2) {
+    if (R <= 16) return 7;
+    if (Row::Group::kLanes == 32 && R <= 56 && R % 8 == 0) return Row::Config::kBlocksPerMultiprocessor + 1;
+  }
   return Row::Config::kBlocksPerMultiprocessor;
 }
 
