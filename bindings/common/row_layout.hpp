@@ -1,6 +1,7 @@
 // How the rows of an array with any number of dimensions lie in memory, as a Problem describes it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,6 +55,16 @@ inline bool describe_rows(const std::int64_t* sizes, const std::int64_t* strides
   seen.group_rows = used == 2 ? rows.size : 0;
   seen.group_stride = used == 2 ? groups.stride : 0;
   return (rows.size == 1 || rows.stride >= least) && seen.group_stride >= 0;
+}
+
+/// Makes the rows segments of a flat input. `max_length`: of the longest; 0: not known. Problem::k is written already.
+inline void set_segments(std::int64_t segments, std::int64_t elements, std::int64_t max_length, Problem& problem) {
+  // No segment is longer than the input. A bound below k would be refused, though segments may have fewer elements.
+  const std::int64_t bound = max_length == 0 ? elements : std::min(max_length, elements);
+  problem.rows = segments;
+  problem.cols = std::max<std::int64_t>({bound, problem.k, 1});
+  problem.row_stride = 0;
+  problem.ragged.elements = elements;
 }
 
 inline void set_layout(const RowLayout& layout, Problem& problem) {

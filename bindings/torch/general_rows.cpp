@@ -1,11 +1,11 @@
 // The operators for general rows.
 #include "general_rows.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include <torch/csrc/stable/ops.h>
 
+#include "common/row_layout.hpp"
 #include "execution.hpp"
 #include "problems.hpp"
 #include "selection.hpp"
@@ -192,7 +192,7 @@ std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Ten
   call.problem = problem_of(k, largest, 0, 0.0, false, false);
   call.problem.magnitude = magnitude;
   set_pairs(sorted, threshold, index_dtype, call);
-  call.problem.ragged = {.offsets = offsets_type, .elements = values.numel()};
+  call.problem.ragged.offsets = offsets_type;
   call.arrays.offsets = offsets.const_data_ptr();
   if (row_k) {
     call.problem.ragged.k = checked_array("row_k", *row_k, values);
@@ -210,9 +210,8 @@ std::tuple<Tensor, Tensor, Tensor> topk_segments(const Tensor& values, const Ten
     call.problem.index_map = {.kind = IndexKind::ids, .type = type};
     call.arrays.map = ids->const_data_ptr();
   }
-  // No segment is longer than all values. A bound below k would be refused, though segments may have fewer elements.
-  const std::int64_t bound = max_length == 0 ? values.numel() : std::min(max_length, values.numel());
-  call.rows = {.tensor = values, .rows = rows, .cols = std::max<std::int64_t>({bound, k, 1}), .row_stride = 0};
+  bindings::set_segments(rows, values.numel(), max_length, call.problem);
+  call.rows = {.tensor = values, .rows = rows, .cols = call.problem.cols, .row_stride = 0};
   call.dim = 1;
   const Sizes sizes{.count = 2, .each = {rows, k}};
   return selected(call, empty_contiguous(sizes, dtype_of(values), values),

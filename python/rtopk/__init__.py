@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from ._info import info
     from ._maxk import maxk, topk_mask
     from ._paged import topk_paged
-    from ._results import CBSR, TopK
-    from ._rows import TopKThreshold
+    from ._results import CBSR, TopK, TopKThreshold
     from ._segments import topk_segments
     from ._topk import topk
 
@@ -43,7 +42,7 @@ _MODULES = ("distributed", "jax", "moe", "nn", "serving")
 _NAMES = {
     "CBSR": "_results",
     "TopK": "_results",
-    "TopKThreshold": "_rows",
+    "TopKThreshold": "_results",
     "accelerate": "_accelerate",
     "compact": "_compact",
     "expand": "_compact",

@@ -10,6 +10,18 @@ class TopK(NamedTuple):
     indices: Any
 
 
+class TopKThreshold(NamedTuple):
+    """What :func:`topk` and :func:`topk_segments` give with `return_threshold`.
+
+    >>> rtopk.topk(torch.tensor([1.0, 7.0, 3.0]), 2, return_threshold=True).threshold
+    tensor(3.)
+    """
+
+    values: Any
+    indices: Any
+    threshold: Any  #: the kth value of each row, without a gradient
+
+
 class CBSR(NamedTuple):
     """Compact balanced sparse rows: k values of every row, and the columns that they stand in, ascending."""
 

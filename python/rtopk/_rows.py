@@ -7,7 +7,7 @@ read by the kernels: nothing waits for a GPU to know them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import torch
 from torch.library import register_autograd, register_fake, register_vmap
@@ -15,22 +15,11 @@ from torch.nn.functional import pad
 
 from ._calls import is_transformed, wants_grad
 from ._operators import OPS, batch_first, checked_shape, scattered
+from ._rules import losing_value
 from ._torch_internals import SELECTION, check, in_torch_func, is_overridden, is_unwatched, selection_kernel
 
 _topk_kernel = selection_kernel("rtopk::topk_rows")
 _maxk_kernel = selection_kernel("rtopk::maxk_rows")
-
-
-class TopKThreshold(NamedTuple):
-    """What :func:`topk` and :func:`topk_segments` give with `return_threshold`.
-
-    >>> rtopk.topk(torch.tensor([1.0, 7.0, 3.0]), 2, return_threshold=True).threshold
-    tensor(3.)
-    """
-
-    values: torch.Tensor
-    indices: torch.Tensor
-    threshold: torch.Tensor  #: the kth value of each row, without a gradient
 
 
 class RowOptions(TypedDict, total=False):
@@ -167,14 +156,6 @@ def _select(input, arguments, dim, is_ragged):
 # ---- The forms ----
 
 
-def losing_value(dtype, largest, magnitude):
-    """What stands behind the elements of a row and loses against all of them: rtopk/rows.hpp has the table."""
-    if dtype is torch.int32:
-        limits = torch.iinfo(dtype)
-        return (0 if magnitude else limits.min) if largest else (limits.min if magnitude else limits.max)
-    return (0.0 if magnitude else -torch.inf) if largest else torch.nan
-
-
 def _beyond_the_columns(
     input, k, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, threshold, *early
 ):  # fmt: skip
@@ -184,7 +165,7 @@ def _beyond_the_columns(
     values, indices, thresholds = topk_of_rows(
         input, cols, dim, lengths, starts, row_k, ids, largest, sorted, magnitude, some_have_thresholds, *early
     )
-    losing = losing_value(values.dtype, largest, magnitude)
+    losing = losing_value(values.dtype is torch.int32, largest, magnitude)
     if some_have_thresholds:
         thresholds = torch.where(row_k > cols, losing, thresholds)
     elif threshold:

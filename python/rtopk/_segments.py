@@ -8,8 +8,8 @@ from torch.overrides import handle_torch_function
 
 from ._calls import check_tensor, is_transformed, wants_grad
 from ._operators import OPS
+from ._results import TopKThreshold
 from ._rows import (
-    TopKThreshold,
     WithGradient,
     are_unwatched,
     called,

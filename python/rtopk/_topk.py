@@ -26,7 +26,8 @@ from ._operators import (
     wrapped_dim,
     writing_operator,
 )
-from ._rows import RowOptions, TopKThreshold, check_arrays, overridden, topk_of_rows
+from ._results import TopKThreshold
+from ._rows import RowOptions, check_arrays, overridden, topk_of_rows
 from ._rules import RULES, SEARCHES, search_flags
 from ._torch_internals import (
     DERIVATIVE_THEN_SELECTION,

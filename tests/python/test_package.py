@@ -23,7 +23,7 @@ from rtopk import (
     _library,
     _maxk,
     _paged,
-    _rows,
+    _results,
     _segments,
     _topk,
     moe,
@@ -89,7 +89,22 @@ def test_the_reference_has_the_signature_of_topk():
     assert written == str(shown)[1:-1].replace("'", '"')
 
 
-MODULES = [rtopk, _accelerate, _arrays, _compact, _info, _maxk, _paged, _rows, _segments, _topk, moe, nn, pyg, serving]
+MODULES = [
+    rtopk,
+    _accelerate,
+    _arrays,
+    _compact,
+    _info,
+    _maxk,
+    _paged,
+    _results,
+    _segments,
+    _topk,
+    moe,
+    nn,
+    pyg,
+    serving,
+]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
