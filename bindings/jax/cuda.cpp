@@ -9,9 +9,9 @@ namespace rtopk::jax_binding {
 namespace {
 
 ffi::Error select_on_gpu(void* stream, std::int32_t ordinal, ffi::ScratchAllocator scratch, ffi::AnyBuffer operand,
-                         ffi::RemainingRets results, Attributes attributes) {
+                         ffi::RemainingArgs arrays, ffi::RemainingRets results, Attributes attributes) {
   Selection selection;
-  if (ffi::Error error = read_call(operand, results, results.size(), attributes, selection); error.failure()) {
+  if (ffi::Error error = read_call(operand, arrays, results, results.size(), attributes, selection); error.failure()) {
     return error;
   }
   if (selection.problem.rows == 0) return ffi::Error::Success();
@@ -24,22 +24,23 @@ ffi::Error select_on_gpu(void* stream, std::int32_t ordinal, ffi::ScratchAllocat
     if (!memory) return out_of_memory(plan.workspace_bytes);
     workspace = {*memory, plan.workspace_bytes};
   }
-  return error_of(run(plan, selection.input, selection.output, workspace, {.stream = stream}));
+  return error_of(run(plan, selection.input, selection.output, workspace, {.stream = stream}, selection.arrays));
 }
 
 ffi::Error select_on_gpu_capturable(void* stream, std::int32_t ordinal, ffi::AnyBuffer operand,
-                                    ffi::RemainingRets results, Attributes attributes) {
+                                    ffi::RemainingArgs arrays, ffi::RemainingRets results, Attributes attributes) {
   if (results.empty()) return ffi::Error::InvalidArgument("rtopk: there are no results");
   const std::size_t last = results.size() - 1;
   Selection selection;
-  if (ffi::Error error = read_call(operand, results, last, attributes, selection); error.failure()) return error;
+  if (ffi::Error error = read_call(operand, arrays, results, last, attributes, selection); error.failure())
+    return error;
   auto memory = results.get<ffi::AnyBuffer>(last);
   if (memory.has_error()) return memory.error();
   if (selection.problem.rows == 0) return ffi::Error::Success();
   Plan plan;
   if (const Status status = plan_for_gpu(ordinal, selection.problem, plan); !status.ok()) return error_of(status);
   const Workspace workspace{(*memory)->untyped_data(), (*memory)->size_bytes()};
-  return error_of(run(plan, selection.input, selection.output, workspace, {.stream = stream}));
+  return error_of(run(plan, selection.input, selection.output, workspace, {.stream = stream}, selection.arrays));
 }
 
 }  // namespace
@@ -51,6 +52,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rtopk_jax_cuda, rtopk::jax_binding::select_on_gpu,
                                   .Ctx<xla::ffi::DeviceOrdinal>()
                                   .Ctx<xla::ffi::ScratchAllocator>()
                                   .Arg<xla::ffi::AnyBuffer>()
+                                  .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs<rtopk::jax_binding::Attributes>());
 
@@ -59,6 +61,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rtopk_jax_cuda_capturable, rtopk::jax_binding::sel
                                   .Ctx<xla::ffi::PlatformStream<void*>>()
                                   .Ctx<xla::ffi::DeviceOrdinal>()
                                   .Arg<xla::ffi::AnyBuffer>()
+                                  .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs<rtopk::jax_binding::Attributes>(),
                               {xla::ffi::Traits::kCmdBufferCompatible});

@@ -19,9 +19,10 @@ RTOPK_JAX_API XLA_FFI_Error* rtopk_jax_cuda(XLA_FFI_CallFrame* call_frame);
 RTOPK_JAX_API XLA_FFI_Error* rtopk_jax_cuda_capturable(XLA_FFI_CallFrame* call_frame);
 
 /// The workspace that a call needs on any GPU of this machine, or -1 if there is none, or none can run it. `dtype` is an
-/// rtopk::DType.
+/// rtopk::DType; `segments` counts, if there are offsets.
 RTOPK_JAX_API std::int64_t rtopk_jax_workspace_bytes(const rtopk::jax_binding::Attributes* attributes,
-                                                     std::int64_t dtype, const std::int64_t* sizes, std::int64_t rank);
+                                                     std::int64_t dtype, const std::int64_t* sizes, std::int64_t rank,
+                                                     std::int64_t segments);
 
 /// 1 if the library has its CUDA backend.
 RTOPK_JAX_API std::int32_t rtopk_jax_has_cuda();

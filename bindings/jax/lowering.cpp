@@ -7,11 +7,11 @@
 #include "handlers.hpp"
 
 std::int64_t rtopk_jax_workspace_bytes(const rtopk::jax_binding::Attributes* attributes, std::int64_t dtype,
-                                       const std::int64_t* sizes, std::int64_t rank) {
+                                       const std::int64_t* sizes, std::int64_t rank, std::int64_t segments) {
   using namespace rtopk::jax_binding;
   const Dimensions dimensions(sizes, static_cast<std::size_t>(rank));
   rtopk::Problem problem;
-  if (read_problem(dimensions, static_cast<rtopk::DType>(dtype), *attributes, problem).failure()) return -1;
+  if (read_problem(dimensions, segments, static_cast<rtopk::DType>(dtype), *attributes, problem).failure()) return -1;
   if (problem.rows == 0) return 0;
   std::int64_t bytes = -1;
   rtopk::Plan plan;

@@ -12,6 +12,7 @@ if "RTOPK_TEST_SITE" in os.environ:
     sys.path.insert(0, os.environ["RTOPK_TEST_SITE"])
 sys.path.append(str(ROOT / "bench"))  # librtopk: the library's own results
 sys.path.append(str(ROOT / "tests" / "faults"))
+sys.path.append(str(ROOT / "tests" / "arrays"))  # rows_oracle
 
 # JAX would take three quarters of a GPU's memory, and tests start processes beside each other.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from comparison import assert_same, lax_top_k, normal
-from rtopk.jax import maxk, top_k
+from rtopk.jax import maxk, top_k, top_k_segments
 
 try:
     from jax import shard_map
@@ -52,9 +52,16 @@ def main():
     check("vmap", jax.vmap(lambda x: top_k(x, 5)), CUBE, lax_top_k(CUBE, 5), both, SQUARE, both)
     check("maxk", lambda x: [maxk(x, 5)], MATRIX, [maxk(MATRIX, 5)], rows, LINE, rows)
     check("gradient", gradient, MATRIX, gradient(MATRIX), rows, LINE, rows)
+    general_rows(rows, columns)
     # The elements of a row have to come together.
     check("along the axis", lambda x: top_k(x, 5), MATRIX, pairs, columns, LINE, P(), gathers=True)
 
+    some = shard_map(
+        lambda x, n: tuple(top_k(x, 5, lengths=n, return_threshold=True)),
+        mesh=LINE, in_specs=(rows, P("a")), out_specs=(rows, rows, P("a")),
+    )  # fmt: skip
+    lengths = jnp.arange(16)
+    assert_same(some(MATRIX, lengths), top_k(MATRIX, 5, lengths=lengths, return_threshold=True))
     mapped = jax.jit(shard_map(lambda x: tuple(top_k(x, 5)), mesh=LINE, in_specs=rows, out_specs=rows))
     assert_same(mapped(MATRIX), pairs)
     assert not any(word in mapped.lower(MATRIX).compile().as_text() for word in COLLECTIVES)
@@ -67,6 +74,29 @@ def main():
         explicit(rows, columns, pairs)
 
 
+def general_rows(rows, columns):
+    """Numbers of rows, which are whole on every device, are cut as the rows are."""
+    lengths = np.random.default_rng(0).integers(-1, 42, 16).astype(np.int32)
+    ids = np.arange(MATRIX.size, dtype=np.int32).reshape(MATRIX.shape)
+    options = {"lengths": lengths, "row_k": lengths % 7, "return_threshold": True}
+    split, (one,) = NamedSharding(LINE, rows), jax.devices()[:1]
+    compiled = jax.jit(lambda x, ids: top_k(x, 5, ids=ids, **options))
+    compiled = compiled.lower(jax.device_put(MATRIX, split), jax.device_put(ids, split)).compile()
+    results = compiled(jax.device_put(MATRIX, split), jax.device_put(ids, split))
+    assert not any(word in compiled.as_text() for word in COLLECTIVES)
+    assert_same(results, top_k(jax.device_put(MATRIX, one), 5, ids=ids, **options))
+    for result in results:
+        wanted = NamedSharding(LINE, P("a", *(None for _ in result.shape[1:])))
+        assert result.sharding.is_equivalent_to(wanted, result.ndim), result.sharding
+    offsets = np.array([0, 9, 9, 500, 640], np.int32)
+    expected = top_k_segments(MATRIX.reshape(-1), offsets, 5)
+    flat = jax.device_put(MATRIX.reshape(-1), NamedSharding(LINE, P("a")))
+    assert_same(jax.jit(lambda x: top_k_segments(x, offsets, 5))(flat), expected)
+    turned = {"lengths": np.resize(lengths, 40), "return_threshold": True}
+    expected = top_k(jax.device_put(MATRIX, one), 5, axis=0, **turned)
+    check("general rows", lambda x: top_k(x, 5, axis=0, **turned)[:2], MATRIX, expected[:2], columns, LINE, columns)
+
+
 def explicit(rows, columns, pairs):
     """Shardings as a part of types."""
     mesh = jax.make_mesh((4,), ("a",), axis_types=(jax.sharding.AxisType.Explicit,))
@@ -75,6 +105,9 @@ def explicit(rows, columns, pairs):
         results = top_k(split, 5)
         assert_same(results, pairs)
         assert all(jax.typeof(result).sharding.spec == rows for result in results)
+        lengths = jax.device_put(jnp.arange(16), NamedSharding(mesh, P("a")))
+        *_, threshold = top_k(split, 5, lengths=lengths, return_threshold=True)
+        assert jax.typeof(threshold).sharding.spec == P("a")
         other = jax.device_put(MATRIX, NamedSharding(mesh, columns))
         assert jax.typeof(jax.jit(lambda x: top_k(x, 5, axis=0)[0])(other)).sharding.spec == columns
         try:

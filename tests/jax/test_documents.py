@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import pytest
 
 import rtopk.jax
-from rtopk.jax import _approx, _library, _maxk, _topk
+from rtopk.jax import _approx, _library, _maxk, _rows, _topk
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("module", [rtopk.jax, _topk, _maxk, _approx], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [rtopk.jax, _topk, _maxk, _approx, _rows], ids=lambda module: module.__name__)
 def test_examples_in_docstrings(module):
     outcome = doctest.testmod(module, extraglobs={"jnp": jnp, "rtopk": rtopk})
     assert outcome.failed == 0 and outcome.attempted > 0

@@ -164,19 +164,33 @@ def test_the_import_of_rtopk_loads_no_jax(run_script):
 # ---- Handlers that anyone calls ----
 
 GOOD = {"form": 0, "k": 3, "inner": 0, "direction": 0, "order": 1, "max_iter": 0, "rule": 0, "search": 0}
+GOOD |= {"lengths": 0, "starts": 0, "offsets": 0, "row_k": 0, "max_length": 0, "magnitude": 0, "thresholds": 0}
 RESULTS = (((4, 3), "float32"), ((4, 3), "int32"))
 
 
-def call_handler(operand, results=RESULTS, epsilon=0.0, **changes):
+def call_handler(operand, results=RESULTS, epsilon=0.0, arrays=(), **changes):
     shapes = [jax.ShapeDtypeStruct(shape, jnp.dtype(dtype)) for shape, dtype in results]
     attributes = {name: np.int64(value) for name, value in (GOOD | changes).items()}
-    return jax.ffi.ffi_call("rtopk_select", shapes)(operand, epsilon=np.float64(epsilon), **attributes)
+    return jax.ffi.ffi_call("rtopk_select", shapes)(operand, *arrays, epsilon=np.float64(epsilon), **attributes)
 
 
 def test_a_handler_called_directly():
     values, indices = call_handler(X)
     np.testing.assert_array_equal(indices, jax.lax.top_k(X, 3)[1])
     np.testing.assert_array_equal(values, jax.lax.top_k(X, 3)[0])
+
+
+NUMBERS = jnp.array([3, 1, 0, 10], jnp.int32)
+FLAT, TWO_SEGMENTS = X[0], (((2, 3), "float32"), ((2, 3), "int32"))
+OFFSETS = jnp.array([0, 4, 99], jnp.int32)
+
+
+def test_a_handler_called_directly_for_general_rows():
+    _, indices, thresholds = call_handler(X, (*RESULTS, ((4,), "float32")), arrays=[NUMBERS], lengths=1, thresholds=1)
+    np.testing.assert_array_equal((indices >= 0).sum(1), [3, 1, 0, 3])
+    assert thresholds[0] == X[0, :3].min() and thresholds[1] == -jnp.inf
+    indices = call_handler(FLAT, TWO_SEGMENTS, arrays=[OFFSETS], offsets=1)[1]
+    assert (0 <= indices[0]).all() and (indices[0] < 4).all() and (4 <= indices[1]).all()
 
 
 @pytest.mark.parametrize(
@@ -208,6 +222,28 @@ def test_a_handler_called_directly():
         (lambda: call_handler(X, RESULTS[:1], form=1), "result 0 has another type or shape"),
         (lambda: call_handler(X, (((4, 10), "float32"),), form=1, k=0), "k is 0; accepted: 1 to 10"),
         (lambda: call_handler(X, (((4, 10), "float32"),), form=1), "order"),
+        (lambda: call_handler(X, lengths=3, arrays=[NUMBERS]), "lengths is 3; accepted: 0 to 2"),
+        (lambda: call_handler(X, row_k=-1), "row_k is -1; accepted: 0 to 2"),
+        (lambda: call_handler(X, magnitude=2), "magnitude is 2; accepted: 0 or 1"),
+        (lambda: call_handler(X, thresholds=1), "there are 2 results; accepted: 3"),
+        (lambda: call_handler(X, thresholds=1, k=0), "k is 0; accepted: 1 to 10"),
+        (lambda: call_handler(X, (*RESULTS, ((4, 1), "float32")), thresholds=1), "result 2 has another type or shape"),
+        (lambda: call_handler(X, lengths=2, arrays=[NUMBERS]), "lengths has another type or shape"),
+        (lambda: call_handler(X, starts=1, arrays=[NUMBERS[:3]]), "starts has another type or shape"),
+        (lambda: call_handler(X, row_k=1, arrays=[NUMBERS[:, None]]), "row_k has another type or shape"),
+        (lambda: call_handler(X, lengths=1), "Index out of range|[Oo]ut of bounds|buffer"),
+        (lambda: call_handler(X, arrays=[NUMBERS]), "there are 1 arrays of rows; accepted: 0"),
+        (lambda: call_handler(X, lengths=1, arrays=[NUMBERS, NUMBERS]), "there are 2 arrays of rows; accepted: 1"),
+        (lambda: call_handler(X, offsets=1, arrays=[NUMBERS]), "for an operand with 2 dimensions"),
+        (lambda: call_handler(FLAT, TWO_SEGMENTS, offsets=1, arrays=[OFFSETS[:0]]), "offsets has another shape"),
+        (lambda: call_handler(FLAT, TWO_SEGMENTS, offsets=1, arrays=[OFFSETS[:, None]]), "offsets has another shape"),
+        (lambda: call_handler(FLAT, TWO_SEGMENTS, offsets=2, arrays=[OFFSETS]), "offsets has another type"),
+        (lambda: call_handler(FLAT, TWO_SEGMENTS, offsets=1, max_length=-1, arrays=[OFFSETS]), "max_length of -1"),
+        (lambda: call_handler(FLAT, offsets=1, arrays=[OFFSETS]), "result 0 has another type or shape"),
+        (
+            lambda: call_handler(FLAT, TWO_SEGMENTS, lengths=1, offsets=1, arrays=[OFFSETS[:2], OFFSETS]),
+            "ragged.offsets is given beside lengths",
+        ),
         (lambda: call_handler(X, (((4, 10), "float32"),), form=2, order=0), "result 0 has another type or shape"),
     ],
 )

@@ -1,12 +1,13 @@
 """Programs that are compiled ahead of time: exported, saved, loaded in another process."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
 
 from comparison import assert_same, lax_top_k, normal
-from rtopk.jax import maxk, top_k
+from rtopk.jax import maxk, top_k, top_k_segments
 
 OURS = [export.DisabledSafetyCheck.custom_call("rtopk_select")]
 
@@ -57,6 +58,26 @@ def test_symbolic_rows(device, axis):
         pairs, dense = exported.call(x)
         assert_same(pairs, lax_top_k(x, 5, axis))
         assert_same([dense], [maxk(x, 3, axis=axis)])
+
+
+def test_general_rows(device):
+    """One program for any number of rows, and for any lengths; and for any number of segments."""
+    (rows,) = export.symbolic_shape("b")
+    shapes = jax.ShapeDtypeStruct((rows, 30), np.float32), jax.ShapeDtypeStruct((rows,), np.int32)
+    function = jax.jit(lambda x, lengths: top_k(x, 5, lengths=lengths, return_threshold=True))
+    exported = export.export(function, platforms=[device], disabled_checks=OURS)(*shapes)
+    (more,) = export.symbolic_shape("s")
+    shapes = jax.ShapeDtypeStruct((210,), np.float32), jax.ShapeDtypeStruct((more + 1,), np.int32)
+    function = jax.jit(lambda x, offsets: top_k_segments(x, offsets, 5, max_length=30))
+    segments = export.export(function, platforms=[device], disabled_checks=OURS)(*shapes)
+    for size in (1, 7):
+        x, lengths = normal((size, 30)), np.arange(size, dtype=np.int32) * 5
+        assert_same(tuple(exported.call(x, lengths)), tuple(top_k(x, 5, lengths=lengths, return_threshold=True)))
+        offsets = np.arange(size + 1, dtype=np.int32) * 30
+        whole = top_k(x, 5)
+        places = np.asarray(whole[1]) + offsets[:-1, None]
+        flat = jnp.zeros(210).at[: x.size].set(x.reshape(-1))
+        assert_same(segments.call(flat, offsets), [whole[0], places])
 
 
 def test_a_symbolic_axis_is_refused():

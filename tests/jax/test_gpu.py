@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from comparison import FLOATS, assert_same, normal, special_rows
-from rtopk.jax import maxk, top_k
+from rtopk.jax import maxk, top_k, top_k_segments
 
 pytestmark = pytest.mark.gpu
 
@@ -58,6 +58,26 @@ def test_other_axes(axis):
     assert_same(top_k(x, 9, axis=axis), on_cpu(lambda x: top_k(x, 9, axis=axis), x))
 
 
+@pytest.mark.parametrize("shape, k", SHAPES, ids=str)
+def test_general_rows(shape, k):
+    draw = np.random.default_rng(0)
+    lengths, row_k = (draw.integers(-1, most, shape[0]).astype(np.int32) for most in (shape[1] + 2, k + 2))
+    ids = jnp.arange(shape[1]) * 2
+    for x in (normal(shape), jnp.asarray(special_rows("bfloat16", *shape))):
+        for options in ({}, {"mode": "smallest", "sorted": False}, {"magnitude": True}):
+            options = options | {"lengths": lengths, "row_k": row_k, "ids": ids, "return_threshold": True}
+            assert_same(top_k(x, k, **options), on_cpu(lambda x: top_k(x, k, **options), x))  # noqa: B023
+        assert_same([maxk(x, k, lengths=lengths)], on_cpu(lambda x: maxk(x, k, lengths=lengths), x))  # noqa: B023
+
+
+def test_segments():
+    x = normal((100_000,))
+    offsets = np.sort(np.random.default_rng(0).integers(0, 100_001, 300)).astype(np.int32)
+    for max_length in (None, 3000):
+        found = top_k_segments(x, offsets, 20, max_length=max_length)
+        assert_same(found, on_cpu(lambda x: top_k_segments(x, offsets, 20, max_length=max_length), x))  # noqa: B023
+
+
 def capturable(function, x):
     return "rtopk_select_capturable" in jax.jit(function).lower(x).compile().as_text()
 
@@ -66,6 +86,7 @@ def test_calls_can_be_part_of_a_cuda_graph():
     """Also those that need a workspace: it is one of the program's buffers."""
     assert capturable(lambda x: top_k(x, 9), normal((100, 200)))
     assert capturable(lambda x: top_k(x, 20_000), normal((3, 300_000)))
+    assert capturable(lambda x: top_k(x, 9, lengths=jnp.arange(100)), normal((100, 200)))
 
 
 def many_steps(x):

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._rules import check_rule, check_search, one_of
-from ._select import MODES, Options
+from .._rules import RULES, SEARCHES, check_rule, check_search, one_of
+from ._select import DTYPES, INTEGERS, MODES, Options
 
 _MAX_INT32 = np.iinfo(np.int32).max
 
@@ -31,7 +31,8 @@ def checked_axis(operand: jax.Array, axis: Any) -> int:
     return axis % operand.ndim
 
 
-def checked_k(function: str, operand: jax.Array, k: Any, axis: int) -> int:
+def checked_k(function: str, operand: jax.Array, k: Any, axis: int, any_k: bool = False) -> int:
+    """`any_k`: rows may have fewer elements than k."""
     try:
         k = index(k)
     except TypeError as error:
@@ -43,7 +44,7 @@ def checked_k(function: str, operand: jax.Array, k: Any, axis: int) -> int:
         raise ValueError(
             f"{function} selects along axis {axis}, whose size is symbolic: {size}; accepted: any other axis symbolic"
         )
-    if k > size:
+    if k > size and not any_k:
         raise ValueError(
             f"k argument to {function} must be no larger than size along axis; got k={k} with"
             f" shape={list(operand.shape)} and axis={axis}"
@@ -57,7 +58,10 @@ def checked_k(function: str, operand: jax.Array, k: Any, axis: int) -> int:
 
 
 @lru_cache(typed=True)  # an eager call on a small array takes little longer than these checks
-def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Options:
+def checked_options(
+    *, mode, sorted=True, max_iter=None, rule=RULES[0], epsilon=0.0, search=SEARCHES[0], magnitude=False,
+    return_threshold=False, max_length=None,
+) -> Options:  # fmt: skip
     if max_iter is not None:
         max_iter = index(max_iter)
         if not 1 <= max_iter <= 10000:
@@ -67,8 +71,11 @@ def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Op
         raise ValueError(f"epsilon is {epsilon}; accepted: 0 to 1")
     if max_iter is not None and epsilon != 0.0:
         raise ValueError(f"max_iter is {max_iter} and epsilon is {epsilon}; accepted: one of them")
-    if not isinstance(sorted, (bool, np.bool_)):
-        raise TypeError(f"sorted is {sorted!r}; accepted: True or False")
+    for name, value in (("sorted", sorted), ("magnitude", magnitude), ("return_threshold", return_threshold)):
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} is {value!r}; accepted: True or False")
+    if max_length is not None and index(max_length) < 1:
+        raise ValueError(f"max_length is {max_length}; accepted: None, or 1 or more")
     return Options(
         mode=one_of("mode", mode, MODES),
         sorted=bool(sorted),
@@ -76,4 +83,34 @@ def checked_options(*, mode, sorted=True, max_iter, rule, epsilon, search) -> Op
         rule=check_rule(rule),
         epsilon=epsilon,
         search=check_search(search),
+        magnitude=bool(magnitude),
+        threshold=bool(return_threshold),
+        max_length=index(max_length or 0),
     )
+
+
+def checked_general_operand(function: str, operand: jax.Array, given: list[str]) -> None:
+    """Fewer types than for plain rows: a value that loses against all others exists in the library's own alone."""
+    if operand.dtype not in DTYPES:
+        raise TypeError(
+            f"{function} does not take {operand.dtype} with {' and '.join(given)}; accepted:"
+            f" {', '.join(map(str, DTYPES))}"
+        )
+
+
+def checked_numbers(name: str, numbers: Any, *shapes: tuple) -> jax.Array:
+    """An array of integers, of one of these shapes if there are any."""
+    if not isinstance(numbers, jax.Array):
+        numbers = jnp.asarray(numbers)
+    if numbers.dtype not in INTEGERS[1:]:
+        raise TypeError(f"{name} has dtype {numbers.dtype}; accepted: int32 or int64")
+    if shapes and numbers.shape not in shapes:
+        accepted = ", or ".join(map(str, shapes))
+        raise ValueError(f"{name} has shape {numbers.shape}; accepted: {accepted}")
+    return numbers
+
+
+def checked_rows(operand: jax.Array, axis: int, **arrays: Any) -> dict:
+    """The arrays with a number for each row that are given, by their names."""
+    shape = (*operand.shape[:axis], *operand.shape[axis + 1 :])
+    return {name: checked_numbers(name, each, shape) for name, each in arrays.items() if each is not None}

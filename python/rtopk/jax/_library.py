@@ -25,6 +25,8 @@ class Attributes(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("form", "k", "inner", "direction", "order", "max_iter", "rule")),
         ("epsilon", ctypes.c_double),
         ("search", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("lengths", "starts", "offsets", "row_k")),
+        *((name, ctypes.c_int64) for name in ("max_length", "magnitude", "thresholds")),
     ]
 
 
@@ -65,6 +67,7 @@ def _register() -> None:
         ctypes.c_int64,
         ctypes.POINTER(ctypes.c_int64),
         ctypes.c_int64,
+        ctypes.c_int64,
     ]
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(_library.rtopk_jax_cpu), platform="cpu")
     if HAS_CUDA:
@@ -80,8 +83,8 @@ HAS_CUDA = bool(_library.rtopk_jax_has_cuda())
 _register()
 
 
-def workspace_bytes(attributes: Attributes, dtype: int, shape: tuple[int, ...]) -> int | None:
-    """The workspace that a call needs on the GPUs of this machine. None: there are none."""
+def workspace_bytes(attributes: Attributes, dtype: int, shape: tuple[int, ...], segments: int) -> int | None:
+    """The workspace that a call needs on the GPUs of this machine. None: there are none. `segments`: -1, or a count."""
     sizes = (ctypes.c_int64 * len(shape))(*shape)
-    found = _library.rtopk_jax_workspace_bytes(ctypes.byref(attributes), dtype, sizes, len(shape))
+    found = _library.rtopk_jax_workspace_bytes(ctypes.byref(attributes), dtype, sizes, len(shape), segments)
     return None if found < 0 else found
