@@ -189,7 +189,7 @@ Result DlpackAllocator::make(const Shape& shape, std::int64_t axis, ResultType t
     empty = empty || sizes[i] == 0;
     if (__builtin_mul_overflow(elements, shape.each[i] == 0 ? 1 : shape.each[i], &elements)) throw std::bad_alloc();
   };
-  place(axis);
+  if (axis >= 0) place(axis);
   for (std::int64_t i = shape.dims; i-- > 0;) {
     if (i != axis) place(i);
   }

@@ -12,10 +12,6 @@ namespace nb = nanobind;
 
 std::string shown(nb::handle value) { return nb::repr(value).c_str(); }
 
-bool is_text(nb::handle value, const char* text) {
-  return PyUnicode_Check(value.ptr()) && PyUnicode_CompareWithASCIIString(value.ptr(), text) == 0;
-}
-
 std::int64_t integer(const char* name, nb::handle value, const char* accepted) {
   const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
   if (!number.is_valid()) {
@@ -36,20 +32,6 @@ int one_of(const char* name, nb::handle value, const char* first, const char* se
   if (is_text(value, second)) return 1;
   refuse(PyUnicode_Check(value.ptr()) ? PyExc_ValueError : PyExc_TypeError,
          std::string(name) + " is " + shown(value) + "; accepted: '" + first + "' or '" + second + "'");
-}
-
-bool truth(const char* name, nb::handle value) {
-  if (value.ptr() == Py_True) return true;
-  if (value.ptr() == Py_False) return false;
-  refuse(PyExc_TypeError, std::string(name) + " is " + shown(value) + "; accepted: True or False");
-}
-
-std::int64_t integer_in(const char* name, nb::handle value, std::int64_t most, const char* accepted) {
-  const std::int64_t result = integer(name, value, accepted);
-  if (result < 1 || result > most) {
-    refuse(PyExc_ValueError, std::string(name) + " is " + shown(value) + "; accepted: " + accepted);
-  }
-  return result;
 }
 
 /// A name such as "int32", or a dtype of any library: these have their name as `name`, types of scalars as `__name__`.
@@ -75,9 +57,28 @@ double number(const char* name, nb::handle value) {
 
 }  // namespace
 
+bool is_text(nb::handle value, const char* text) {
+  return PyUnicode_Check(value.ptr()) && PyUnicode_CompareWithASCIIString(value.ptr(), text) == 0;
+}
+
+bool truth(const char* name, nb::handle value) {
+  if (value.ptr() == Py_True) return true;
+  if (value.ptr() == Py_False) return false;
+  refuse(PyExc_TypeError, std::string(name) + " is " + shown(value) + "; accepted: True or False");
+}
+
+std::int64_t integer_in(const char* name, nb::handle value, std::int64_t most, const char* accepted) {
+  const std::int64_t result = integer(name, value, accepted);
+  if (result < 1 || result > most) {
+    refuse(PyExc_ValueError, std::string(name) + " is " + shown(value) + "; accepted: " + accepted);
+  }
+  return result;
+}
+
 Options parse_options(int form, nb::handle others) {
-  if (!PyTuple_CheckExact(others.ptr()) || PyTuple_Size(others.ptr()) != 11 || form < 0 || form > 3) {
-    refuse(PyExc_TypeError, "a form and a tuple of 11 options are wanted");
+  const Py_ssize_t count = PyTuple_CheckExact(others.ptr()) ? PyTuple_Size(others.ptr()) : 0;
+  if (count < 11 || count > 12 || form < 0 || form > 3) {
+    refuse(PyExc_TypeError, "a form and a tuple of 11 or 12 options are wanted");
   }
   const auto option = [&](Py_ssize_t i) { return nb::handle(PyTuple_GetItem(others.ptr(), i)); };
   const nb::handle k = option(0), axis = option(1), mode = option(2), sorted = option(3), nan = option(4);
@@ -101,6 +102,7 @@ Options parse_options(int form, nb::handle others) {
     options.threads = static_cast<std::int32_t>(integer_in("threads", threads, 4096, "None, or 1 to 4096"));
   }
   problem.index_type = index_type(index_dtype);
+  if (count > 11) options.rows = option(11);
   return options;
 }
 

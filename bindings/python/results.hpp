@@ -20,19 +20,25 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
   /// An array of this shape whose elements lie side by side along `axis`, as the library writes them; the other
-  /// dimensions keep their order. `zero`: filled with zeros, else with anything.
+  /// dimensions keep their order. Without dimensions, `axis` is -1. `zero`: filled with zeros, else with anything.
   virtual Result make(const Shape& shape, std::int64_t axis, ResultType type, bool zero) = 0;
   /// Memory of a GPU, freed when the object is; only for arrays on a GPU.
   virtual Result workspace(std::size_t bytes) = 0;
 };
 
+/// `shape` without the dimension `axis`; none of it is -1.
+inline Shape without(const Shape& shape, std::int64_t axis) {
+  Shape others;
+  for (std::int64_t i = 0; i < shape.dims; ++i) {
+    if (i != axis) others.each[others.dims++] = shape.each[i];
+  }
+  return others;
+}
+
 /// `shape` with the dimension `axis` moved behind the others.
 inline Shape with_last(const Shape& shape, std::int64_t axis) {
-  Shape moved;
-  for (std::int64_t i = 0; i < shape.dims; ++i) {
-    if (i != axis) moved.each[moved.dims++] = shape.each[i];
-  }
-  moved.each[moved.dims++] = shape.each[axis];
+  Shape moved = without(shape, axis);
+  if (axis >= 0) moved.each[moved.dims++] = shape.each[axis];
   return moved;
 }
 

@@ -10,6 +10,7 @@
 #include "common/gpu_traits.hpp"
 #include "common/row_layout.hpp"
 #include "errors.hpp"
+#include "general_rows.hpp"
 #include "nan_rows.hpp"
 
 namespace rtopk::python_binding {
@@ -57,8 +58,9 @@ void copy_elements(const Array& array, const Shape& shape, const std::int64_t* s
   }
 }
 
-/// The rows along `axis`. False: they are on a GPU, and cannot be read as they lie. No size is 0.
-bool find_rows(const Array& array, std::int64_t axis, Rows& rows) {
+/// The rows along `axis`. `adjacent`: elements of a row side by side, and one stride from row to row. False: they are on
+/// a GPU, and cannot be read as they lie. No size is 0.
+bool find_rows(const Array& array, std::int64_t axis, bool adjacent, Rows& rows) {
   const Shape shape = with_last(array.shape, axis);
   std::int64_t bytes[kMaxDims], elements[kMaxDims];
   const auto item = static_cast<std::int64_t>(size_of(array.dtype));
@@ -70,7 +72,8 @@ bool find_rows(const Array& array, std::int64_t axis, Rows& rows) {
     whole = whole && (array.strides[i] % item == 0 || array.shape.each[i] == 1);
   }
   rows.data = array.data;
-  if (whole && bindings::describe_rows(shape.each, elements, static_cast<std::size_t>(shape.dims), rows.layout)) {
+  if (whole && bindings::describe_rows(shape.each, elements, static_cast<std::size_t>(shape.dims), rows.layout) &&
+      !(adjacent && (rows.layout.element_stride != 1 || rows.layout.group_rows != 0))) {
     return true;
   }
   if (array.device.kind == DeviceKind::cuda) return false;
@@ -122,7 +125,8 @@ Traits traits_of(const Device& device, std::int32_t threads) {
   return traits;
 }
 
-void run_on_cpu(const Problem& problem, const Options& options, const void* input, const Output& output) {
+void run_on_cpu(const Problem& problem, const Options& options, const void* input, const RowArrays& arrays,
+                const Output& output) {
   const bool small = problem.cols <= kSmallElements && problem.rows <= kSmallElements / problem.cols;
   const Traits traits = traits_of(problem.device, small ? 1 : options.threads);
   const bool nan_last = options.nan_last && problem.direction == Direction::largest;
@@ -133,14 +137,15 @@ void run_on_cpu(const Problem& problem, const Options& options, const void* inpu
     status = make_plan(problem, traits, plan);
     if (status.ok()) {
       const bindings::CpuWorkspace workspace(plan.workspace_bytes);
-      status = run(plan, input, output, workspace.get());
+      status = run(plan, input, output, workspace.get(), {}, arrays);
     }
     if (status.ok() && nan_last) status = put_nan_last(plan, input, output, traits);
   }
   check(status);
 }
 
-void run_on_gpu(const Problem& problem, const void* input, const Output& output, Allocator& allocator, void* stream) {
+void run_on_gpu(const Problem& problem, const void* input, const RowArrays& arrays, const Output& output,
+                Allocator& allocator, void* stream) {
   Plan plan;
   check(make_plan(problem, traits_of(problem.device, 0), plan));
   Result
@@ -149,7 +154,7 @@ void run_on_gpu(const Problem& problem, const void* input, const Output& output,
   Status status;
   {
     const nb::gil_scoped_release others_run;
-    status = run(plan, input, output, {memory.data, plan.workspace_bytes}, {.stream = stream});
+    status = run(plan, input, output, {memory.data, plan.workspace_bytes}, {.stream = stream}, arrays);
   }
   check(status);
 }
@@ -160,9 +165,13 @@ nb::object select(const Array& array, const Options& options, Allocator& allocat
   const std::int64_t axis = wrapped_axis(array.shape, options.axis);
   Problem problem = options.problem;
   const std::int64_t cols = array.shape.each[axis];
-  if (problem.k < 0 || problem.k > cols) {
-    refuse(PyExc_ValueError, "k is " + std::to_string(problem.k) + "; accepted: 0 to " + std::to_string(cols) +
-                                 ", the length of axis " + std::to_string(options.axis));
+  GeneralRows general;
+  if (options.rows.is_valid()) general = read_general_rows(options.rows, array.shape, axis, problem);
+  if (problem.k < 0 || (problem.k > cols && !general.takes_any_k)) {
+    refuse(PyExc_ValueError, "k is " + std::to_string(problem.k) + "; accepted: 0 " +
+                                 (general.takes_any_k ? "or more"
+                                                      : "to " + std::to_string(cols) + ", the length of axis " +
+                                                            std::to_string(options.axis)));
   }
   if (array.device.kind == DeviceKind::cuda && options.threads != 0) {
     refuse(PyExc_ValueError,
@@ -181,37 +190,51 @@ nb::object select(const Array& array, const Options& options, Allocator& allocat
     problem.order = Order::by_index;
   }
 
+  const bool segments = general.segments >= 0;
+  if (!segments) problem.k = std::min(problem.k, cols);
   const std::int64_t* const sizes = array.shape.each;
-  const bool nothing = problem.k == 0 || std::find(sizes, sizes + array.shape.dims, 0) != sizes + array.shape.dims;
+  const bool empty = std::find(sizes, sizes + array.shape.dims, 0) != sizes + array.shape.dims;
+  const bool nothing = problem.k == 0 || (segments ? general.segments == 0 : empty);
   Rows rows;
-  if (!nothing && !find_rows(array, axis, rows)) return nb::none();
+  rows.data = array.data;
+  if (!nothing && !empty && !find_rows(array, axis, general.takes_any_k, rows)) return nb::none();
   bindings::set_layout(rows.layout, problem);
+  if (segments) bindings::set_segments(general.segments, cols, general.max_length, problem);
 
   Shape shape = array.shape;
   if (!whole) shape.each[axis] = problem.k;
-  Result first, second;
+  if (segments) shape = {.dims = 2, .each = {general.segments, problem.k}};
+  const std::int64_t along = segments ? 1 : axis;
+  Result first, second, third;
   if (whole) {
     first =
-        allocator.make(shape, axis, problem.form == Form::mask ? ResultType::boolean : ResultType::elements, nothing);
+        allocator.make(shape, along, problem.form == Form::mask ? ResultType::boolean : ResultType::elements, nothing);
   } else {
-    first = allocator.make(shape, axis, ResultType::elements, false);
-    second = allocator.make(shape, axis, index_result(problem.index_type), false);
+    first = allocator.make(shape, along, ResultType::elements, false);
+    second = allocator.make(shape, along, index_result(problem.index_type), false);
+  }
+  if (problem.thresholds) {
+    const Shape each = without(shape, along);
+    third = allocator.make(each, each.dims - 1, ResultType::elements, false);
   }
   if (!nothing) {
     const Output output{.values = first.data,
                         .indices = second.data,
                         .dense = first.data,
-                        .mask = static_cast<std::uint8_t*>(first.data)};
+                        .mask = static_cast<std::uint8_t*>(first.data),
+                        .thresholds = third.data};
     if (array.device.kind == DeviceKind::cuda) {
-      run_on_gpu(problem, rows.data, output, allocator, stream);
+      run_on_gpu(problem, rows.data, general.arrays, output, allocator, stream);
     } else {
-      run_on_cpu(problem, options, rows.data, output);
+      run_on_cpu(problem, options, rows.data, general.arrays, output);
     }
   }
   if (whole) return first.array;
-  PyObject* const pair = PyTuple_Pack(2, first.array.ptr(), second.array.ptr());
-  if (pair == nullptr) throw nb::python_error();
-  return nb::steal(pair);
+  PyObject* const results = problem.thresholds
+                                ? PyTuple_Pack(3, first.array.ptr(), second.array.ptr(), third.array.ptr())
+                                : PyTuple_Pack(2, first.array.ptr(), second.array.ptr());
+  if (results == nullptr) throw nb::python_error();
+  return nb::steal(results);
 }
 
 }  // namespace rtopk::python_binding

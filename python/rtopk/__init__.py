@@ -7,7 +7,8 @@ array([[0, 2],
        [1, 2]])
 
 :func:`top_k` takes any array: of NumPy, CuPy, JAX, or with ``__dlpack__``; :func:`top_k_mask`, :func:`top_k_dense` and
-:func:`top_k_compact` give the same selection in other forms. :mod:`rtopk.jax` works inside of ``jax.jit``.
+:func:`top_k_compact` give the same selection in other forms, :func:`top_k_segments` selects from segments of a flat
+array. :mod:`rtopk.jax` works inside of ``jax.jit``.
 
 For PyTorch, :func:`topk` has torch.topk's signature, return type and semantics; :func:`maxk`, :func:`topk_mask` and
 :func:`compact` give the same selection in other forms; :func:`topk_segments` and :func:`topk_paged` select from
@@ -28,7 +29,7 @@ TYPE_CHECKING = False  # type checkers know this name; typing would bring 20 mod
 if TYPE_CHECKING:
     from . import distributed, jax, moe, nn, serving
     from ._accelerate import accelerate, is_accelerated, set_accelerated
-    from ._arrays import top_k, top_k_compact, top_k_dense, top_k_mask
+    from ._arrays import top_k, top_k_compact, top_k_dense, top_k_mask, top_k_segments
     from ._compact import compact, expand
     from ._info import info
     from ._maxk import maxk, topk_mask
@@ -54,6 +55,7 @@ _NAMES = {
     "top_k_compact": "_arrays",
     "top_k_dense": "_arrays",
     "top_k_mask": "_arrays",
+    "top_k_segments": "_arrays",
     "topk": "_topk",
     "topk_mask": "_maxk",
     "topk_paged": "_paged",
@@ -81,6 +83,7 @@ __all__ = [
     "top_k_compact",
     "top_k_dense",
     "top_k_mask",
+    "top_k_segments",
     "topk",
     "topk_mask",
     "topk_paged",

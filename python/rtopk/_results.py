@@ -11,10 +11,11 @@ class TopK(NamedTuple):
 
 
 class TopKThreshold(NamedTuple):
-    """What :func:`topk` and :func:`topk_segments` give with `return_threshold`.
+    """What :func:`topk` and :func:`top_k` give with `return_threshold`, and the functions for segments.
 
-    >>> rtopk.topk(torch.tensor([1.0, 7.0, 3.0]), 2, return_threshold=True).threshold
-    tensor(3.)
+    >>> import numpy
+    >>> rtopk.top_k(numpy.array([1.0, 7.0, 3.0]), 2, return_threshold=True).threshold
+    array(3.)
     """
 
     values: Any

@@ -5,6 +5,7 @@ import pytest
 
 import rtopk
 from oracle import KINDS, bits, check, rows
+from rows_oracle import Expected, expect
 from rtopk import _native
 
 pytestmark = pytest.mark.gpu
@@ -106,6 +107,47 @@ def test_layouts_and_axes(cupy):
         for axis in range(-a.ndim, a.ndim):
             k = (a.shape[axis] + 1) // 2
             check(on_gpu(cupy, rtopk.top_k), a, k, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_general_rows(cupy, dtype, integer):
+    draw = np.random.default_rng(0)
+    for shape, k, axis in [((60, 40), 7, -1), ((5, 6, 300), 40, -1), ((40, 60), 50, 0), ((3, 70_000), 100, 1)]:
+        a = rows("nan" if dtype != np.int32 else "ties", shape, dtype)
+        size, others = a.shape[axis], np.delete(shape, axis)
+        given = {name: draw.integers(-1, size + 2, others).astype(integer) for name in ("lengths", "starts", "row_k")}
+        ids = draw.integers(1000, size=shape).astype(integer)
+        on_gpu = {name: cupy.asarray(each) for name, each in given.items()}
+        for options in ({}, {"mode": "smallest"}, {"magnitude": True}):
+            options = options | {"axis": axis}
+            found = rtopk.top_k(cupy.asarray(a), k, ids=cupy.asarray(ids), return_threshold=True, **on_gpu, **options)
+            assert all(type(each) is cupy.ndarray for each in found)
+            expect([cupy.asnumpy(each) for each in found], Expected(a, k, ids=ids, **given, **options))
+            mask = rtopk.top_k_mask(cupy.asarray(a), k, **on_gpu, **options)
+            np.testing.assert_array_equal(cupy.asnumpy(mask), rtopk.top_k_mask(a, k, **given, **options))
+        shared = rtopk.top_k(cupy.asarray(a), 3, axis=axis, ids=cupy.arange(size) * 2)
+        np.testing.assert_array_equal(cupy.asnumpy(shared.indices), rtopk.top_k(a, 3, axis=axis).indices * 2)
+
+
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_segments(cupy, integer):
+    offsets = np.array([0, 5, 5, 2000, 2001, 9999, 3], integer)
+    for kind in KINDS:
+        flat = rows(kind, (6000,), np.float32)
+        for view in (flat, flat[::2], flat[::-1], flat[:0]):
+            for max_length in (None, 700):
+                found = rtopk.top_k_segments(
+                    moved(cupy, view), cupy.asarray(offsets), 9, max_length=max_length, return_threshold=True
+                )
+                expect(
+                    [cupy.asnumpy(each) for each in found], Expected(view, 9, offsets=offsets, max_length=max_length)
+                )
+
+
+def test_arrays_of_rows_on_the_host_are_refused(cupy):
+    with pytest.raises(TypeError, match="lengths is of type ndarray; accepted: an array on the GPU of a"):
+        rtopk.top_k(cupy.zeros((3, 4), np.float32), 1, lengths=np.array([1, 2, 3]))
 
 
 def test_nothing_to_select(cupy):

@@ -8,6 +8,7 @@ import pytest
 
 import rtopk
 from oracle import check, indices, rows
+from rows_oracle import Expected, expect
 from rtopk import _native
 from rtopk._arrays import device
 
@@ -261,20 +262,33 @@ class FakeCupy(types.ModuleType):
         self.log.append(("copy", a.shape))
         return FakeArray(np.ascontiguousarray(a.host))
 
-    def where(self, mask, a, other):
-        return FakeArray(np.where(mask.host, a.host, other))
-
-    def unique(self, a, return_inverse):
-        return tuple(map(FakeArray, np.unique(a.host, return_inverse=return_inverse)))
+    def __getattr__(self, name):
+        """The functions of NumPy, of and with these arrays."""
+        function = getattr(np, name)
+        return lambda *arguments, **options: _faked(function(*map(_host, arguments), **options))
 
     def from_dlpack(self, producer):
         self.log.append(("from_dlpack",))
         return FakeArray(producer.array)
 
 
+def _host(argument):
+    if isinstance(argument, list):
+        return [_host(each) for each in argument]
+    return argument.host if isinstance(argument, FakeArray) else argument
+
+
+def _faked(result):
+    if isinstance(result, tuple):
+        return tuple(map(_faked, result))
+    return FakeArray(result) if isinstance(result, np.ndarray) else result
+
+
 class FakeDevice:
-    id = 3
     entered = 0
+
+    def __init__(self, number=3):
+        self.id = number
 
     def __enter__(self):
         FakeDevice.entered += 1
@@ -284,8 +298,8 @@ class FakeDevice:
 
 
 class FakeArray:
-    def __init__(self, host):
-        self.host, self.device = host, FakeDevice()
+    def __init__(self, host, device=3):
+        self.host, self.device, self.ndim = host, FakeDevice(device), host.ndim
         self.shape, self.strides, self.dtype, self.size = host.shape, host.strides, host.dtype, host.size
         self.data = types.SimpleNamespace(ptr=host.__array_interface__["data"][0])
 
@@ -306,6 +320,15 @@ class FakeArray:
 
     def max(self):
         return self.host.max()
+
+    def __int__(self):
+        return int(self.host)
+
+    def __lt__(self, other):
+        return FakeArray(np.asarray(self.host < other))
+
+    def __gt__(self, other):
+        return FakeArray(np.asarray(self.host > other))
 
     def __getitem__(self, places):
         return FakeArray(self.host[places.host])
@@ -384,6 +407,47 @@ def test_cupy_takes_over_other_arrays_on_a_gpu(cupy):
     result = rtopk.top_k(Producer(a, device=(2, 3)), 2)
     assert cupy.log[0] == ("from_dlpack",)
     np.testing.assert_array_equal(result.indices.host, indices(a, 2))
+
+
+def test_general_rows_of_cupy(cupy):
+    a = rows("ties", (6, 7, 8), np.float32)
+    draw = np.random.default_rng(0)
+    ids = draw.integers(1000, size=a.shape)
+    for view in (a, a[:, ::-1], a[..., ::-1], a.transpose(2, 0, 1)):
+        for axis in (-1, 0, 1):
+            others = np.delete(view.shape, axis)
+            given = {name: draw.integers(-1, 10, others) for name in ("lengths", "starts", "row_k")}
+            for k in (3, 12):
+                expected = Expected(view, k, axis=axis, ids=ids.reshape(view.shape), **given)
+                on_gpu = {name: FakeArray(each) for name, each in given.items()}
+                options = {"ids": FakeArray(ids.reshape(view.shape)), "return_threshold": True, "axis": axis}
+                result = rtopk.top_k(FakeArray(view), k, **on_gpu, **options)
+                assert type(result) is rtopk.TopKThreshold
+                expect([each.host for each in result], expected)
+                mask = rtopk.top_k_mask(FakeArray(view), k, axis=axis, **on_gpu)
+                np.testing.assert_array_equal(mask.host, expected.mask)
+    flat, offsets = rows("ties", (3000,), np.float32), np.array([0, 5, 5, 2000, 9999])
+    for view in (flat, flat[::-1]):
+        result = rtopk.top_k_segments(FakeArray(view), FakeArray(offsets), 4, ids=FakeArray(np.arange(3000)))
+        expect([each.host for each in result], Expected(view, 4, offsets=offsets))
+    assert ("cuda", 3, 77) in cupy.log and FakeDevice.entered == 0
+
+
+def test_errors_of_general_rows_of_cupy(cupy):
+    a, lengths = FakeArray(np.zeros((3, 4), np.float32)), np.array([1, 2, 3])
+    with pytest.raises(TypeError, match="lengths is of type ndarray; accepted: an array on the GPU of a"):
+        rtopk.top_k(a, 1, lengths=lengths)
+    with pytest.raises(TypeError, match="ids is of type list; accepted: an array on the GPU of a"):
+        rtopk.top_k(a, 1, ids=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match="lengths is on GPU 2; accepted: on that of a, 3"):
+        rtopk.top_k(a, 1, lengths=FakeArray(lengths, device=2))
+    with pytest.raises(TypeError, match="lengths has dtype int16; accepted: int32 or int64"):
+        rtopk.top_k(a, 1, lengths=FakeArray(lengths.astype(np.int16)))
+    with pytest.raises(ValueError, match="nan is 'last'; accepted with lengths and magnitude: 'first'"):
+        rtopk.top_k(a, 1, nan="last", lengths=FakeArray(lengths), magnitude=True)
+    taken = rtopk.top_k(a, 1, lengths=Producer(lengths, device=(2, 3)))
+    assert ("from_dlpack",) in cupy.log and taken.indices.host.tolist() == [[0]] * 3
+    assert FakeDevice.entered == 0
 
 
 def test_errors_of_arrays_of_cupy(cupy):

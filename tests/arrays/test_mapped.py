@@ -9,6 +9,7 @@ import pytest
 
 import rtopk
 from oracle import indices, rows
+from rows_oracle import Expected, expect
 from rtopk._arrays import mapped
 
 SITE = str(Path(rtopk.__file__).parents[1])
@@ -39,6 +40,15 @@ def test_chunks_of_rows(tmp_path, small_chunks, mode):
     for axis in (None, 1.0):
         with pytest.raises(TypeError, match=f"axis is {axis}; accepted: an integer"):
             rtopk.top_k(file, 3, axis=axis)
+
+
+def test_general_rows(tmp_path, small_chunks):
+    a = rows("ties", (30, 7, 40), np.float32)
+    np.save(tmp_path / "a.npy", a)
+    file = np.load(tmp_path / "a.npy", mmap_mode="r")
+    lengths = np.arange(210).reshape(30, 7) % 42
+    expect(rtopk.top_k(file, 3, lengths=lengths, ids=a.argsort()), Expected(a, 3, lengths, ids=a.argsort()))
+    expect(rtopk.top_k(file, 3, axis=1, ids=range(7)), Expected(a, 3, axis=1))
 
 
 def test_changes_that_are_in_memory_alone_stay(tmp_path, small_chunks):

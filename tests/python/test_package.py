@@ -79,32 +79,20 @@ def test_public_names_are_documented_and_typed():
     assert (Path(rtopk.__file__).parent / "py.typed").exists()
 
 
-def test_the_reference_has_the_signature_of_topk():
+@pytest.mark.parametrize("name", ["topk", "top_k", "top_k_mask", "top_k_dense", "top_k_compact"])
+def test_the_reference_has_the_signature(name):
     """Written down there: Sphinx does not read one that a function was given."""
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
-    (written,) = re.findall(r"autofunction:: topk\((.*)\)", page)
-    shown = inspect.signature(rtopk.topk)
+    (written,) = re.findall(rf"autofunction:: {name}\((.*)\)", page)
+    shown = inspect.signature(getattr(rtopk, name))
     parameters = [each.replace(annotation=inspect.Parameter.empty) for each in shown.parameters.values()]
     shown = shown.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
     assert written == str(shown)[1:-1].replace("'", '"')
 
 
 MODULES = [
-    rtopk,
-    _accelerate,
-    _arrays,
-    _compact,
-    _info,
-    _maxk,
-    _paged,
-    _results,
-    _segments,
-    _topk,
-    moe,
-    nn,
-    pyg,
-    serving,
-]
+    rtopk, _accelerate, _arrays, _compact, _info, _maxk, _paged, _results, _segments, _topk, moe, nn, pyg, serving,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

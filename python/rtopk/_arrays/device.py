@@ -1,13 +1,14 @@
 """Arrays on a GPU: those of CuPy, and those that CuPy can take over by DLPack.
 
 Results and workspace come from CuPy's memory pool, which reuses memory in the order of the stream; kernels are queued
-on CuPy's current stream of the array's device. Nothing waits for the GPU, but to see how large integers of 64 bits are.
+on CuPy's current stream of the array's device. Nothing waits for the GPU, but to see how large integers of 64 bits are,
+and how long segments are at most.
 """
 
 import sys
 
 from .._native import of_address
-from . import host, integers
+from . import host, integers, rows
 
 _DENSE, _MASK = 1, 2
 #: CUDA, and CUDA's managed memory.
@@ -15,6 +16,10 @@ DLPACK_DEVICES = (2, 13)
 
 
 def of_cupy(form, a, options):
+    if isinstance(options[-1], rows.Rows):
+        return _of_rows(form, a, options)
+    if rows.are_general(options):  # described as the library reads them
+        return _selected(a, form, options)
     k, axis, mode, sorted, nan, *others = options
     if a.dtype.num in integers.NUMBERS:
         with a.device:
@@ -22,6 +27,29 @@ def of_cupy(form, a, options):
     if nan == "last" and mode == "largest" and a.dtype.kind != "i":
         return _with_nan_last(form, a, (k, axis, "smallest", sorted, "first", *others))
     return _selected(a, form, options)
+
+
+def _of_rows(form, a, options):
+    cupy = sys.modules["cupy"]
+
+    def as_numbers(name, numbers):
+        if not isinstance(numbers, cupy.ndarray):
+            if not hasattr(numbers, "__dlpack_device__") or numbers.__dlpack_device__()[0] not in DLPACK_DEVICES:
+                raise TypeError(f"{name} is of type {type(numbers).__name__}; accepted: an array on the GPU of a")
+            numbers = cupy.from_dlpack(numbers)
+        if numbers.device.id != a.device.id:
+            raise ValueError(f"{name} is on GPU {numbers.device.id}; accepted: on that of a, {a.device.id}")
+        return rows.checked(name, numbers)
+
+    def lend(numbers):
+        numbers = cupy.asarray(numbers, order="C")
+        return numbers, numbers.data.ptr
+
+    def of_array(a, form, options):
+        return of_cupy(form, a, options)
+
+    with a.device:
+        return rows.select(cupy, as_numbers, lend, of_array, a, form, options)
 
 
 def _selected(a, form, options):
@@ -37,7 +65,12 @@ def _selected(a, form, options):
 
     with a.device:
         result = call(a)
-        return call(cupy.ascontiguousarray(a)) if result is None else result
+        return call(_with_adjacent_elements(cupy, a, options[1])) if result is None else result
+
+
+def _with_adjacent_elements(cupy, a, axis):
+    """A copy whose elements lie side by side along the axis."""
+    return cupy.moveaxis(cupy.ascontiguousarray(cupy.moveaxis(a, axis, -1)), -1, axis)
 
 
 def _with_nan_last(form, a, smallest):

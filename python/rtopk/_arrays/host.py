@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         " environment, install rtopk again from its sources: pip install --force-reinstall --no-deps ."
     ) from error
 
-from . import integers, mapped
+from . import integers, mapped, rows
 
 __all__ = ["DLPACK_DEVICES", "as_array", "of_dlpack_producer", "of_numpy", "of_numpy_kind", "shared"]
 
@@ -43,7 +43,17 @@ def as_array(a):
     return _numpy_for(a).asarray(a)
 
 
-def of_numpy_kind(a, *call):
+def _as_numbers(name, numbers):
+    return rows.checked(name, sys.modules["numpy"].asarray(numbers))
+
+
+def _lend(numbers):
+    numpy = sys.modules["numpy"]
+    numbers = numpy.require(numbers, numbers.dtype.newbyteorder("="), "CA")
+    return numbers, numbers.__array_interface__["data"][0]
+
+
+def of_numpy_kind(a, form, options):
     """Of an ndarray or a subclass of it. Results are ndarrays, in memory."""
     numpy = sys.modules["numpy"]
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
@@ -52,10 +62,14 @@ def of_numpy_kind(a, *call):
             "a is a masked array, and no element can be left out; accepted: a.filled(value) with a value that is not"
             " selected"
         )
+    if isinstance(options[-1], rows.Rows):
+        return rows.select(numpy, _as_numbers, _lend, of_numpy_kind, a, form, options)
+    if rows.are_general(options):  # described as the library reads them
+        return of_numpy(numpy.asarray(a), form, options)
     of_array = partial(integers.select, numpy, of_numpy) if a.dtype.num in integers.NUMBERS else of_numpy
     if isinstance(a, numpy.memmap) and mapped.is_large(a):
-        return mapped.select(of_array, a, *call)
-    return of_array(numpy.asarray(a), *call)
+        return mapped.select(of_array, a, form, options)
+    return of_array(numpy.asarray(a), form, options)
 
 
 def shared(a, result):
@@ -73,24 +87,31 @@ def shared(a, result):
         ) from None
 
 
-def of_dlpack_producer(a, *call):
+def of_dlpack_producer(a, form, options):
     """Of an array in host memory of any library that lends it."""
-    try:
-        result = of_dlpack(a, *call)
-    except TypeError:
-        lent = _other_integers(a)
+    if rows.are_general(options):
+        lent = _lent_to_numpy(a)
         if lent is None:
+            raise TypeError(
+                f"a is of type {type(a).__name__}; accepted with {' and '.join(rows.given(options[-1]))}: an array of a"
+                " library with __array_namespace__, of a type that NumPy has"
+            )
+        return shared(a, of_numpy_kind(lent, form, options))
+    try:
+        result = of_dlpack(a, form, options)
+    except TypeError:
+        lent = _lent_to_numpy(a)
+        if lent is None or lent.dtype.num not in integers.NUMBERS:
             raise
-        result = of_numpy_kind(lent, *call)
+        result = of_numpy_kind(lent, form, options)
     return shared(a, result)
 
 
-def _other_integers(a):
-    """An array of integers that need keys, as one of NumPy. None: it is no such array."""
+def _lent_to_numpy(a):
+    """The array as one of NumPy. None: it is no such array."""
     if not hasattr(a, "__array_namespace__"):
         return None  # anyone can make a capsule, and NumPy believes what it says
     try:
-        lent = _numpy_for(a).from_dlpack(a)
+        return _numpy_for(a).from_dlpack(a)
     except (BufferError, RuntimeError, TypeError):
         return None
-    return lent if lent.dtype.num in integers.NUMBERS else None

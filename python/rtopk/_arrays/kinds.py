@@ -1,13 +1,15 @@
 """Which arrays are selected from in which way.
 
 A call is a form, an array, and the arguments of top_k in their order: (k, axis, mode, sorted, nan, max_iter, epsilon,
-rule, search, threads, index_dtype). No library is imported here but the one that the array comes from.
+rule, search, threads, index_dtype), behind which there may be Rows. No library is imported here but the one that the
+array comes from.
 """
 
 import sys
 
-from .._results import CBSR, TopK
+from .._results import CBSR, TopK, TopKThreshold
 from . import host
+from .rows import OF_FORM, Rows, given
 
 # As rtopk::Form numbers them.
 PAIRS, DENSE, MASK, COMPACT = range(4)
@@ -17,6 +19,24 @@ def is_instance(a, module, name):
     """Whether `a` is of a class of a module. A module that was not imported has no instances."""
     found = getattr(sys.modules.get(module), name, None)
     return found is not None and isinstance(a, found)
+
+
+def select_rows(form, a, options, rows):
+    """One selection, with arguments for general rows by their names."""
+    for name in rows:
+        if name not in OF_FORM[form]:
+            function = ("top_k", "top_k_dense", "top_k_mask", "top_k_compact")[form]
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    return select_general(form, a, options, Rows(**rows))
+
+
+def select_general(form, a, options, rows):
+    """One selection with arguments for general rows, some of which may be given."""
+    some = given(rows)
+    mode, nan = options[2], options[4]
+    if nan == "last" and mode == "largest" and some.keys() - {"ids"}:
+        raise ValueError(f"nan is 'last'; accepted with {' and '.join(some)}: 'first', or mode 'smallest'")
+    return select(form, a, (*options, rows) if some else options)
 
 
 def select(form, a, options):
@@ -31,7 +51,7 @@ def select(form, a, options):
         return frameworks.of_jax(form, a, *options)
     result = _of_array(form, a, options)
     if form == PAIRS:
-        return TopK(*result)
+        return (TopK if len(result) == 2 else TopKThreshold)(*result)
     return CBSR(*result) if form == COMPACT else result
 
 
