@@ -57,7 +57,8 @@ inline bool describe_rows(const std::int64_t* sizes, const std::int64_t* strides
   return (rows.size == 1 || rows.stride >= least) && seen.group_stride >= 0;
 }
 
-/// Makes the rows segments of a flat input. `max_length`: of the longest; 0: not known. Problem::k is written already.
+/// Makes the rows segments of a flat input. `max_length`: of the longest; 0: not known. Of a longer one, the first
+/// `max_length` elements are its row, or k if that is more. Problem::k is written already.
 inline void set_segments(std::int64_t segments, std::int64_t elements, std::int64_t max_length, Problem& problem) {
   // No segment is longer than the input. A bound below k would be refused, though segments may have fewer elements.
   const std::int64_t bound = max_length == 0 ? elements : std::min(max_length, elements);

@@ -49,10 +49,10 @@ def topk_segments(
         offsets: int32 or int64, one for each segment and one more, ascending.
         k: the width of the results, 0 or more.
         row_k: k of each segment, from 0 to `k`.
-        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count.
-            None: it is read from the offsets, and on a GPU the call waits for it. Where that cannot be (a CUDA graph is
-            captured, torch.compile records the call) it is the number of values, and the kernels are those for rows as
-            long as all values, which take much longer for short segments. Give it where it is known.
+        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count, or k
+            if that is more. None: it is read from the offsets, and on a GPU the call waits for it. Where that cannot be
+            (a CUDA graph is captured, torch.compile records the call) it is the number of values, and the kernels are
+            those for rows as long as all values, which take much longer for short segments. Give it where it is known.
         ids: a number beside every value. Results have these in the place of indices.
         largest, sorted, magnitude, return_threshold, index_dtype: those of :func:`topk`.
 

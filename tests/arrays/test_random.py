@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as nps
 
 import rtopk
 from oracle import check, mask
+from rows_oracle import Expected, expect
 
 DTYPES = st.sampled_from([np.float32, np.float16, np.float64, np.int32])
 
@@ -39,3 +40,39 @@ def test_any_array(call):
     a, k, options, sorted = call
     check(rtopk.top_k, a, k, sorted=sorted, **options)
     np.testing.assert_array_equal(rtopk.top_k_mask(a, k, **options), mask(a, k, **options))
+
+
+@settings(max_examples=300)
+@given(calls(), st.randoms(use_true_random=False), st.booleans())
+def test_general_rows_of_any_array(call, draw, magnitude):
+    a, k, options, sorted = call
+    options = {"axis": options["axis"], "mode": options["mode"], "magnitude": magnitude}
+    size, others = a.shape[options["axis"]], np.delete(a.shape, options["axis"])
+
+    def numbers():
+        limits = [-(2**63), 2**63 - 1]
+        some = [draw.choice([*limits, *range(-1, size + 3)]) for _ in range(int(np.prod(others)))]
+        return np.array(some, np.int64).reshape(others)
+
+    given = {name: numbers() for name in ("lengths", "starts", "row_k") if draw.random() < 0.5}
+    k += draw.randrange(3) if given else 0
+    if draw.random() < 0.5:
+        given["ids"] = np.arange(a.size).reshape(a.shape) if draw.random() < 0.5 else np.arange(size) * 2
+    found = rtopk.top_k(a, k, sorted=sorted, return_threshold=k > 0, **given, **options)
+    expect(found, Expected(a, k, sorted=sorted, **given, **options))
+    given.pop("ids", None)
+    np.testing.assert_array_equal(rtopk.top_k_mask(a, k, **given, **options), Expected(a, k, **given, **options).mask)
+
+
+@settings(max_examples=300)
+@given(
+    nps.arrays(np.float32, st.integers(0, 40), elements=st.sampled_from([0.0, -0.0, 1.0, -2.0, np.inf, np.nan])),
+    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 42), min_size=1, max_size=9),
+    st.integers(0, 12),
+    st.none() | st.integers(1, 50),
+    st.booleans(),
+)
+def test_any_segments(a, offsets, k, max_length, ascending):
+    offsets = np.array(np.sort(offsets) if ascending else offsets, np.int64)
+    found = rtopk.top_k_segments(a, offsets, k, max_length=max_length)
+    expect(found, Expected(a, k, offsets=offsets, max_length=max_length))

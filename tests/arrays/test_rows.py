@@ -225,7 +225,7 @@ def test_segments(name, integer):
         a = rows("nan" if dtype != np.int32 else "ties", (120,), dtype)
         ids = draw.integers(1000, size=120).astype(integer)
         for options in ORDERS:
-            for more in ({}, {"row_k": row_k}, {"ids": ids}, {"magnitude": True}, {"max_length": 9}):
+            for more in ({}, {"row_k": row_k}, {"ids": ids}, {"magnitude": True}, {"max_length": 9}, {"max_length": 3}):
                 result = rtopk.top_k_segments(a, offsets, K, return_threshold=True, **options, **more)
                 expect(result, Expected(a, K, offsets=offsets, **options, **more))
 

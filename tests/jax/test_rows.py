@@ -153,7 +153,7 @@ def test_segments(device, offsets):
     for dtype in ("float32", "bfloat16", "int32"):
         a = special_rows(dtype, 1, 120)[0] if dtype != "int32" else np.asarray(normal((120,), dtype, scale=3))
         for options in ORDERS:
-            for more in ({}, {"row_k": row_k}, {"ids": ids}, {"magnitude": True}, {"max_length": 9}):
+            for more in ({}, {"row_k": row_k}, {"ids": ids}, {"magnitude": True}, {"max_length": 9}, {"max_length": 3}):
                 result = top_k_segments(
                     jnp.asarray(a), jnp.asarray(offsets), K, return_threshold=True, **options, **more
                 )

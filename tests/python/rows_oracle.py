@@ -60,7 +60,7 @@ class Expected:
             else:
                 start = _clamped(int(offsets[r]), 0, end)
                 length = _clamped(int(offsets[r + 1]), start, end) - start
-                length = length if max_length is None else min(length, max_length)
+                length = length if max_length is None else min(length, max(max_length, k))
             wanted = _clamped(_at(row_k, r, k), 0, k)
             count = min(wanted, length)
             if count == 0:

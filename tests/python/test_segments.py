@@ -31,7 +31,14 @@ def test_segments(name, integer, device):
         ids = torch.randint(1000, (120,), dtype=integer, device=device)
         for largest, sorted in ORDERS:
             order = {"largest": largest, "sorted": sorted}
-            for options in ({}, {"row_k": row_k}, {"ids": ids}, {"magnitude": True}, {"max_length": 9}):
+            for options in (
+                {},
+                {"row_k": row_k},
+                {"ids": ids},
+                {"magnitude": True},
+                {"max_length": 9},
+                {"max_length": 3},
+            ):
                 result = rtopk.topk_segments(values, offsets, K, **order, **options, return_threshold=True)
                 expect(result, Expected(values, K, offsets=offsets, **order, **options))
 

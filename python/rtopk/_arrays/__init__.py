@@ -236,8 +236,8 @@ def top_k_segments(
         offsets: int32 or int64, one for each segment and one more, ascending.
         k: the width of the results, 0 or more.
         row_k: k of each segment, from 0 to `k`.
-        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count.
-            None: it is read from the offsets, and on a GPU the call waits for it.
+        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count, or k
+            if that is more. None: it is read from the offsets, and on a GPU the call waits for it.
         ids: a number beside every element. Results have these in the place of indices.
         mode, sorted, magnitude, return_threshold, threads, index_dtype: those of :func:`top_k`.
 

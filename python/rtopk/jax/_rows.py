@@ -62,9 +62,9 @@ def top_k_segments(
         offsets: int32 or int64, one for each segment and one more, ascending. They may be traced.
         k: the width of the results, 0 or more.
         row_k: k of each segment, from 0 to `k`.
-        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count.
-            None: the size of the operand. On a GPU the kernels are then those for rows of that length, which take much
-            longer for short segments: give it where it is known.
+        max_length: the length of the longest segment. Of a longer one, only the first `max_length` elements count, or k
+            if that is more. None: the size of the operand. On a GPU the kernels are then those for rows of that length,
+            which take much longer for short segments: give it where it is known.
         ids: a number beside every element. Results have these in the place of indices.
         mode, sorted, magnitude, return_threshold: those of :func:`top_k`.
 
