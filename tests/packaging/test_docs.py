@@ -351,16 +351,12 @@ def span(ratios):
 
 
 def test_routers_are_the_measured_ones():
-    """Those of the second file are named in the text above the table."""
-    measured = {
-        file: {router["name"]: router for router in json.loads((ROOT / "bench/results" / file).read_text())["routers"]}
-        for file in ("routers-h200.json", "routers-lanes-h200.json")
-    }
+    routers = json.loads((ROOT / "bench/results/routers-h200.json").read_text())["routers"]
+    measured = {router["name"]: router for router in routers}
     rows = table_after(DOCS / "results.md", "| router | µs | to the floor | compiled PyTorch | host |")
     assert len(rows) >= 7
     for name, *numbers in rows:
-        lanes = name.endswith(("a batch", "bfloat16"))
-        router = measured["routers-lanes-h200.json" if lanes else "routers-h200.json"][name]
+        router = measured[name]
         assert numbers == [
             f"{router['route_us']:.1f}",
             f"{router['to_floor']:.2f}",
