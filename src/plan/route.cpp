@@ -118,7 +118,7 @@ Status check_plan(const moe::RoutePlan& plan) noexcept {
   const bool shares_lanes = (plan.rows_per_worker == kRowsOfLanes && lanes_may_have_rows(plan.problem)) ||
                             (are_rows_of_octets(plan.rows_per_worker) && octets_may_have_rows(plan.problem));
   if (!shares_lanes && (plan.rows_per_worker < 1 || plan.rows_per_worker > max_rows_at_once(plan.problem) ||
-                    !std::has_single_bit(static_cast<std::uint64_t>(plan.rows_per_worker)))) {
+                        !std::has_single_bit(static_cast<std::uint64_t>(plan.rows_per_worker)))) {
     return core::invalid(
         "plan.rows_per_worker", plan.rows_per_worker,
         "1, 2 if k is at most 16, 4 if k is at most 8, 8 or 16 for rows that eight lanes can take, or 32 for up to 16 "

@@ -69,12 +69,13 @@ struct RouteCall {
 /// What run() executes: a problem and its config.
 struct RoutePlan {
   Route problem{};
-  std::int32_t threads = 1;          ///< CPU: number of tasks. CUDA: threads of a block.
-  std::int64_t rows_per_worker = 1;  ///< CPU: rows that a task takes at a time. CUDA: rows of a warp at a time; 8 or 16:
-                                     ///< eight lanes have one, four after four; 32: one in every lane.
-  std::int64_t blocks = 1;           ///< CUDA: blocks that share the rows. CPU: 1.
-  std::size_t shared_bytes = 0;      ///< CUDA: shared memory of a block.
-  std::size_t workspace_bytes = 0;   ///< Always 0.
+  std::int32_t threads = 1;  ///< CPU: number of tasks. CUDA: threads of a block.
+  /// CPU: rows that a task takes at a time. CUDA: rows of a warp at a time; 8 or 16: eight lanes have one, four after
+  /// four; 32: one in every lane.
+  std::int64_t rows_per_worker = 1;
+  std::int64_t blocks = 1;          ///< CUDA: blocks that share the rows. CPU: 1.
+  std::size_t shared_bytes = 0;     ///< CUDA: shared memory of a block.
+  std::size_t workspace_bytes = 0;  ///< Always 0.
 
   friend bool operator==(const RoutePlan&, const RoutePlan&) = default;
 };

@@ -92,7 +92,7 @@ __device__ void route_exactly(const RouteRow<T>& row, std::int64_t number) {
   const RouteArguments& args = row.args;
   SoftmaxRow softmax;
   if (args.score == moe::Score::softmax) softmax = softmax_of(row);
-  // Keys are one greater than those of the contract: 0 is for experts that are not, or no longer, to be selected.
+    // Keys are one greater than those of the contract: 0 is for experts that are not, or no longer, to be selected.
 #pragma unroll 1
   for (int first = row.lane; first < args.experts; first += 32 * kExactAtOnce) {
     float logits[kExactAtOnce] = {};

@@ -85,8 +85,7 @@ class OctetRows {
     const bool has_route = rank < args_.k && number < args_.rows;
     const bool is_finite = score != kLaneNoScore && score < kLaneMaxScore;
     if (rank < args_.k) {
-      certain = certain && is_finite &&
-                score - score_of_key(next_key) > scale.error + relative_error<kScore>(score);
+      certain = certain && is_finite && score - score_of_key(next_key) > scale.error + relative_error<kScore>(score);
     }
     const int expert = expert_of(key);
     float logit = 0.0f;

@@ -188,8 +188,8 @@ class PackedLane {
     unsigned found = F::kStart;
     unsigned second = F::kStart;  // the second half of a lane ends earlier
     if (row.is_padded()) {
-      constexpr int kHalfVector =
-          4;  // padding comes in vectors, of which the second half may begin in the middle of one
+      // Padding comes in vectors, of which the second half may begin in the middle of one.
+      constexpr int kHalfVector = 4;
 #pragma unroll
       for (int i = 0; i < kPairs; i += kHalfVector) {
         const auto word = [&](int j) { return x_[i + j < kPairs ? i + j : i]; };
