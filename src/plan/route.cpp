@@ -33,7 +33,8 @@ constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
 /// Rows that have eight lanes each: whole parts for each of them, eight groups or none, and, for softmax, the order of
 /// its logits.
 [[nodiscard]] bool octets_may_have_rows(const moe::Route& p) {
-  if (p.experts % (kOctetLanes * kOctetPart) != 0 || p.experts > kMaxLaneExperts || p.k > kOctetLanes) return false;
+  if (p.experts % (std::int64_t{kOctetLanes} * kOctetPart) != 0 || p.experts > kMaxLaneExperts || p.k > kOctetLanes)
+    return false;
   if (p.groups == 1) return p.score != moe::Score::softmax || !p.biased;
   return p.groups == kOctetLanes && p.score != moe::Score::softmax &&
          std::has_single_bit(static_cast<std::uint64_t>(p.experts));

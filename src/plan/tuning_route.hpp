@@ -43,7 +43,7 @@ inline constexpr int kOctetLanes = 8;
 inline constexpr int kOctetRowsAtOnce = 32 / kOctetLanes;
 inline constexpr int kOctetPart = 16;  ///< Experts of a lane that are ranked before others are looked at.
 inline constexpr int kMaxOctetExpertsOfLane = 64;
-static_assert(kOctetLanes * kMaxOctetExpertsOfLane == kMaxLaneExperts);
+static_assert(std::int64_t{kOctetLanes} * kMaxOctetExpertsOfLane == kMaxLaneExperts);
 /// Blocks on a multiprocessor at a time, if shared memory allows it.
 inline constexpr std::int32_t kOctetBlocks = 8;
 
@@ -100,7 +100,7 @@ inline constexpr std::int64_t kRoutePlaceWords = 64;
   return lane_experts(problem.experts) * 4 + kRouteWarps * lane_bytes_per_warp(problem.groups);
 }
 [[nodiscard]] constexpr std::int64_t octet_bytes_per_block(const moe::Route& problem) noexcept {
-  return problem.experts * (4 + kRouteWarps * kOctetRowsAtOnce * static_cast<std::int64_t>(size_of(problem.dtype)));
+  return problem.experts * (4 + static_cast<std::int64_t>(size_of(problem.dtype)) * kRouteWarps * kOctetRowsAtOnce);
 }
 static_assert(kLaneStages * kLaneStageBytes >= 2 * kMaxLaneExperts * 4);
 
